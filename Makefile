@@ -1,0 +1,36 @@
+# Everything runs in a local environment (.venv) that `make setup` makes from the lock file.
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+
+help: ## show the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: ## install everything into .venv; says what is missing
+	@scripts/setup.sh
+
+demo: setup ## make sample tables, read both on Spark, check the answer, draw the plans
+	@$(PYTHON) -m examples.demo
+
+test: setup ## run all tests
+	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
+	@scripts/smoke_spark41.sh
+
+lint: setup ## ruff, import-linter, mypy
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/lint-imports
+	@.venv/bin/mypy
+
+format: setup ## format the code
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+bench: setup ## measure against peers, side by side, and print ratios
+	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
+
+clean: ## remove what the targets made
+	rm -rf .venv .venv-spark41 demo-output build .pytest_cache .mypy_cache .ruff_cache
+
+.PHONY: help setup demo test smoke-4.1 lint format bench clean

@@ -1,0 +1,50 @@
+"""lakescan: Apache Iceberg and Delta Lake tables in PySpark with no JARs, and in process over Arrow.
+
+>>> import lakescan
+>>> scan = lakescan.table("s3://lake/events").scan().where("day >= '2026-01-01'").select("id", "day")
+>>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark)
+"""
+
+from lakescan import errors
+from lakescan.errors import (
+    CorruptMetadata,
+    InvalidFilter,
+    InvalidOption,
+    LakescanError,
+    MissingDependency,
+    MissingFile,
+    NoSuchColumn,
+    NoSuchSnapshot,
+    NotATable,
+    StorageError,
+    UnsupportedFeature,
+)
+from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
+from lakescan.planning.report import ScanReport
+from lakescan.scan import Scan
+from lakescan.table import Table, table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CorruptMetadata",
+    "FileScanTask",
+    "InvalidFilter",
+    "InvalidOption",
+    "LakescanError",
+    "MissingDependency",
+    "MissingFile",
+    "NoSuchColumn",
+    "NoSuchSnapshot",
+    "NotATable",
+    "Scan",
+    "ScanPlan",
+    "ScanReport",
+    "StorageError",
+    "Table",
+    "TaskGroup",
+    "UnsupportedFeature",
+    "__version__",
+    "errors",
+    "table",
+]

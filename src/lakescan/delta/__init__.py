@@ -1,0 +1,1 @@
+"""Delta Lake: the transaction log becomes a file table."""

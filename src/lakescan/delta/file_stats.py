@@ -1,0 +1,144 @@
+"""Statistics of files: `stats` (JSON text) and `stats_parsed` (checkpoint columns), as column statistics.
+
+Protocol, "Per-file Statistics". Only the columns that the filter names are parsed. Statistics that cannot be parsed say
+nothing; they never fail a read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.delta.actions import parse_json_lines
+from lakescan.delta.partition_values import parse_timestamps
+from lakescan.errors import CorruptMetadata
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.schema import Schema
+
+_NUMBER: dict[t.Type, pa.DataType] = {
+    t.BYTE: pa.int64(),
+    t.SHORT: pa.int64(),
+    t.INT: pa.int64(),
+    t.LONG: pa.int64(),
+    t.FLOAT: pa.float64(),
+    t.DOUBLE: pa.float64(),
+    t.BOOLEAN: pa.bool_(),
+    t.STRING: pa.string(),
+    t.DATE: pa.string(),
+}
+
+
+class FileStats:
+    """The statistics of many files: rows match those of the file actions they come from."""
+
+    def __init__(
+        self, stats: pa.Array, parsed: pa.StructArray | None, schema: Schema, fields: Iterable[t.Field]
+    ) -> None:
+        self._schema = schema
+        self._parsed = parsed
+        self._fields = {f.id: f for f in fields}
+        self._paths = {f.id: _physical_path(schema, f) for f in self._fields.values()}
+        self._json = self._parse(stats)
+
+    def record_counts(self) -> pa.Array:
+        """Rows of each file, deleted ones included; null where not recorded."""
+        return self._pick(("numRecords",), pa.int64())
+
+    def columns(self) -> dict[int, ColumnStats]:
+        """Statistics by field id."""
+        counts = self.record_counts()
+        return {i: self._column(f, self._paths[i], counts) for i, f in self._fields.items()}
+
+    def _column(self, field: t.Field, path: tuple[str, ...], counts: pa.Array) -> ColumnStats:
+        lower = self._bound(("minValues", *path), field.type, upper=False)
+        upper = self._bound(("maxValues", *path), field.type, upper=True)
+        nulls = self._pick(("nullCount", *path), pa.int64())
+        return ColumnStats(lower, upper, nulls, None, counts)
+
+    def _bound(self, path: tuple[str, ...], kind: t.Type, *, upper: bool) -> pa.Array | None:
+        """A bound in the column's type; None for types whose bounds say nothing that pruning can use."""
+        target = kind.arrow()
+        if kind not in _NUMBER and not isinstance(kind, t.Timestamp | t.Decimal):
+            return None
+        try:
+            from_json = _typed(_walk(self._json, path), kind)
+            bound = from_json
+            if (found := _walk(self._parsed, path)) is not None:
+                parsed = found.cast(target)
+                bound = parsed if from_json is None else pc.coalesce(parsed, from_json)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, CorruptMetadata):
+            return None
+        if bound is not None and upper and isinstance(kind, t.Timestamp):
+            # Timestamps are cut to milliseconds in statistics: the true maximum may be up to 999 us later.
+            bound = pc.add(bound.cast(pa.int64()), 999).cast(target)
+        return bound
+
+    def _pick(self, path: tuple[str, ...], kind: pa.DataType) -> pa.Array:
+        found = [a for a in (_walk(self._parsed, path), _walk(self._json, path)) if a is not None]
+        return pc.coalesce(*(a.cast(kind) for a in found))
+
+    def _parse(self, stats: pa.Array) -> pa.StructArray:
+        lines = pc.binary_join(
+            pa.ListArray.from_arrays([0, len(stats)], pc.fill_null(stats, "{}").cast(pa.string())), "\n"
+        )
+        schema = self._json_schema()
+        try:
+            rows = parse_json_lines(lines[0].as_py().encode(), schema) if len(stats) else schema.empty_table()
+            rows = rows.combine_chunks()
+        except (pa.ArrowInvalid, CorruptMetadata, TypeError):
+            rows = pa.table([pa.nulls(len(stats), f.type) for f in schema], schema=schema)
+        if rows.num_rows != len(stats):
+            rows = pa.table([pa.nulls(len(stats), f.type) for f in schema], schema=schema)
+        struct = rows.to_struct_array()
+        return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
+
+    def _json_schema(self) -> pa.Schema:
+        values, nulls = [], []
+        for field_id, path in self._paths.items():
+            kind = self._fields[field_id].type
+            if kind in _NUMBER or isinstance(kind, t.Timestamp | t.Decimal):
+                text = _NUMBER.get(kind, pa.decimal128(38, kind.scale) if isinstance(kind, t.Decimal) else pa.string())
+                values.append((path, text))
+            nulls.append((path, pa.int64()))
+        members = [pa.field("numRecords", pa.int64())]
+        if values:
+            members += [pa.field(n, _nested(values)) for n in ("minValues", "maxValues")]
+        if nulls:
+            members.append(pa.field("nullCount", _nested(nulls)))
+        return pa.schema(members)
+
+
+def _physical_path(schema: Schema, field: t.Field) -> tuple[str, ...]:
+    path, at = [schema.top_level_of[field.id].physical_name], schema.top_level_of[field.id]
+    while at is not field:
+        assert isinstance(at.type, t.Struct)
+        at = next(f for f in at.type.fields if field in t.walk((f,)))
+        path.append(at.physical_name)
+    return tuple(path)
+
+
+def _nested(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
+    """A struct type with a leaf at each path."""
+    heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
+    for path, kind in leaves:
+        heads.setdefault(path[0], []).append((path[1:], kind))
+    return pa.struct([pa.field(name, rest[0][1] if not rest[0][0] else _nested(rest)) for name, rest in heads.items()])
+
+
+def _walk(array: pa.StructArray | None, path: tuple[str, ...]) -> pa.Array | None:
+    """The member at a path of structs, or None where there is no such member."""
+    for name in path:
+        if array is None or not pa.types.is_struct(array.type):
+            return None
+        index = array.type.get_field_index(name)
+        array = None if index < 0 else pc.struct_field(array, [index])
+    return array
+
+
+def _typed(values: pa.Array | None, kind: t.Type) -> pa.Array | None:
+    if values is None:
+        return None
+    return parse_timestamps(values, kind) if isinstance(kind, t.Timestamp) else values.cast(kind.arrow())

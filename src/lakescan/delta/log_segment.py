@@ -1,0 +1,112 @@
+"""Log segments: the files that make one version of a table: a checkpoint, and the commits after it.
+
+Protocol, "Delta Log Entries", "Checkpoints" and "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakescan.errors import CorruptMetadata, NoSuchSnapshot, NotATable
+from lakescan.storage import FileEntry, Storage, join
+
+LOG_FOLDER = "_delta_log"
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_NAMED = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)")
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A commit or a checkpoint part: its version and the file."""
+
+    version: int
+    entry: FileEntry
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint: one file, or all parts of a multi-part one."""
+
+    version: int
+    parts: tuple[FileEntry, ...]
+
+
+@dataclass(frozen=True)
+class LogListing:
+    """Everything in `_delta_log` that says something of the table: commits ascending, whole checkpoints ascending."""
+
+    location: str
+    commits: tuple[LogFile, ...]
+    checkpoints: tuple[Checkpoint, ...]
+
+    @property
+    def latest(self) -> int:
+        """The newest version."""
+        return max([c.version for c in self.commits[-1:]] + [c.version for c in self.checkpoints[-1:]])
+
+    def segment(self, version: int | None = None) -> LogSegment:
+        """The segment of a version, or of the newest; raises `NoSuchSnapshot`, and `CorruptMetadata` for gaps."""
+        wanted = self.latest if version is None else version
+        if not 0 <= wanted <= self.latest:
+            raise NoSuchSnapshot(f"{self.location} has no version {wanted}: its newest is {self.latest}")
+        base = next((c for c in reversed(self.checkpoints) if c.version <= wanted), None)
+        start = base.version + 1 if base is not None else 0
+        commits = tuple(c for c in self.commits if start <= c.version <= wanted)
+        self._check_contiguous(commits, start, wanted)
+        return LogSegment(self.location, wanted, base, commits)
+
+    def _check_contiguous(self, commits: tuple[LogFile, ...], start: int, wanted: int) -> None:
+        present = [c.version for c in commits]
+        if present == list(range(start, wanted + 1)):
+            return
+        gap = next(v for v in range(start, wanted + 1) if v not in set(present))
+        first = self.commits[0].version if self.commits else None
+        if start == 0 and first is not None and gap < first:
+            raise NoSuchSnapshot(
+                f"{self.location} version {wanted} cannot be rebuilt: commits before version {first} were cleaned up "
+                "and no checkpoint at or before it is left"
+            )
+        raise CorruptMetadata(
+            f"{self.location}: the log has a gap, commit {gap} ({gap:020d}.json) is missing for version {wanted}"
+        )
+
+
+@dataclass(frozen=True)
+class LogSegment:
+    """One version's files: replaying the checkpoint, then the commits in order, gives its state."""
+
+    location: str
+    version: int
+    checkpoint: Checkpoint | None
+    commits: tuple[LogFile, ...]
+
+
+def list_log(location: str, storage: Storage) -> LogListing:
+    """List a table's log; raises `NotATable` where it is missing or holds neither commit nor checkpoint."""
+    folder = join(location, LOG_FOLDER)
+    commits: dict[int, LogFile] = {}
+    whole: dict[int, Checkpoint] = {}
+    parts: dict[tuple[int, int], dict[int, FileEntry]] = {}
+    found_any = False
+    for entry in storage.list(folder):
+        found_any = True
+        if found := _COMMIT.fullmatch(entry.name):
+            commits[int(found[1])] = LogFile(int(found[1]), entry)
+        elif found := _CLASSIC.fullmatch(entry.name) or _NAMED.fullmatch(entry.name):
+            whole[int(found[1])] = Checkpoint(int(found[1]), (entry,))
+        elif found := _PART.fullmatch(entry.name):
+            parts.setdefault((int(found[1]), int(found[3])), {})[int(found[2])] = entry
+    for (version, count), entries in parts.items():
+        if set(entries) == set(range(1, count + 1)):
+            whole.setdefault(version, Checkpoint(version, tuple(entries[i] for i in range(1, count + 1))))
+    if not commits and not whole:
+        problem = "has no commit and no checkpoint" if found_any else "is missing or empty"
+        raise NotATable(f"{location} is not a Delta table: its log folder {folder} {problem}")
+    return LogListing(
+        location,
+        tuple(commits[v] for v in sorted(commits)),
+        tuple(whole[v] for v in sorted(whole)),
+    )

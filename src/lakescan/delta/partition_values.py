@@ -1,0 +1,52 @@
+"""Partition values from text (protocol, "Partition Value Serialization")."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def typed_values(texts: pa.Array, field: t.Field) -> pa.Array:
+    """Values of a partition column from their text: the empty text is null, for every type.
+
+    Timestamps without an offset are UTC. Raises `CorruptMetadata` for text that is not of the column's type.
+    """
+    is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, _NULL))
+    values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
+    try:
+        return _parse(values, field.type)
+    except pa.ArrowInvalid as error:
+        raise CorruptMetadata(f"a value of partition column {field.name!r} is not {field.type}: {error}") from error
+
+
+def _parse(values: pa.Array, kind: t.Type) -> pa.Array:
+    match kind:
+        case t.STRING:
+            return values
+        case t.BINARY:
+            return values.cast(pa.binary())
+        case t.BOOLEAN:
+            return pc.utf8_lower(values).cast(pa.bool_())
+        case t.Decimal():
+            return values.cast(pa.decimal128(38, kind.scale)).cast(kind.arrow())
+        case t.Timestamp():
+            return parse_timestamps(values, kind)
+        case t.UNKNOWN:
+            return pa.nulls(len(values))
+        case t.Struct() | t.ListOf() | t.MapOf() | t.VARIANT | t.Geospatial():
+            raise UnsupportedFeature(f"partition columns of type {kind}")
+    return pc.utf8_trim_whitespace(values).cast(kind.arrow())
+
+
+def parse_timestamps(values: pa.Array, kind: t.Timestamp) -> pa.Array:
+    """Timestamps from `2026-01-31 12:00:00.5` or ISO 8601; an offset counts for instants, and none means UTC."""
+    has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
+    with_zone = pc.if_else(has_zone, values, pa.scalar(None, pa.string()))
+    without = pc.if_else(has_zone, pa.scalar(None, pa.string()), values)
+    instants = with_zone.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    return pc.coalesce(without.cast(pa.timestamp("us")), instants).cast(kind.arrow())

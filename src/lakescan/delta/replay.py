@@ -1,0 +1,59 @@
+"""Reconciliation: the live files of a version (protocol, "Action Reconciliation").
+
+A file's identity is its path and the id of its deletion vector: an update that only deletes rows removes the file with
+its old vector and adds the same path with a new one, in one commit. The newest action on an identity wins; a remove
+that wins is a tombstone.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def reconcile(parts: list[pa.Table]) -> pa.Table:
+    """The live adds out of file actions, given oldest first: a checkpoint's (version -1), then the commits'."""
+    actions = pa.concat_tables(parts, promote_options="permissive").combine_chunks()
+    if not actions.num_rows:
+        return actions
+    actions = actions.set_column(
+        actions.schema.get_field_index("path"), "path", decoded_paths(actions["path"].combine_chunks())
+    )
+    codes = identity(actions).dictionary_encode().indices.to_numpy()
+    version = actions["version"].to_numpy()
+    # Within a commit an add and a remove of one identity contradict each other: the add stands.
+    order = np.lexsort((actions["is_add"].to_numpy(), version))
+    newest = np.empty(codes.max() + 1, dtype=np.int64)
+    newest[codes[order]] = order  # the last assignment stays
+    live = actions.take(pa.array(np.sort(newest)))
+    return live.filter(live["is_add"])
+
+
+def identity(actions: pa.Table) -> pa.Array:
+    """The text that two actions on the same file and deletion vector share."""
+    vector = actions["vector"].combine_chunks()
+    kind, where, offset = (vector.field(n) for n in ("storageType", "pathOrInlineDv", "offset"))
+    at = pc.binary_join_element_wise(pa.scalar("@"), offset.cast(pa.string()), "")
+    at = pc.fill_null(at, "")
+    vector_id = pc.fill_null(pc.binary_join_element_wise(kind, where, at, ""), "")
+    return pc.binary_join_element_wise(_canonical(actions["path"].combine_chunks()), vector_id, "\x00")
+
+
+def decoded_paths(paths: pa.Array) -> pa.Array:
+    """Paths with their percent-encoding undone (protocol, "Add File": the path is a URI).
+
+    One Python step a path that has a % in it.
+    """
+    encoded = pc.match_substring(paths, "%")
+    if not pc.any(encoded).as_py():
+        return paths
+    decoded = pa.array([unquote(p) for p in paths.filter(encoded).to_pylist()], pa.string())
+    return pc.replace_with_mask(paths, encoded, decoded)
+
+
+def _canonical(paths: pa.Array) -> pa.Array:
+    """Absolute local paths without their scheme: `file:///x`, `file:/x` and `/x` are one file."""
+    return pc.replace_substring_regex(paths, "^file:/+", "/")

@@ -1,0 +1,157 @@
+"""Plans as one HTML page that needs nothing else: styles and pictures (SVG) are in it, light and dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from lakescan.explain.summary import Stage, Summary, human_bytes, summarise
+from lakescan.planning.plan import ScanPlan
+
+_WIDTH = 640
+
+
+def plans_as_html(plans: Sequence[ScanPlan], title: str = "lakescan plan") -> str:
+    """The page for one or more plans."""
+    style = files("lakescan.explain").joinpath("page.css").read_text()
+    body = "\n".join(_section(summarise(plan)) for plan in plans)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{style}</style></head>\n"
+        f"<body><main><h1>{escape(title)}</h1>\n{body}</main></body></html>\n"
+    )
+
+
+def write_html(plans: Sequence[ScanPlan], path: str | Path, title: str = "lakescan plan") -> Path:
+    """Write the page to a file; its path."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(plans_as_html(plans, title), encoding="utf-8")
+    return target
+
+
+def _section(facts: Summary) -> str:
+    tiles = [
+        ("snapshot", facts.snapshot),
+        ("files", f"{len(facts.file_sizes):,}"),
+        ("data to read", human_bytes(facts.file_bytes)),
+        ("deletes to read", human_bytes(facts.delete_bytes)),
+        ("task groups", f"{len(facts.group_bytes):,}"),
+        ("planned in", f"{facts.seconds * 1000:.0f} ms"),
+    ]
+    cards = "".join(f'<div class="tile"><b>{escape(v)}</b><span>{escape(n)}</span></div>' for n, v in tiles)
+    return (
+        f'<section class="plan"><header><span class="badge">{escape(facts.format)}</span>'
+        f"<h2>{escape(facts.table)}</h2></header>"
+        f'<p class="filter"><span>filter</span> <code>{escape(facts.filter)}</code></p>'
+        f'<p class="filter"><span>columns</span> <code>{escape(", ".join(facts.columns))}</code></p>'
+        f'<div class="tiles">{cards}</div>'
+        f"<figure class='wide'><figcaption>From {escape(facts.stages[0].name)} to rows</figcaption>"
+        f"{_funnel(facts.stages)}</figure>"
+        f'<div class="pair"><figure><figcaption>Sizes of the files to read</figcaption>'
+        f"{_histogram(facts.file_sizes)}</figure>"
+        f"<figure><figcaption>Balance of the task groups</figcaption>"
+        f"{_balance(facts.group_bytes, facts.group_splits)}</figure></div>"
+        f"{_residuals(facts)}{_costly(facts)}</section>"
+    )
+
+
+def _funnel(stages: Sequence[Stage]) -> str:
+    """A bar a stage: kept and skipped as shares of what came in."""
+    row, label, bar = 30, 210, 260
+    parts = []
+    for i, stage in enumerate(stages):
+        y = i * row
+        total = stage.kept + stage.skipped
+        kept = bar * stage.kept / total if total else 0
+        parts.append(f'<text x="{label - 12}" y="{y + 19}" text-anchor="end">{escape(stage.name)}</text>')
+        parts.append(f'<rect class="track" x="{label}" y="{y + 5}" width="{bar}" height="20" rx="4"/>')
+        parts.append(f'<rect class="kept" x="{label}" y="{y + 5}" width="{max(kept, 2):.1f}" height="20" rx="4"/>')
+        parts.append(f'<text class="number" x="{label + bar + 12}" y="{y + 19}">{stage.kept:,}{_skipped(stage)}</text>')
+    height = row * len(stages)
+    return f'<svg class="funnel" viewBox="0 0 {_WIDTH + 190} {height}" role="img">{"".join(parts)}</svg>'
+
+
+def _skipped(stage: Stage) -> str:
+    if not stage.skipped:
+        return ""
+    return f'<tspan class="muted">   {stage.skipped:,} skipped: {escape(stage.note)}</tspan>'
+
+
+def _histogram(sizes: Sequence[int]) -> str:
+    """Files by size, each column twice the size of the one before."""
+    if not sizes:
+        return '<p class="muted">no files</p>'
+    powers = [max(0, math.floor(math.log2(max(size, 1)))) for size in sizes]
+    low, high = min(powers), max(powers)
+    counts = [powers.count(p) for p in range(low, high + 1)]
+    return _columns(
+        counts, [human_bytes(2**p) for p in range(low, high + 1)], "histogram", [f"{c:,} files" for c in counts]
+    )
+
+
+def _balance(group_bytes: Sequence[int], group_splits: Sequence[int], most: int = 48) -> str:
+    """Bytes of each group, in order; of many groups, an even sample."""
+    if not group_bytes:
+        return '<p class="muted">no groups</p>'
+    step = max(1, math.ceil(len(group_bytes) / most))
+    shown = list(range(0, len(group_bytes), step))
+    hints = [f"group {i}: {human_bytes(group_bytes[i])}, {group_splits[i]} splits" for i in shown]
+    labels = [str(i) for i in shown]
+    return _columns([group_bytes[i] for i in shown], labels, "balance", hints, human_bytes(max(group_bytes)))
+
+
+def _columns(values: Sequence[int], labels: Sequence[str], kind: str, hints: Sequence[str], top: str = "") -> str:
+    height, base, left = 150, 120, 8
+    step = (_WIDTH / 2 - 2 * left) / len(values)
+    largest = max(values) or 1
+    every = max(1, math.ceil(len(values) / 6))
+    parts = [f'<line class="axis" x1="0" y1="{base}" x2="{_WIDTH / 2}" y2="{base}"/>']
+    for i, (value, label, hint) in enumerate(zip(values, labels, hints, strict=True)):
+        tall = (base - 18) * value / largest
+        x, width = left + i * step, max(min(step * 0.8, 44), 1)
+        offset = x + (step - width) / 2
+        parts.append(
+            f'<rect class="kept" x="{offset:.1f}" y="{base - tall:.1f}" width="{width:.1f}" height="{tall:.1f}" rx="2">'
+            f"<title>{escape(hint)}</title></rect>"
+        )
+        if i % every == 0:
+            parts.append(f'<text x="{x + step / 2:.1f}" y="{base + 18}" text-anchor="middle">{escape(label)}</text>')
+    parts.append(f'<text class="muted" x="{left}" y="11">{escape(top or f"up to {largest:,}")}</text>')
+    return f'<svg class="{kind}" viewBox="0 0 {_WIDTH // 2} {height}" role="img">{"".join(parts)}</svg>'
+
+
+def _residuals(facts: Summary) -> str:
+    if facts.filter == "true":
+        return ""
+    rows = "".join(f"<tr><td>{n:,}</td><td><code>{escape(text)}</code></td></tr>" for text, n in facts.residuals)
+    return (
+        "<h3>What of the filter still runs on rows</h3>"
+        f"<table><thead><tr><th>splits</th><th>residual</th></tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _costly(facts: Summary) -> str:
+    if not facts.costly:
+        return ""
+    rows = "".join(
+        f"<tr><td>{human_bytes(f.size)}</td><td>{'?' if f.rows is None else f'{f.rows:,}'}</td>"
+        f"<td>{_delete_cell(f.deletes, f.delete_bytes)}</td><td><code>{escape(_short(f.path))}</code></td></tr>"
+        for f in facts.costly
+    )
+    return (
+        "<h3>The files that cost most</h3><table><thead><tr><th>size</th><th>rows</th><th>deletes</th><th>file</th>"
+        f"</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _delete_cell(count: int, size: int) -> str:
+    return f"{count:,} ({human_bytes(size)})" if count else "none"
+
+
+def _short(path: str) -> str:
+    return path if len(path) <= 90 else f"…{path[-89:]}"

@@ -1,0 +1,144 @@
+"""What an explanation shows, taken from a plan once: the same facts for text, terminal and page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.planning.file_table import VECTOR, delete_counts
+from lakescan.planning.plan import ScanPlan
+
+_TOP = 10
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the funnel: what is counted, how many are left, how many were left out and why."""
+
+    name: str
+    kept: int
+    skipped: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CostlyFile:
+    """A file among those that cost most to read: its bytes with its deletes', and what makes it so."""
+
+    path: str
+    rows: int | None
+    size: int
+    deletes: int
+    delete_bytes: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The facts of a plan, in the order in which they are shown."""
+
+    table: str
+    format: str
+    snapshot: str
+    filter: str
+    columns: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    residuals: tuple[tuple[str, int], ...]
+    deletes: tuple[tuple[str, int], ...]
+    file_bytes: int
+    delete_bytes: int
+    seconds: float
+    file_sizes: tuple[int, ...]
+    group_bytes: tuple[int, ...]
+    group_splits: tuple[int, ...]
+    costly: tuple[CostlyFile, ...]
+
+
+def summarise(plan: ScanPlan) -> Summary:
+    """The facts of a plan."""
+    report, metrics = plan.report, plan.report.metrics
+    return Summary(
+        table=report.table,
+        format=report.format,
+        snapshot="no snapshot" if report.snapshot_id is None else str(report.snapshot_id),
+        filter=report.filter,
+        columns=report.projected_fields,
+        stages=_stages(plan),
+        residuals=_residuals(plan),
+        deletes=_deletes(plan),
+        file_bytes=metrics.total_file_size_in_bytes,
+        delete_bytes=metrics.total_delete_file_size_in_bytes,
+        seconds=metrics.total_planning_duration,
+        file_sizes=tuple(pc.fill_null(plan.files["size"], 0).to_pylist()),
+        group_bytes=tuple(plan.groups.sizes["bytes"].to_pylist()),
+        group_splits=tuple(plan.groups.sizes["splits"].to_pylist()),
+        costly=_costly(plan),
+    )
+
+
+def _stages(plan: ScanPlan) -> tuple[Stage, ...]:
+    report, metrics = plan.report, plan.report.metrics
+    what = "log files" if report.format == "delta" else "manifests"
+    by_partition = metrics.result_data_files + report.skipped_by_limit + report.skipped_by_stats
+    by_stats = metrics.result_data_files + report.skipped_by_limit
+    stages = [
+        Stage(what, metrics.scanned_data_manifests, metrics.skipped_data_manifests, "by partition summaries"),
+    ]
+    if metrics.total_delete_manifests:
+        note = "by partition summaries"
+        stages.append(
+            Stage("delete manifests", metrics.scanned_delete_manifests, metrics.skipped_delete_manifests, note)
+        )
+    stages += [
+        Stage("files in them", by_partition + report.skipped_by_partition),
+        Stage("files by partition", by_partition, report.skipped_by_partition, "partition values cannot match"),
+        Stage("files by statistics", by_stats, report.skipped_by_stats, "bounds and counts cannot match"),
+    ]
+    if plan.limit is not None:
+        stages.append(
+            Stage("files by limit", metrics.result_data_files, report.skipped_by_limit, f"limit {plan.limit}")
+        )
+    stages += [Stage("splits", report.splits), Stage("task groups", report.groups)]
+    if report.records is not None:
+        stages.append(Stage("rows before deletes and filter", report.records))
+    return tuple(stages)
+
+
+def _residuals(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
+    """Each residual with its number of splits."""
+    counts = pc.value_counts(plan.splits["residual"].combine_chunks()).to_pylist() if plan.splits.num_rows else []
+    return tuple((str(plan.residuals[c["values"]]), c["counts"]) for c in counts)
+
+
+def _deletes(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
+    """Each kind of delete that applies, with its number."""
+    counts = pc.value_counts(plan.deletes["kind"].combine_chunks()).to_pylist() if plan.deletes.num_rows else []
+    names = {VECTOR: "deletion vectors"}
+    return tuple((names.get(c["values"], c["values"].replace("-", " ")), c["counts"]) for c in counts)
+
+
+def _costly(plan: ScanPlan) -> tuple[CostlyFile, ...]:
+    files = plan.files.select(["path", "record_count", "size", "deletes"])
+    numbers = pa.chunked_array([files["deletes"].combine_chunks().flatten()])
+    parents = pc.list_parent_indices(files["deletes"].combine_chunks())
+    sizes = pa.table({"file": parents, "bytes": plan.deletes["size"].take(numbers)})
+    totals = sizes.group_by("file").aggregate([("bytes", "sum")])
+    place = pc.index_in(pa.array(range(files.num_rows), parents.type), value_set=totals["file"].combine_chunks())
+    delete_bytes = pc.fill_null(totals["bytes_sum"].combine_chunks().take(place), 0)
+    files = files.append_column("delete_bytes", delete_bytes).append_column("delete_count", delete_counts(files))
+    cost = pc.add(pc.fill_null(files["size"], 0), delete_bytes)
+    top = files.take(pc.select_k_unstable(pa.table({"cost": cost}), k=_TOP, sort_keys=[("cost", "descending")]))
+    rows = top.drop_columns(["deletes"]).to_pylist()
+    return tuple(
+        CostlyFile(r["path"], r["record_count"], r["size"] or 0, r["delete_count"], r["delete_bytes"]) for r in rows
+    )
+
+
+def human_bytes(size: float) -> str:
+    """A size for people: 1.5 MB."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TB"

@@ -1,0 +1,251 @@
+"""Binding: columns of a predicate become field ids, and its literals Arrow scalars of the column's type.
+
+A literal that the column's type cannot hold exactly (5.5 against an int, a time of day against a date) is not rounded:
+the comparison is rewritten to the one that keeps the same rows. Timestamps without an offset are UTC where the column
+is an instant.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, date, datetime, time
+from decimal import Decimal as PyDecimal
+from decimal import InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan import types as t
+from lakescan.errors import InvalidFilter
+from lakescan.expressions.predicate import (
+    FALSE,
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Leaf,
+    Like,
+    Or,
+    Predicate,
+    conjunction,
+    disjunction,
+)
+from lakescan.schema import Schema
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG = (-(2**63), 2**63 - 1)
+
+
+class _Inexact(Exception):
+    """The literal is not a value of the type: `below` is the greatest value that is smaller, if any."""
+
+    def __init__(self, below: pa.Scalar | None, above_all: bool = False) -> None:
+        self.below = below
+        self.above_all = above_all
+
+
+def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -> Predicate:
+    """The predicate against a schema: leaves have field ids and typed literals.
+
+    Raises `NoSuchColumn`, and `InvalidFilter` where a literal cannot be compared with its column.
+    """
+    match predicate:
+        case Constant():
+            return predicate
+        case And(left, right):
+            sides = [bind(side, schema, case_sensitive=case_sensitive) for side in (left, right)]
+            return conjunction(sides)
+        case Or(left, right):
+            sides = [bind(side, schema, case_sensitive=case_sensitive) for side in (left, right)]
+            return disjunction(sides)
+        case Leaf():
+            field = schema.field(predicate.column, case_sensitive=case_sensitive)
+            _check_reachable(schema, field)
+            return _bind_leaf(predicate, field)
+    raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def _check_reachable(schema: Schema, field: t.Field) -> None:
+    """Only members of structs have one value a row; list elements and map entries have many."""
+    within: tuple[t.Field, ...] = (schema.top_level_of[field.id],)
+    while within:
+        inside = next(f for f in within if field in t.walk((f,)))
+        if inside is field:
+            return
+        if not isinstance(inside.type, t.Struct):
+            raise InvalidFilter(f"column {schema.path_of[field.id]!r} is inside a list or map: it cannot be compared")
+        within = inside.type.fields
+
+
+def _bind_leaf(leaf: Leaf, field: t.Field) -> Predicate:
+    match leaf:
+        case IsNull():
+            return IsNull(leaf.column, field.id, leaf.negate)
+        case IsNaN():
+            if field.type not in t.FLOATING:
+                raise InvalidFilter(f"isnan needs a float or double column; {leaf.column!r} is {field.type}")
+            return IsNaN(leaf.column, field.id, leaf.negate)
+        case Like():
+            if field.type != t.STRING:
+                raise InvalidFilter(f"like needs a string column; {leaf.column!r} is {field.type}")
+            return Like(leaf.column, field.id, leaf.pattern, leaf.negate)
+        case In():
+            return _bind_in(leaf, field)
+        case Comparison():
+            return _bind_comparison(leaf, field)
+    raise TypeError(f"not a column test: {leaf!r}")
+
+
+def _bind_comparison(leaf: Comparison, field: t.Field) -> Predicate:
+    try:
+        return Comparison(leaf.column, field.id, leaf.op, _scalar(leaf.value, field, leaf.column))
+    except _Inexact as inexact:
+        not_null = IsNull(leaf.column, field.id, negate=True)
+        if leaf.op in ("=", "!="):
+            return FALSE if leaf.op == "=" else not_null
+        less = leaf.op in ("<", "<=")
+        if inexact.below is None:
+            return not_null if less is inexact.above_all else FALSE
+        return Comparison(leaf.column, field.id, "<=" if less else ">", inexact.below)
+
+
+def _bind_in(leaf: In, field: t.Field) -> Predicate:
+    values = []
+    for value in leaf.values:
+        try:
+            values.append(_scalar(value, field, leaf.column))
+        except _Inexact:
+            continue
+    if not values:
+        return IsNull(leaf.column, field.id, negate=True) if leaf.negate else FALSE
+    return In(leaf.column, field.id, tuple(values), leaf.negate)
+
+
+def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    try:
+        return _coerce(value, field.type)
+    except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
+        raise InvalidFilter(
+            f"column {column!r} is {field.type} and cannot be compared with {value!r}: {error or 'not such a value'}"
+        ) from error
+
+
+def _coerce(value: Any, kind: t.Type) -> pa.Scalar:
+    if kind in t.INTEGRAL:
+        return _integral(value)
+    if kind in t.FLOATING:
+        return pa.scalar(float(value), pa.float64())
+    match kind:
+        case t.BOOLEAN:
+            return pa.scalar(_boolean(value))
+        case t.STRING:
+            if not isinstance(value, str):
+                raise TypeError("quote it to compare text")
+            return pa.scalar(value, pa.string())
+        case t.Decimal():
+            return pa.scalar(_number(value))
+        case t.DATE:
+            return _date(value)
+        case t.TIME:
+            return pa.scalar(value if isinstance(value, time) else time.fromisoformat(value), pa.time64("us"))
+        case t.Timestamp():
+            return _timestamp(value, kind)
+        case t.UUID:
+            return pa.scalar(_uuid(value).bytes, pa.binary(16))
+        case t.Fixed():
+            return pa.scalar(_bytes(value), pa.binary())
+        case t.BINARY:
+            return pa.scalar(_bytes(value), pa.binary())
+    raise TypeError("only null tests work on this type")
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise TypeError("not true or false")
+
+
+def _number(value: Any) -> PyDecimal:
+    if isinstance(value, bool):
+        raise TypeError("a boolean is not a number")
+    return PyDecimal(str(value).strip())
+
+
+def _integral(value: Any) -> pa.Scalar:
+    number = _number(value)
+    if number.is_nan():
+        raise _Inexact(None, above_all=True)
+    if number > _LONG[1] or number < _LONG[0]:
+        raise _Inexact(None, above_all=number > 0)
+    whole = int(number.to_integral_value(rounding="ROUND_FLOOR"))
+    if whole != number:
+        raise _Inexact(pa.scalar(whole, pa.int64()))
+    return pa.scalar(whole, pa.int64())
+
+
+def _date(value: Any) -> pa.Scalar:
+    if isinstance(value, str):
+        text = value.strip()
+        value = date.fromisoformat(text) if len(text) <= 10 else _parse_datetime(text)
+    if isinstance(value, datetime):
+        day = pa.scalar(value.date(), pa.date32())
+        if value.time() != time(0):
+            raise _Inexact(day)
+        return day
+    if not isinstance(value, date):
+        raise TypeError("not a date: write it as '2026-01-31'")
+    return pa.scalar(value, pa.date32())
+
+
+def _parse_datetime(text: str) -> datetime:
+    return datetime.fromisoformat(text.strip().replace(" UTC", "+00:00"))
+
+
+def _timestamp(value: Any, kind: t.Timestamp) -> pa.Scalar:
+    fraction_ns = 0
+    if isinstance(value, str):
+        value, fraction_ns = _split_nanoseconds(value)
+        value = _parse_datetime(value)
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise TypeError("not a timestamp: write it as '2026-01-31 12:00:00'")
+    if value.tzinfo is not None and not kind.zoned:
+        raise TypeError("the column has no time zone and the value has one")
+    delta = value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH
+    micros = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    if kind.unit == "ns":
+        return pa.scalar(micros * 1000 + fraction_ns, pa.int64()).cast(kind.arrow())
+    scalar = pa.scalar(micros, pa.int64()).cast(kind.arrow())
+    if fraction_ns:
+        raise _Inexact(scalar)
+    return scalar
+
+
+def _split_nanoseconds(text: str) -> tuple[str, int]:
+    """Text with at most six fractional digits, and the nanoseconds that the seventh to ninth say."""
+    head, dot, tail = text.partition(".")
+    digits = len(tail) - len(tail.lstrip("0123456789"))
+    if not dot or digits <= 6:
+        return text, 0
+    return f"{head}.{tail[:6]}{tail[digits:]}", int(tail[6 : min(digits, 9)].ljust(3, "0"))
+
+
+def _uuid(value: Any) -> uuid.UUID:
+    if isinstance(value, bytes):
+        return uuid.UUID(bytes=value)
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    raise TypeError("not binary: write it as X'00ff'")

@@ -1,0 +1,143 @@
+"""Predicates as JSON: the expression model of Iceberg's REST specification (`{"type": "gt", "term": "a", "value": 1}`).
+
+It carries filters into Spark workers and scan reports. Literals that JSON has no form for are tagged:
+`{"type": "literal", "data-type": "decimal", "value": "1.50"}`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidFilter
+from lakescan.expressions.predicate import (
+    FALSE,
+    TRUE,
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Like,
+    Or,
+    Predicate,
+    conjunction,
+    disjunction,
+    negated,
+    starts_with,
+)
+
+_OPS = {"<": "lt", "<=": "lt-eq", ">": "gt", ">=": "gt-eq", "=": "eq", "!=": "not-eq"}
+_NAMES = {name: op for op, name in _OPS.items()}
+_UNARY: dict[str, Callable[[str], Predicate]] = {
+    "is-null": lambda column: IsNull(column),
+    "not-null": lambda column: IsNull(column, negate=True),
+    "is-nan": lambda column: IsNaN(column),
+    "not-nan": lambda column: IsNaN(column, negate=True),
+}
+_TAGGED: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+    "decimal": (Decimal, str, Decimal),
+    "timestamp": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "binary": (bytes, bytes.hex, bytes.fromhex),
+    "uuid": (uuid.UUID, str, uuid.UUID),
+}
+
+
+def to_json(predicate: Predicate) -> str:
+    """The predicate as JSON text."""
+    return json.dumps(_encode(predicate))
+
+
+def from_json(text: str) -> Predicate:
+    """The predicate that JSON text says; raises `InvalidFilter`."""
+    try:
+        return _decode(json.loads(text))
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidFilter(f"not a filter expression in JSON: {text!r} ({error})") from error
+
+
+def _encode(predicate: Predicate) -> Any:
+    match predicate:
+        case Constant(value):
+            return value
+        case And(left, right) | Or(left, right):
+            name = "and" if isinstance(predicate, And) else "or"
+            return {"type": name, "left": _encode(left), "right": _encode(right)}
+        case Comparison():
+            return {
+                "type": _OPS[predicate.op],
+                "term": predicate.column,
+                "value": _encode_value(predicate.value),
+            }
+        case In():
+            values = [_encode_value(v) for v in predicate.values]
+            return {
+                "type": "not-in" if predicate.negate else "in",
+                "term": predicate.column,
+                "values": values,
+            }
+        case IsNull():
+            return {"type": "not-null" if predicate.negate else "is-null", "term": predicate.column}
+        case IsNaN():
+            return {"type": "not-nan" if predicate.negate else "is-nan", "term": predicate.column}
+        case Like():
+            return _encode_like(predicate)
+    raise TypeError(f"cannot encode {predicate!r}")
+
+
+def _encode_like(predicate: Like) -> dict[str, Any]:
+    kind, value = ("starts-with", predicate.prefix) if predicate.is_prefix_match else ("like", predicate.pattern)
+    return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
+
+
+def _encode_value(value: Any) -> Any:
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"type": "literal", "data-type": "double", "value": str(value)}
+    for tag, (kind, encode, _) in _TAGGED.items():
+        if isinstance(value, kind):
+            return {"type": "literal", "data-type": tag, "value": encode(value)}
+    return value
+
+
+def _decode(node: Any) -> Predicate:
+    if isinstance(node, bool):
+        return TRUE if node else FALSE
+    kind = node["type"]
+    match kind:
+        case "true" | "false":
+            return Constant(kind == "true")
+        case "and":
+            return conjunction([_decode(node["left"]), _decode(node["right"])])
+        case "or":
+            return disjunction([_decode(node["left"]), _decode(node["right"])])
+        case "not":
+            return negated(_decode(node["child"]))
+        case "in" | "not-in":
+            values = tuple(_decode_value(v) for v in node["values"])
+            return In(node["term"], values=values, negate=kind == "not-in")
+        case "starts-with" | "not-starts-with":
+            return starts_with(node["term"], node["value"], negate=kind.startswith("not"))
+        case "like" | "not-like":
+            return Like(node["term"], pattern=node["value"], negate=kind.startswith("not"))
+    if kind in _UNARY:
+        return _UNARY[kind](node["term"])
+    return Comparison(node["term"], op=_NAMES[kind], value=_decode_value(node["value"]))
+
+
+def _decode_value(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    tag = value["data-type"]
+    return float(value["value"]) if tag == "double" else _TAGGED[tag][2](value["value"])

@@ -1,0 +1,234 @@
+"""The predicate tree: comparisons of one column with literals, joined by and, or and not.
+
+Semantics are SQL's, as in Spark and DuckDB: a comparison with null is null and keeps no row; NaN equals NaN and is
+greater than every other number; -0.0 equals 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """The parent of all predicates. `&`, `|` and `~` combine them."""
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return conjunction([self, other])
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return disjunction([self, other])
+
+    def __invert__(self) -> Predicate:
+        return negated(self)
+
+
+@dataclass(frozen=True)
+class Constant(Predicate):
+    """Every row, or none."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+TRUE, FALSE = Constant(True), Constant(False)
+
+
+@dataclass(frozen=True)
+class And(Predicate):
+    """Both sides."""
+
+    left: Predicate
+    right: Predicate
+
+    def __str__(self) -> str:
+        return f"({self.left} and {self.right})"
+
+
+@dataclass(frozen=True)
+class Or(Predicate):
+    """Either side."""
+
+    left: Predicate
+    right: Predicate
+
+    def __str__(self) -> str:
+        return f"({self.left} or {self.right})"
+
+
+@dataclass(frozen=True)
+class Leaf(Predicate):
+    """A test of one column. `column` is its name; binding fills in `field_id`."""
+
+    column: str
+    field_id: int | None = None
+
+    @property
+    def bound_id(self) -> int:
+        """The field id of a bound test."""
+        if self.field_id is None:
+            raise ValueError(f"{self.column!r} is not bound to a schema")
+        return self.field_id
+
+
+@dataclass(frozen=True)
+class Comparison(Leaf):
+    """`column op value`, where op is one of < <= > >= = !=."""
+
+    op: str = "="
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.op} {_literal(self.value)}"
+
+
+@dataclass(frozen=True)
+class In(Leaf):
+    """`column in (values)`, or `not in` with `negate`.
+
+    `has_null` says that the list had a null in it: `in` keeps the same rows without it, and `not in` keeps none.
+    """
+
+    values: tuple[Any, ...] = ()
+    negate: bool = False
+    has_null: bool = False
+
+    def __str__(self) -> str:
+        shown = ", ".join(_literal(v) for v in self.values[:20]) + (", ..." if len(self.values) > 20 else "")
+        return f"{self.column} {'not in' if self.negate else 'in'} ({shown})"
+
+
+@dataclass(frozen=True)
+class IsNull(Leaf):
+    """`column is null`, or `is not null` with `negate`."""
+
+    negate: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.column} is {'not ' if self.negate else ''}null"
+
+
+@dataclass(frozen=True)
+class IsNaN(Leaf):
+    """`isnan(column)`, or its negation; false, not null, where the column is null, as in Spark."""
+
+    negate: bool = False
+
+    def __str__(self) -> str:
+        return f"{'not ' if self.negate else ''}isnan({self.column})"
+
+
+@dataclass(frozen=True)
+class Like(Leaf):
+    """`column like pattern` (% and _, escaped by a backslash), or `not like` with `negate`."""
+
+    pattern: str = ""
+    negate: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.column} {'not like' if self.negate else 'like'} {_literal(self.pattern)}"
+
+    @property
+    def prefix(self) -> str:
+        """The literal text that every match starts with."""
+        return _split_pattern(self.pattern)[0]
+
+    @property
+    def is_prefix_match(self) -> bool:
+        """Whether the pattern is only a prefix followed by one %: every value with that prefix matches."""
+        return _split_pattern(self.pattern)[1] == "%"
+
+
+def starts_with(column: str, prefix: str, *, negate: bool = False) -> Like:
+    """`column like 'prefix%'`, with the prefix taken literally."""
+    escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return Like(column, pattern=escaped + "%", negate=negate)
+
+
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def mirrored(op: str) -> str:
+    """The operator that says the same with its sides exchanged."""
+    return _MIRRORED[op]
+
+
+def negated(predicate: Predicate) -> Predicate:
+    """`not predicate`, pushed down to the leaves: under three-valued logic it keeps the same rows."""
+    match predicate:
+        case Constant(value):
+            return Constant(not value)
+        case And(left, right):
+            return Or(negated(left), negated(right))
+        case Or(left, right):
+            return And(negated(left), negated(right))
+        case Comparison(column, field_id, op, value):
+            return Comparison(column, field_id, _OPPOSITE[op], value)
+        case In(has_null=True):
+            return FALSE
+        case In() | IsNull() | IsNaN() | Like():
+            return replace(predicate, negate=not predicate.negate)
+    raise TypeError(f"cannot negate {predicate!r}")
+
+
+def conjunction(parts: list[Predicate]) -> Predicate:
+    """All of them, true left out; `TRUE` for none."""
+    result: Predicate = TRUE
+    for part in parts:
+        if FALSE in (part, result):
+            return FALSE
+        if part != TRUE:
+            result = part if result == TRUE else And(result, part)
+    return result
+
+
+def disjunction(parts: list[Predicate]) -> Predicate:
+    """Any of them, false left out; `FALSE` for none."""
+    result: Predicate = FALSE
+    for part in parts:
+        if TRUE in (part, result):
+            return TRUE
+        if part != FALSE:
+            result = part if result == FALSE else Or(result, part)
+    return result
+
+
+def conjuncts(predicate: Predicate) -> list[Predicate]:
+    """The parts that a predicate requires all of, in order; none for `TRUE`."""
+    if isinstance(predicate, And):
+        return conjuncts(predicate.left) + conjuncts(predicate.right)
+    return [] if predicate == TRUE else [predicate]
+
+
+def leaves(predicate: Predicate) -> Iterator[Leaf]:
+    """Every column test in the tree."""
+    if isinstance(predicate, And | Or):
+        yield from leaves(predicate.left)
+        yield from leaves(predicate.right)
+    elif isinstance(predicate, Leaf):
+        yield predicate
+
+
+def _split_pattern(pattern: str) -> tuple[str, str]:
+    literal, position = [], 0
+    while position < len(pattern) and pattern[position] not in "%_":
+        if pattern[position] == "\\" and position + 1 < len(pattern):
+            position += 1
+        literal.append(pattern[position])
+        position += 1
+    return "".join(literal), pattern[position:]
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,173 @@
+"""Filters as SQL text: the WHERE clause of a query, in Spark's dialect, parsed by sqlglot."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from lakescan.errors import InvalidFilter, missing_dependency
+from lakescan.expressions.predicate import (
+    FALSE,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Like,
+    Predicate,
+    conjunction,
+    disjunction,
+    mirrored,
+    negated,
+    starts_with,
+)
+
+_COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "="}
+
+
+def parse_filter(text: str) -> Predicate:
+    """The predicate that SQL text says, e.g. `ts >= '2026-01-01' and country in ('FR', 'DE')`.
+
+    Raises `InvalidFilter` for text that does not parse, or says more than tests of single columns.
+    """
+    try:
+        import sqlglot
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "a filter written as SQL text") from error
+    try:
+        tree = sqlglot.parse_one(text, into=sqlglot.exp.Condition, dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidFilter(f"cannot parse the filter {text!r}: {error}") from error
+    return _predicate(tree, text)
+
+
+def _predicate(node: Any, text: str) -> Predicate:
+    from sqlglot import exp
+
+    match node:
+        case exp.Paren():
+            return _predicate(node.this, text)
+        case exp.And():
+            return conjunction([_predicate(node.left, text), _predicate(node.right, text)])
+        case exp.Or():
+            return disjunction([_predicate(node.left, text), _predicate(node.right, text)])
+        case exp.Not():
+            return negated(_predicate(node.this, text))
+        case exp.Boolean():
+            return Constant(bool(node.this))
+        case exp.Column():
+            return Comparison(_column(node, text), op="=", value=True)
+        case exp.Is():
+            return _is(node, text)
+        case exp.In():
+            return _in(node, text)
+        case exp.Between():
+            column = _column(node.this, text)
+            low, high = _value(node.args["low"], text), _value(node.args["high"], text)
+            return Comparison(column, op=">=", value=low) & Comparison(column, op="<=", value=high)
+        case exp.Like():
+            return Like(_column(node.this, text), pattern=str(_value(node.expression, text)))
+        case exp.StartsWith():
+            return starts_with(_column(node.this, text), str(_value(node.expression, text)))
+        case exp.IsNan():
+            return IsNaN(_column(node.this, text))
+    if (op := _COMPARISONS.get(type(node).__name__)) is not None:
+        return _comparison(node, op, text)
+    raise _refused(node, text)
+
+
+def _comparison(node: Any, op: str, text: str) -> Predicate:
+    from sqlglot import exp
+
+    left, right = node.left, node.right
+    if not isinstance(_unwrapped(left), exp.Column | exp.Dot):
+        left, right, op = right, left, mirrored(op)
+    column, value = _column(left, text), _value(right, text)
+    if value is None:
+        return IsNull(column) if isinstance(node, exp.NullSafeEQ) else FALSE
+    return Comparison(column, op=op, value=value)
+
+
+def _is(node: Any, text: str) -> Predicate:
+    column, value = _column(node.this, text), _value(node.expression, text)
+    if value is None:
+        return IsNull(column)
+    return Comparison(column, op="=", value=value)
+
+
+def _in(node: Any, text: str) -> Predicate:
+    if not node.expressions:
+        raise _refused(node, text)
+    values = [_value(v, text) for v in node.expressions]
+    known = tuple(v for v in values if v is not None)
+    return In(_column(node.this, text), values=known, has_null=None in values)
+
+
+def _unwrapped(node: Any) -> Any:
+    from sqlglot import exp
+
+    return _unwrapped(node.this) if isinstance(node, exp.Paren) else node
+
+
+def _column(node: Any, text: str) -> str:
+    from sqlglot import exp
+
+    node = _unwrapped(node)
+    if isinstance(node, exp.Column):
+        return ".".join(part.name for part in node.parts)
+    if isinstance(node, exp.Dot):
+        return ".".join(part.name for part in node.parts)
+    raise InvalidFilter(
+        f"in the filter {text!r}, {node.sql(dialect='spark')!r} stands where a column is needed: "
+        "each test compares one column with literals"
+    )
+
+
+def _value(node: Any, text: str) -> Any:
+    from sqlglot import exp
+
+    node = _unwrapped(node)
+    match node:
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(node.this)
+        case exp.Literal():
+            return node.this if node.is_string else _number(node.this)
+        case exp.Neg():
+            return -_value(node.this, text)
+        case exp.HexString():
+            return bytes.fromhex(node.this)
+        case exp.Cast():
+            return _cast(node, text)
+    raise _refused(node, text)
+
+
+def _number(text: str) -> int | Decimal | float:
+    if text.isdigit():
+        return int(text)
+    return float(text) if "e" in text.lower() else Decimal(text)
+
+
+def _cast(node: Any, text: str) -> Any:
+    value, target = _value(node.this, text), node.to.this.name
+    try:
+        if target == "DATE":
+            return date.fromisoformat(str(value)[:10])
+        if target in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"):
+            return str(value) if len(str(value).partition(".")[2]) > 6 else datetime.fromisoformat(str(value))
+    except ValueError as error:
+        raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a {target.lower()}: {error}") from error
+    if target in ("FLOAT", "DOUBLE"):
+        return float(value)
+    if target in ("INT", "BIGINT", "SMALLINT", "TINYINT", "DECIMAL", "TEXT", "VARCHAR", "BINARY"):
+        return value
+    raise _refused(node, text)
+
+
+def _refused(node: Any, text: str) -> InvalidFilter:
+    return InvalidFilter(
+        f"in the filter {text!r}, {node.sql(dialect='spark')!r} is not supported: a filter is tests of columns against "
+        "literals (comparison, in, between, like, is null, isnan), joined by and, or and not"
+    )

@@ -1,0 +1,1 @@
+"""Apache Iceberg: metadata, manifests and deletes become a file table."""

@@ -1,0 +1,123 @@
+"""Bounds and partition values in binary (specification, appendix D: "Binary single-value serialization"), columnar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.planning.column_stats import ColumnStats
+
+_FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
+    t.BOOLEAN: ("u1",),
+    t.INT: ("<i4",),
+    t.LONG: ("<i8", "<i4"),  # a column that was an int has old bounds of 4 bytes
+    t.FLOAT: ("<f4",),
+    t.DOUBLE: ("<f8", "<f4"),
+    t.DATE: ("<i4",),
+    t.TIME: ("<i8",),
+}
+
+
+def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
+    """Serialized values as an Arrow array of the type; null where absent or of a length the type does not have.
+
+    None for types whose order or encoding says nothing that pruning can use (uuid, variant, geospatial, nested).
+    """
+    if isinstance(kind, t.Timestamp):
+        numbers = _fixed(values, ("<i8", "<i4"))
+        if kind.unit == "ns" or numbers is None:
+            return None if numbers is None else numbers.cast(kind.arrow())
+        return numbers.cast(kind.arrow())
+    if kind in _FIXED_WIDTH:
+        return _fixed(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
+    if isinstance(kind, t.Decimal):
+        return _decimals(values, kind)
+    if kind == t.STRING:
+        return _text(values)
+    if kind == t.BINARY or isinstance(kind, t.Fixed):
+        return values
+    return None
+
+
+def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) -> ColumnStats:
+    """One column's statistics out of the key-value lists of manifest entries.
+
+    `stats` has members value_counts, null_value_counts, nan_value_counts, lower_bounds and upper_bounds, as many as
+    the manifest has; each a list of (key: field id, value).
+    """
+    bounds = [
+        decode_values(found, field.type) if (found := _pick(stats, name, field.id)) is not None else None
+        for name in ("lower_bounds", "upper_bounds")
+    ]
+    values = _pick(stats, "value_counts", field.id)
+    counts = [_pick(stats, name, field.id) for name in ("null_value_counts", "nan_value_counts")]
+    return ColumnStats(bounds[0], bounds[1], counts[0], counts[1], record_count if values is None else values)
+
+
+def _pick(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
+    """For each row, the value under `key` in a key-value list; null where it has none."""
+    index = stats.type.get_field_index(name)
+    if index < 0:
+        return None
+    lists = stats.field(index)
+    if pa.types.is_map(lists.type):
+        keys, items = lists.keys, lists.items
+        lists = pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays([keys, items], ["key", "value"]))
+    entries, parents = lists.flatten(), pc.list_parent_indices(lists)
+    matches = pc.equal(entries.field(0), key)
+    rows = parents.filter(matches).to_numpy()
+    place = np.full(len(stats), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    return entries.field(1).filter(matches).take(pa.array(place, mask=place < 0))
+
+
+def _by_length(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:
+    """Decode values a length at a time: `decode` gets a matrix of bytes; None for a length it does not know."""
+    lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
+    result, known = np.zeros(len(values), dtype=dtype), np.zeros(len(values), dtype=bool)
+    for length in np.unique(lengths[lengths > 0]).tolist():  # a handful: the widths of a type
+        rows = np.flatnonzero(lengths == length)
+        taken = values.take(pa.array(rows)).cast(pa.binary(length))
+        raw = np.frombuffer(taken.buffers()[1], dtype=np.uint8, count=len(rows) * length).reshape(len(rows), length)
+        decoded = decode(raw, length)
+        if decoded is not None:
+            result[rows], known[rows] = decoded, True
+    return pa.array(result, mask=~known)
+
+
+def _fixed(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
+    by_length = {np.dtype(w).itemsize: np.dtype(w) for w in widths}
+
+    def decode(raw: np.ndarray, length: int) -> np.ndarray | None:
+        kind = by_length.get(length)
+        return None if kind is None else np.ascontiguousarray(raw).view(kind).reshape(-1)
+
+    widest = np.dtype(widths[0])
+    return _by_length(values, decode, widest.str)
+
+
+def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:
+    """Unscaled big-endian two's complement, to 16 little-endian bytes."""
+    lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
+    wide = np.zeros((len(values), 16), dtype=np.uint8)
+    for length in np.unique(lengths[(lengths > 0) & (lengths <= 16)]).tolist():
+        rows = np.flatnonzero(lengths == length)
+        taken = values.take(pa.array(rows)).cast(pa.binary(length))
+        raw = np.frombuffer(taken.buffers()[1], dtype=np.uint8, count=len(rows) * length).reshape(len(rows), length)
+        wide[rows, :] = np.where(raw[:, :1] & 0x80, 0xFF, 0)
+        wide[rows, 16 - length :] = raw
+    known = (lengths > 0) & (lengths <= 16)
+    mask = pa.array(known).buffers()[1]
+    data = pa.py_buffer(np.ascontiguousarray(wide[:, ::-1]).tobytes())
+    return pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(values), [mask, data])
+
+
+def _text(values: pa.Array) -> pa.Array | None:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:  # a bound cut inside a character
+        return None

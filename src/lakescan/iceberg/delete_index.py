@@ -1,0 +1,188 @@
+"""The delete index: which delete files apply to which data files (specification, "Scan Planning").
+
+- A deletion vector applies to the one data file that it references, and supersedes position deletes there.
+- A position delete file applies to data files of its partition, or only to the one that it references, that are not
+  newer than it (data sequence number <= delete sequence number).
+- An equality delete file applies to data files of its partition, or to all where its spec is unpartitioned, that are
+  older (data sequence number < delete sequence number).
+
+Matching is columnar: pairs are made partition by partition for all files at once, then filtered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.bounds import column_stats
+from lakescan.planning.file_table import DELETES, EQUALITY, POSITION, VECTOR
+
+# The reserved field of a position delete file that holds data file paths.
+_FILE_PATH = t.Field(2147483546, "file_path", t.STRING)
+_POSITION_CONTENT, _EQUALITY_CONTENT = 1, 2
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Matches of data files with delete files: row numbers in both, as two arrays of one length."""
+
+    data: np.ndarray
+    delete: np.ndarray
+
+    def where(self, mask: np.ndarray) -> _Pairs:
+        return _Pairs(self.data[mask], self.delete[mask])
+
+
+@dataclass(frozen=True)
+class DeleteIndex:
+    """The live delete files of a snapshot: `entries` as read from manifests, `table` as planning knows them."""
+
+    entries: pa.Table
+    table: pa.Table
+    unpartitioned_specs: frozenset[int]
+
+    @staticmethod
+    def build(entries: pa.Table | None, unpartitioned_specs: frozenset[int]) -> DeleteIndex:
+        """The index of delete entries; None where the snapshot has no delete manifest."""
+        if entries is None or not entries.num_rows:
+            return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs)
+        is_vector = pc.equal(entries["file_format"], "puffin")
+        is_equality = pc.equal(entries["content"], _EQUALITY_CONTENT)
+        kind = pc.if_else(is_equality, EQUALITY, pc.if_else(is_vector, VECTOR, POSITION))
+        table = pa.table(
+            {
+                "kind": kind,
+                "path": entries["file_path"],
+                "file_format": entries["file_format"],
+                "offset": entries["content_offset"],
+                "length": entries["content_size_in_bytes"],
+                "inline": pa.nulls(entries.num_rows, pa.binary()),
+                "record_count": entries["record_count"],
+                "size": pc.coalesce(entries["content_size_in_bytes"], entries["file_size_in_bytes"]),
+            },
+            schema=DELETES,
+        )
+        return DeleteIndex(entries, table, unpartitioned_specs)
+
+    def match(self, data: pa.Table) -> pa.Array:
+        """For each data file, the row numbers of its deletes: a list array."""
+        if not self.table.num_rows:
+            return pa.ListArray.from_arrays(pa.array(np.zeros(data.num_rows + 1), pa.int32()), pa.array([], pa.int32()))
+        vectors = self._vectors(data)
+        positions = self._positions(data)
+        positions = positions.where(~np.isin(positions.data, vectors.data))
+        found = [vectors, positions, self._equality(data)]
+        return _as_lists(
+            np.concatenate([p.data for p in found]), np.concatenate([p.delete for p in found]), data.num_rows
+        )
+
+    def _rows(self, kind: str) -> np.ndarray:
+        result: np.ndarray = np.flatnonzero(pc.equal(self.table["kind"], kind).to_numpy())
+        return result
+
+    def _vectors(self, data: pa.Table) -> _Pairs:
+        rows = self._rows(VECTOR)
+        referenced = self.entries["referenced_data_file"].take(pa.array(rows))
+        if referenced.null_count:
+            raise CorruptMetadata("a deletion vector does not say which data file it belongs to")
+        pairs = _by_path(data, rows, referenced)
+        if len(np.unique(pairs.data)) != len(pairs.data):
+            doubled = data["file_path"][int(pairs.data[np.argsort(pairs.data)[0]])]
+            raise CorruptMetadata(f"data files have more than one deletion vector, {doubled} among them or alike")
+        return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
+
+    def _positions(self, data: pa.Table) -> _Pairs:
+        rows = self._rows(POSITION)
+        if not len(rows):
+            return _Pairs(rows, rows)
+        lower, upper = self._path_bounds()
+        single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
+        referenced = pc.coalesce(self.entries["referenced_data_file"], single)
+        known = pc.is_valid(referenced).to_numpy()[rows]
+        named = _by_path(data, rows[known], referenced.take(pa.array(rows[known])))
+        by_partition = self._by_partition(data, rows[~known])
+        by_partition = by_partition.where(_within(data, by_partition, lower, upper))
+        pairs = _Pairs(
+            np.concatenate([named.data, by_partition.data]),
+            np.concatenate([named.delete, by_partition.delete]),
+        )
+        return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
+
+    def _equality(self, data: pa.Table) -> _Pairs:
+        rows = self._rows(EQUALITY)
+        if not len(rows):
+            return _Pairs(rows, rows)
+        specs = self.entries["spec_id"].take(pa.array(rows)).to_numpy()
+        is_global = np.isin(specs, list(self.unpartitioned_specs))
+        everywhere = _Pairs(
+            np.tile(np.arange(data.num_rows), int(is_global.sum())), np.repeat(rows[is_global], data.num_rows)
+        )
+        inside = self._by_partition(data, rows[~is_global])
+        pairs = _Pairs(
+            np.concatenate([everywhere.data, inside.data]), np.concatenate([everywhere.delete, inside.delete])
+        )
+        return pairs.where(_sequence(self.entries, pairs.delete) > _sequence(data, pairs.data))
+
+    def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
+        stats = self.entries["stats"].combine_chunks()
+        counts = self.entries["record_count"].combine_chunks()
+        found = column_stats(stats, _FILE_PATH, counts)
+        unknown = pa.nulls(self.entries.num_rows, pa.string())
+        return (
+            unknown if found.lower is None else found.lower,
+            unknown if found.upper is None else found.upper,
+        )
+
+    def _by_partition(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
+        """Every data file with every one of these delete files of the same spec and partition."""
+        if not len(rows) or not data.num_rows:
+            return _Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
+        data_keys, delete_keys = _partition_keys(data, self.entries.take(pa.array(rows)))
+        order = np.argsort(data_keys, kind="stable")
+        low = np.searchsorted(data_keys[order], delete_keys, side="left")
+        counts = np.searchsorted(data_keys[order], delete_keys, side="right") - low
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return _Pairs(order[np.repeat(low, counts) + within], np.repeat(rows, counts))
+
+
+def _by_path(data: pa.Table, rows: np.ndarray, referenced: pa.ChunkedArray) -> _Pairs:
+    place = pc.index_in(referenced, value_set=data["file_path"].combine_chunks())
+    found = pc.is_valid(place).to_numpy()
+    return _Pairs(place.drop_null().to_numpy().astype(np.int64), rows[found])
+
+
+def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
+    result: np.ndarray = files["sequence_number"].to_numpy()[rows]
+    return result
+
+
+def _within(data: pa.Table, pairs: _Pairs, lower: pa.Array, upper: pa.Array) -> np.ndarray:
+    """Whether a data file's path lies within the bounds of the paths that a delete file names."""
+    paths = data["file_path"].take(pa.array(pairs.data))
+    outside = pc.or_kleene(
+        pc.less(paths, lower.take(pa.array(pairs.delete))),
+        pc.greater(paths, upper.take(pa.array(pairs.delete))),
+    )
+    result: np.ndarray = ~pc.fill_null(outside, False).to_numpy()
+    return result
+
+
+def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each distinct (spec, partition) of both tables together; the keys are text (`partition_key`)."""
+    specs, partitions = (
+        pa.chunked_array([*data[n].chunks, *deletes[n].chunks]).combine_chunks() for n in ("spec_id", "partition_key")
+    )
+    codes = partitions.dictionary_encode().indices.to_numpy().astype(np.int64)
+    keys = specs.to_numpy().astype(np.int64) * (codes.max(initial=0) + 1) + codes
+    return keys[: data.num_rows], keys[data.num_rows :]
+
+
+def _as_lists(data: np.ndarray, delete: np.ndarray, rows: int) -> pa.Array:
+    order = np.lexsort((delete, data))
+    offsets = np.searchsorted(data[order], np.arange(rows + 1))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(delete[order], pa.int32()))

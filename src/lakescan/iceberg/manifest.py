@@ -1,0 +1,147 @@
+"""Manifests: live data and delete files, one row each (specification, "Manifests")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.avro import read_avro
+from lakescan.iceberg.partition_spec import PartitionSpec
+from lakescan.storage import Storage
+
+_STATS = {
+    109: "value_counts",
+    110: "null_value_counts",
+    137: "nan_value_counts",
+    125: "lower_bounds",
+    128: "upper_bounds",
+}
+_NAMES = {
+    0: "status",
+    1: "snapshot_id",
+    3: "sequence_number",
+    2: "data_file",
+    134: "content",
+    100: "file_path",
+    101: "file_format",
+    102: "partition",
+    103: "record_count",
+    104: "file_size_in_bytes",
+    131: "key_metadata",
+    132: "split_offsets",
+    135: "equality_ids",
+    142: "first_row_id",
+    143: "referenced_data_file",
+    144: "content_offset",
+    145: "content_size_in_bytes",
+}
+_DATA_FILE = pa.schema(
+    [
+        pa.field("content", pa.int32()),  # 0 data, 1 position deletes, 2 equality deletes
+        pa.field("file_path", pa.string()),
+        pa.field("file_format", pa.string()),
+        pa.field("record_count", pa.int64()),
+        pa.field("file_size_in_bytes", pa.int64()),
+        pa.field("key_metadata", pa.binary()),
+        pa.field("split_offsets", pa.list_(pa.int64())),
+        pa.field("equality_ids", pa.list_(pa.int32())),
+        pa.field("first_row_id", pa.int64()),
+        pa.field("referenced_data_file", pa.string()),
+        pa.field("content_offset", pa.int64()),
+        pa.field("content_size_in_bytes", pa.int64()),
+    ]
+)
+_DELETED = 2
+
+
+def read_manifest(manifest: Mapping[str, Any], spec: PartitionSpec, storage: Storage, *, with_stats: bool) -> pa.Table:
+    """The live entries of one manifest (a row of a manifest list).
+
+    Columns are those of a data file, `sequence_number` (inherited from the manifest where the entry has none),
+    `partition` (a struct with a member a field of the spec, in order and of its type) and, with `with_stats`, `stats`
+    (a struct of the key-value lists of counts and bounds).
+    """
+    path = manifest["manifest_path"]
+    names = _NAMES | (_STATS if with_stats else {})
+    rows = read_avro(storage.read(path), names, path).rows
+    if "data_file" not in rows.column_names or "status" not in rows.column_names:
+        raise CorruptMetadata(f"{path} is not a manifest: its records have no status or data_file")
+    rows = rows.filter(pc.not_equal(rows["status"], _DELETED)).combine_chunks()
+    files = _chunk(rows, "data_file")
+    columns: dict[str, pa.Array] = {
+        field.name: _member(files, field.name, field.type, len(rows)) for field in _DATA_FILE
+    }
+    columns["content"] = pc.fill_null(columns["content"], 0)
+    columns["file_format"] = pc.utf8_lower(columns["file_format"])
+    columns["sequence_number"] = _inherited(rows, manifest)
+    columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
+    columns["partition"] = _partition(files, spec, len(rows))
+    if with_stats:
+        columns["stats"] = _stats(files, len(rows))
+    return pa.table(columns)
+
+
+def _chunk(rows: pa.Table, name: str) -> pa.Array:
+    column = rows[name]
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> pa.Array:
+    index = files.type.get_field_index(name)
+    return pa.nulls(rows, kind) if index < 0 else files.field(index).cast(kind)
+
+
+def _inherited(rows: pa.Table, manifest: Mapping[str, Any]) -> pa.Array:
+    """Entries without a sequence number take their manifest's (specification, "Sequence Number Inheritance")."""
+    own = _chunk(rows, "sequence_number") if "sequence_number" in rows.column_names else pa.nulls(len(rows), pa.int64())
+    return pc.fill_null(own.cast(pa.int64()), manifest["sequence_number"] or 0)
+
+
+def _partition(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
+    """Partition values by the field ids of the spec, else by name, else by position."""
+    found = files.field("partition") if files.type.get_field_index("partition") >= 0 else None
+    written = [] if found is None else list(found.type)
+    members = []
+    for position, each in enumerate(spec.fields):
+        index = _place(written, each.id, each.name, position)
+        kind = each.type.arrow().storage_type if isinstance(each.type.arrow(), pa.ExtensionType) else each.type.arrow()
+        if found is None or index is None:
+            members.append(pa.nulls(rows, kind))
+        else:
+            members.append(_as_partition_type(found.field(index), kind))
+    if not members:
+        return pa.array([{}] * rows, pa.struct([]))
+    return pa.StructArray.from_arrays(members, names=[str(f.id) for f in spec.fields])
+
+
+def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> int | None:
+    ids = [int((f.metadata or {}).get(b"field-id", -1)) for f in written]
+    if field_id in ids:
+        return ids.index(field_id)
+    names = [f.name for f in written]
+    if name in names:
+        return names.index(name)
+    return position if position < len(written) and -1 in ids else None
+
+
+def _as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if values.type == kind:
+        return values
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp(kind.unit)).cast(kind)
+    if pa.types.is_date(kind) and pa.types.is_integer(values.type):
+        return values.cast(pa.int32()).cast(kind)
+    if pa.types.is_integer(kind) and pa.types.is_date(values.type):
+        return values.cast(pa.int32()).cast(kind)
+    return values.cast(kind)
+
+
+def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
+    names = [n for n in _STATS.values() if files.type.get_field_index(n) >= 0]
+    if not names:
+        return pa.array([{}] * rows, pa.struct([]))
+    return pa.StructArray.from_arrays([files.field(n) for n in names], names=names)

@@ -1,0 +1,93 @@
+"""Manifest lists: a snapshot's manifests and the bounds of their partitions (specification, "Manifest Lists")."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.avro import read_avro
+from lakescan.iceberg.metadata import IcebergSnapshot
+from lakescan.storage import Storage
+
+_NAMES = {
+    500: "manifest_path",
+    501: "manifest_length",
+    502: "partition_spec_id",
+    517: "content",
+    515: "sequence_number",
+    516: "min_sequence_number",
+    503: "added_snapshot_id",
+    504: "added_files_count",
+    505: "existing_files_count",
+    506: "deleted_files_count",
+    507: "partitions",
+    509: "contains_null",
+    518: "contains_nan",
+    510: "lower_bound",
+    511: "upper_bound",
+    520: "first_row_id",
+}
+_SUMMARY = pa.list_(
+    pa.struct(
+        [
+            pa.field("contains_null", pa.bool_()),
+            pa.field("contains_nan", pa.bool_()),
+            pa.field("lower_bound", pa.binary()),
+            pa.field("upper_bound", pa.binary()),
+        ]
+    )
+)
+MANIFESTS = pa.schema(
+    [
+        pa.field("manifest_path", pa.string()),
+        pa.field("manifest_length", pa.int64()),
+        pa.field("partition_spec_id", pa.int32()),
+        pa.field("content", pa.int32()),  # 0 data, 1 deletes
+        pa.field("sequence_number", pa.int64()),
+        pa.field("added_snapshot_id", pa.int64()),
+        pa.field("added_files_count", pa.int32()),
+        pa.field("existing_files_count", pa.int32()),
+        pa.field("first_row_id", pa.int64()),
+        pa.field("partitions", _SUMMARY),
+    ]
+)
+DATA, DELETES = 0, 1
+
+
+def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
+    """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may name them in the metadata itself."""
+    if snapshot.manifest_list is None:
+        paths = pa.array(snapshot.manifests, pa.string())
+        return _completed(pa.table({"manifest_path": paths}))
+    read = read_avro(storage.read(snapshot.manifest_list), _NAMES, snapshot.manifest_list)
+    if "manifest_path" not in read.rows.column_names:
+        raise CorruptMetadata(f"{snapshot.manifest_list} is not a manifest list: it has no manifest_path")
+    return _completed(read.rows)
+
+
+def _completed(table: pa.Table) -> pa.Table:
+    """The table with all columns: those that old versions lack are null, or 0 where version 1 implies it."""
+    columns = {}
+    for field in MANIFESTS:
+        if field.name in table.column_names:
+            columns[field.name] = _cast(table[field.name], field)
+        else:
+            columns[field.name] = pa.nulls(table.num_rows, field.type)
+    for name in ("content", "sequence_number", "partition_spec_id"):
+        columns[name] = pc.fill_null(columns[name], 0)
+    return pa.table(columns, schema=MANIFESTS)
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    array = column.combine_chunks()
+    if field.name != "partitions":
+        return array.cast(field.type)
+    items = array.flatten()
+    present = [f.name for f in items.type]
+    members = [items.field(f.name) if f.name in present else pa.nulls(len(items), f.type) for f in _SUMMARY.value_type]
+    rebuilt = pa.StructArray.from_arrays(members, fields=list(_SUMMARY.value_type))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, rebuilt, mask=array.is_null() if array.null_count else None)

@@ -1,0 +1,199 @@
+"""Table metadata: the JSON file that names everything else (specification, "Table Metadata")."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.iceberg.partition_spec import PartitionSpec, parse_spec
+from lakescan.iceberg.schema_json import parse_schema
+from lakescan.schema import Schema
+
+LATEST_VERSION = 3
+
+
+@dataclass(frozen=True)
+class IcebergSnapshot:
+    """One snapshot: the manifest list, or (v1) the manifests, that hold its files."""
+
+    id: int
+    parent_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    summary: Mapping[str, str]
+    manifest_list: str | None
+    manifests: tuple[str, ...]
+    schema_id: int | None
+
+    @property
+    def operation(self) -> str:
+        """append, replace, overwrite or delete; empty where v1 metadata does not say."""
+        return self.summary.get("operation", "")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A branch or tag: a name for a snapshot."""
+
+    snapshot_id: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """Parsed table metadata; unknown members of the JSON are left alone."""
+
+    format_version: int
+    location: str
+    uuid: str | None
+    schemas: Mapping[int, Schema]
+    current_schema_id: int
+    specs: Mapping[int, PartitionSpec]
+    default_spec_id: int
+    properties: Mapping[str, str]
+    snapshots: Mapping[int, IcebergSnapshot]
+    current_snapshot_id: int | None
+    snapshot_log: tuple[tuple[int, int], ...]
+    refs: Mapping[str, Reference]
+    last_updated_ms: int
+    source: str = field(default="", compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schemas[self.current_schema_id]
+
+
+def parse_metadata(data: bytes, source: str) -> TableMetadata:
+    """Table metadata from the bytes of its file, gzip or plain. `source` names the file in errors.
+
+    Raises `CorruptMetadata` for what breaks the specification, `UnsupportedFeature` for a newer format version.
+    """
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    try:
+        node = json.loads(data)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CorruptMetadata(f"{source} is not JSON: {error}") from error
+    if not isinstance(node, dict) or "format-version" not in node:
+        raise CorruptMetadata(f"{source} is not Iceberg table metadata: it has no format-version")
+    return _Parser(node, source).parse()
+
+
+class _Parser:
+    """One metadata document, with the name of its file for errors."""
+
+    def __init__(self, node: Mapping[str, Any], source: str) -> None:
+        self.node, self.source = node, source
+        self.version = int(node["format-version"])
+        if self.version > LATEST_VERSION or self.version < 1:
+            raise UnsupportedFeature(f"Iceberg format version {self.version}", f"{source} needs it.")
+
+    def parse(self) -> TableMetadata:
+        """The whole document."""
+        schemas, current_schema = self._schemas()
+        specs, default_spec = self._specs(schemas, current_schema)
+        snapshots = {s.id: s for s in map(self._snapshot, self.node.get("snapshots") or [])}
+        current = self.node.get("current-snapshot-id")
+        if current == -1:
+            current = None
+        if current is not None and current not in snapshots:
+            raise self._corrupt(f"current-snapshot-id {current} is not among its snapshots")
+        self._check_sort_order()
+        return TableMetadata(
+            format_version=self.version,
+            location=str(self._required("location")).rstrip("/"),
+            uuid=self._required("table-uuid") if self.version > 1 else self.node.get("table-uuid"),
+            schemas=schemas,
+            current_schema_id=current_schema,
+            specs=specs,
+            default_spec_id=default_spec,
+            properties={k: str(v) for k, v in (self.node.get("properties") or {}).items()},
+            snapshots=snapshots,
+            current_snapshot_id=current,
+            snapshot_log=tuple(
+                (int(e["timestamp-ms"]), int(e["snapshot-id"])) for e in self.node.get("snapshot-log") or []
+            ),
+            refs=self._refs(current, snapshots),
+            last_updated_ms=int(self.node.get("last-updated-ms") or 0),
+            source=self.source,
+        )
+
+    def _corrupt(self, problem: str) -> CorruptMetadata:
+        return CorruptMetadata(f"{self.source} (Iceberg v{self.version} table metadata): {problem}")
+
+    def _required(self, name: str) -> Any:
+        if self.node.get(name) is None:
+            raise self._corrupt(f"the required field {name!r} is missing")
+        return self.node[name]
+
+    def _schemas(self) -> tuple[dict[int, Schema], int]:
+        if self.version > 1 or self.node.get("schemas"):
+            nodes, current = self._required("schemas"), self._required("current-schema-id")
+        else:
+            only = self._required("schema")
+            nodes, current = [only], int(only.get("schema-id", 0))
+        schemas = {s.id: s for s in (parse_schema(n, self.source) for n in nodes)}
+        if current not in schemas:
+            raise self._corrupt(f"current-schema-id {current} is not among its schemas {sorted(schemas)}")
+        return schemas, int(current)
+
+    def _specs(self, schemas: Mapping[int, Schema], current: int) -> tuple[dict[int, PartitionSpec], int]:
+        if self.version > 1 or self.node.get("partition-specs"):
+            nodes = [(int(n["spec-id"]), n["fields"]) for n in self._required("partition-specs")]
+            default = int(self._required("default-spec-id"))
+        else:
+            nodes, default = [(0, self._required("partition-spec"))], 0
+        if self.version > 1:
+            self._required("last-partition-id")
+        sources = {i: f for s in [*schemas.values(), schemas[current]] for i, f in s.by_id.items()}
+        specs = {spec_id: parse_spec(spec_id, fields, sources) for spec_id, fields in nodes}
+        if default not in specs:
+            raise self._corrupt(f"default-spec-id {default} is not among its partition specs {sorted(specs)}")
+        return specs, default
+
+    def _check_sort_order(self) -> None:
+        if self.version > 1:
+            self._required("sort-orders")
+            self._required("default-sort-order-id")
+
+    def _snapshot(self, node: Mapping[str, Any]) -> IcebergSnapshot:
+        try:
+            if "manifest-list" not in node and "manifests" not in node:
+                raise KeyError("manifest-list")
+            return IcebergSnapshot(
+                id=int(node["snapshot-id"]),
+                parent_id=node.get("parent-snapshot-id"),
+                sequence_number=int(node.get("sequence-number") or 0),
+                timestamp_ms=int(node["timestamp-ms"]),
+                summary={k: str(v) for k, v in (node.get("summary") or {}).items()},
+                manifest_list=node.get("manifest-list"),
+                manifests=tuple(node.get("manifests") or ()),
+                schema_id=node.get("schema-id"),
+            )
+        except KeyError as error:
+            raise self._corrupt(f"a snapshot lacks {error}") from error
+
+    def _refs(self, current: int | None, snapshots: Mapping[int, IcebergSnapshot]) -> dict[str, Reference]:
+        refs = {
+            name: Reference(int(node["snapshot-id"]), str(node["type"]).lower())
+            for name, node in (self.node.get("refs") or {}).items()
+        }
+        if current is not None:
+            refs.setdefault("main", Reference(current, "branch"))
+        for name, reference in refs.items():
+            if reference.snapshot_id not in snapshots:
+                raise self._corrupt(
+                    f"{reference.kind} {name!r} points to snapshot {reference.snapshot_id}: there is none"
+                )
+        return refs
+
+
+def from_millis(milliseconds: int) -> datetime:
+    """A metadata timestamp as a moment in UTC."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)

@@ -1,0 +1,152 @@
+"""Partition specs and their transforms (specification, "Partitioning").
+
+For pruning, a partition value is turned back into what it says of the source column: the bounds within which all the
+source's values in that partition lie. Filters then need no projection through transforms, and one evaluator serves
+partitions, manifests, files and row groups, inclusive and strict alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.errors import CorruptMetadata
+from lakescan.schema import Schema
+
+_PARAMETER = re.compile(r"(\w+)\[(\d+)\]")
+_UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A transform by its name, with the parameter of `bucket[n]` and `truncate[w]`. Unknown names are kept."""
+
+    name: str
+    parameter: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> Transform:
+        """From the text in a partition spec."""
+        if found := _PARAMETER.fullmatch(text):
+            return Transform(found[1], int(found[2]))
+        return Transform(text)
+
+    def __str__(self) -> str:
+        return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
+
+    def result_type(self, source: t.Type) -> t.Type:
+        """The type of partition values."""
+        match self.name:
+            case "identity" | "truncate" | "void":
+                return source
+            case "day":
+                return t.DATE
+            case "bucket" | "year" | "month" | "hour":
+                return t.INT
+        return t.STRING
+
+    def keeps_nulls(self) -> bool:
+        """Whether a partition value is null just when the source's value is."""
+        return self.name in ("identity", "truncate", "bucket", "day", "year", "month", "hour")
+
+    def source_bounds(
+        self, lower: pa.Array, upper: pa.Array, source: t.Type
+    ) -> tuple[pa.Array | None, pa.Array | None]:
+        """Bounds of the source column where partition values lie between `lower` and `upper`; None where unknown."""
+        if self.name == "identity":
+            return lower, upper
+        if self.name == "truncate" and self.parameter is not None:
+            return lower, _truncated_upper(upper, self.parameter)
+        if self.name in _UNITS and (source == t.DATE or isinstance(source, t.Timestamp)):
+            return _period_start(lower, self.name, source), _period_end(upper, self.name, source)
+        return None, None
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """One field of a spec: its own id and name, the id of its source column, the transform, the type of its values."""
+
+    id: int
+    name: str
+    source_id: int
+    transform: Transform
+    type: t.Type
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """How the files of a manifest are partitioned."""
+
+    id: int
+    fields: tuple[PartitionField, ...]
+
+    @property
+    def is_unpartitioned(self) -> bool:
+        """Whether files have no partition values that mean anything (no fields, or only void ones)."""
+        return all(f.transform.name == "void" for f in self.fields)
+
+    def describe(self, schema: Schema) -> str:
+        """The spec in words, such as `day(ts), country`."""
+        parts = []
+        for each in self.fields:
+            source = schema.path_of.get(each.source_id, f"#{each.source_id}")
+            parts.append(source if each.transform.name == "identity" else f"{each.transform}({source})")
+        return ", ".join(parts) or "unpartitioned"
+
+
+def parse_spec(spec_id: int, fields: list[Mapping[str, Any]], sources: Mapping[int, t.Field]) -> PartitionSpec:
+    """A partition spec of table metadata. `sources` are the fields of all schemas: a source may be dropped by now."""
+    parsed = []
+    for position, node in enumerate(fields):
+        try:
+            source_id = int(node["source-id"] if "source-id" in node else node["source-ids"][0])
+            transform = Transform.parse(node["transform"])
+            if len(node.get("source-ids", ())) > 1:
+                transform = Transform(f"multi-argument {transform}")
+            name = node["name"]
+        except (KeyError, IndexError, TypeError) as error:
+            raise CorruptMetadata(f"partition spec {spec_id}: field {position} lacks {error}") from error
+        source = sources.get(source_id)
+        kind = t.UNKNOWN if source is None else transform.result_type(source.type)
+        parsed.append(PartitionField(int(node.get("field-id", 1000 + position)), name, source_id, transform, kind))
+    return PartitionSpec(spec_id, tuple(parsed))
+
+
+def _truncated_upper(upper: pa.Array, width: int) -> pa.Array | None:
+    """The greatest source value: known for integers, and for text shorter than the width, which was not truncated."""
+    if pa.types.is_integer(upper.type):
+        return pc.add(upper.cast(pa.int64()), width - 1)
+    if pa.types.is_string(upper.type):
+        return pc.if_else(pc.less(pc.utf8_length(upper), width), upper, pa.scalar(None, pa.string()))
+    return None
+
+
+def _period_start(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
+    """The first instant of a period. Old writers rounded times before 1970 up, so those may lie a period earlier."""
+    exact = unit == "day" and source == t.DATE
+    numbers = _ordinals(ordinal)
+    return _instants(numbers if exact else np.where(numbers <= 0, numbers - 1, numbers), ordinal, unit, source, 0)
+
+
+def _period_end(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
+    return _instants(_ordinals(ordinal) + 1, ordinal, unit, source, -1)
+
+
+def _ordinals(ordinal: pa.Array) -> np.ndarray:
+    result: np.ndarray = pc.fill_null(ordinal.cast(pa.int32()).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, shift: int) -> pa.Array:
+    precision = "D" if source == t.DATE else source.unit  # type: ignore[attr-defined]
+    moments = numbers.astype(f"datetime64[{_UNITS[unit]}]").astype(f"datetime64[{precision}]").astype(np.int64)
+    mask = like.is_null().to_numpy(zero_copy_only=False)
+    integers = pa.array(moments + shift, mask=mask)
+    return integers.cast(pa.int32()).cast(pa.date32()) if source == t.DATE else integers.cast(source.arrow())

@@ -1,0 +1,184 @@
+"""An open Iceberg table, as the layers above see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.errors import CorruptMetadata, NoSuchSnapshot
+from lakescan.expressions.predicate import Predicate
+from lakescan.iceberg.locate import current_metadata, is_metadata_file
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, from_millis, parse_metadata
+from lakescan.iceberg.scan_files import ScanFiles
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import Candidates
+from lakescan.planning.report import ScanMetrics
+from lakescan.planning.table_format import Snapshot, SnapshotSelector
+from lakescan.schema import FieldMatching, Schema
+from lakescan.storage import Storage
+
+HISTORY = pa.schema(
+    [
+        pa.field("made_current_at", pa.timestamp("ms", "UTC"), nullable=False),
+        pa.field("snapshot_id", pa.int64(), nullable=False),
+        pa.field("parent_id", pa.int64()),
+        pa.field("operation", pa.string()),
+        pa.field("is_current_ancestor", pa.bool_(), nullable=False),
+        pa.field("summary", pa.map_(pa.string(), pa.string())),
+    ]
+)
+
+
+class IcebergTable:
+    """One version of a table's metadata, and the storage its files are in."""
+
+    name = "iceberg"
+
+    def __init__(self, metadata: TableMetadata, storage: Storage) -> None:
+        self.metadata, self.storage = metadata, storage
+
+    @staticmethod
+    def open(location: str, storage: Storage) -> IcebergTable:
+        """Open a table folder, or one metadata JSON; raises `NotATable`, `MissingFile` or `CorruptMetadata`."""
+        source = location if is_metadata_file(location) else current_metadata(location, storage)
+        return IcebergTable(parse_metadata(storage.read(source), source), storage)
+
+    @property
+    def location(self) -> str:
+        """The table's location, as its metadata has it."""
+        return self.metadata.location
+
+    def snapshot(self, selector: SnapshotSelector) -> Snapshot:
+        """The selected snapshot. A branch (and the current state) reads with the table's schema, others with their own.
+
+        A time picks the last snapshot that was current then, by the snapshot log.
+        """
+        name, tag = selector.branch, selector.tag
+        version = selector.version
+        if isinstance(version, str) and version.lstrip("-").isdigit():
+            version = int(version)
+        if isinstance(version, str):
+            name, tag = (version, None) if self._kind(version) == "branch" else (None, version)
+        if name is not None or tag is not None:
+            found = self._referenced(str(name if name is not None else tag), "branch" if name is not None else "tag")
+            return self._resolved(found, own_schema=name is None)
+        if isinstance(version, int):
+            if version not in self.metadata.snapshots:
+                raise self._no_snapshot(f"no snapshot {version}")
+            return self._resolved(self.metadata.snapshots[version], own_schema=True)
+        if selector.timestamp is not None:
+            return self._resolved(self._as_of(int(selector.timestamp.timestamp() * 1000)), own_schema=True)
+        current = self.metadata.current_snapshot_id
+        return self._resolved(None if current is None else self.metadata.snapshots[current], own_schema=False)
+
+    def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
+        """The metadata file itself, which never changes."""
+        return self.metadata.source, selector
+
+    def history(self) -> pa.Table:
+        """The snapshot log: when each snapshot became current, oldest first (`HISTORY`)."""
+        log = self.metadata.snapshot_log or tuple(
+            (s.timestamp_ms, s.id) for s in sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)
+        )
+        ancestors, at = set(), self.metadata.current_snapshot_id
+        while at is not None and at in self.metadata.snapshots and at not in ancestors:
+            ancestors.add(at)
+            at = self.metadata.snapshots[at].parent_id
+        rows = []
+        for milliseconds, snapshot_id in log:
+            known = self.metadata.snapshots.get(snapshot_id)
+            rows.append(
+                {
+                    "made_current_at": from_millis(milliseconds),
+                    "snapshot_id": snapshot_id,
+                    "parent_id": known.parent_id if known else None,
+                    "operation": known.operation if known else None,
+                    "is_current_ancestor": snapshot_id in ancestors,
+                    "summary": list(known.summary.items()) if known else None,
+                }
+            )
+        return pa.Table.from_pylist(rows, schema=HISTORY)
+
+    def matching(self, snapshot: Snapshot) -> FieldMatching:
+        """By field id; files without ids by the table's name mapping."""
+        text = self.metadata.properties.get("schema.name-mapping.default")
+        if text is None:
+            return FieldMatching(by_id=True)
+        try:
+            return FieldMatching(by_id=True, name_mapping=dict(_mapping(json.loads(text), "")))
+        except (json.JSONDecodeError, TypeError, KeyError) as error:
+            raise CorruptMetadata(
+                f"{self.metadata.source}: schema.name-mapping.default is not a name mapping: {error}"
+            ) from error
+
+    def plan_files(self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics) -> Candidates:
+        """The live files of a snapshot that partitions do not rule out."""
+        if snapshot.state is None:
+            return Candidates(FileTable.empty())
+        planner = ScanFiles(self.metadata, snapshot.schema, predicate, self.storage, metrics)
+        return planner.plan(snapshot.state)
+
+    def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
+        schema: Schema = self.metadata.schema
+        if snapshot is None:
+            return Snapshot(None, None, "", schema, self.metadata.properties)
+        if own_schema and snapshot.schema_id is not None:
+            schema = self.metadata.schemas.get(snapshot.schema_id, schema)
+        return Snapshot(
+            snapshot.id,
+            from_millis(snapshot.timestamp_ms),
+            snapshot.operation,
+            schema,
+            self.metadata.properties,
+            snapshot,
+        )
+
+    def _kind(self, name: str) -> str:
+        reference = self.metadata.refs.get(name)
+        return reference.kind if reference is not None else "branch"
+
+    def _referenced(self, name: str, kind: str) -> IcebergSnapshot | None:
+        if name == "main" and self.metadata.current_snapshot_id is None:
+            return None
+        reference = self.metadata.refs.get(name)
+        if reference is None or reference.kind != kind:
+            names = sorted(n for n, r in self.metadata.refs.items() if r.kind == kind)
+            raise NoSuchSnapshot(
+                f"{self.location} has no {kind} {name!r}; "
+                + (f"its {kind} names are: {', '.join(names)}" if names else f"it has no {kind} at all")
+            )
+        return self.metadata.snapshots[reference.snapshot_id]
+
+    def _as_of(self, milliseconds: int) -> IcebergSnapshot:
+        earlier = [(at, i) for at, i in self.metadata.snapshot_log if at <= milliseconds]
+        if not earlier:
+            raise self._no_snapshot(f"no snapshot was current at {from_millis(milliseconds)}")
+        found = self.metadata.snapshots.get(max(enumerate(earlier), key=lambda e: (e[1][0], e[0]))[1][1])
+        if found is None:
+            raise self._no_snapshot(f"the snapshot that was current at {from_millis(milliseconds)} has expired")
+        return found
+
+    def _no_snapshot(self, problem: str) -> NoSuchSnapshot:
+        known = sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)
+        if not known:
+            return NoSuchSnapshot(f"{self.location}: {problem}; the table has no snapshot yet")
+        first, last = from_millis(known[0].timestamp_ms), from_millis(known[-1].timestamp_ms)
+        return NoSuchSnapshot(
+            f"{self.location}: {problem}; it has {len(known)} snapshots, from {first} (id {known[0].id}) "
+            f"to {last} (id {known[-1].id}): see Table.history()"
+        )
+
+
+def _mapping(nodes: list[Mapping[str, Any]], path: str) -> list[tuple[str, int]]:
+    """Full dotted names, aliases included, with their field ids (specification, "Column Projection")."""
+    found: list[tuple[str, int]] = []
+    for node in nodes:
+        for name in node.get("names", ()):
+            own = f"{path}.{name}" if path else name
+            if node.get("field-id") is not None:
+                found.append((own, int(node["field-id"])))
+            found.extend(_mapping(node.get("fields") or [], own))
+    return found

@@ -1,0 +1,94 @@
+"""The in-process engine: a plan's task groups, read by a few threads, as Arrow record batches in plan order."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lakescan.planning.plan import ScanPlan, TaskGroup
+from lakescan.reading.context import ReadContext
+from lakescan.reading.reader import read_group
+
+_AHEAD = 4  # batches that each reader may be ahead of the consumer
+
+
+def default_readers() -> int:
+    """How many groups are read at once: one a core, eight at most."""
+    return min(8, os.cpu_count() or 1)
+
+
+def read_batches(plan: ScanPlan, context: ReadContext, readers: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The plan's rows, in plan order, cut at its limit.
+
+    Memory is bounded by a few batches a reader, not by the table. Closing the iterator stops the readers.
+    """
+    remaining = plan.limit
+    for batch in _batches(plan, context, readers or default_readers()):
+        if remaining is not None:
+            batch = batch.slice(0, remaining)
+            remaining -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if remaining == 0:
+            return
+
+
+def _batches(plan: ScanPlan, context: ReadContext, readers: int) -> Iterator[pa.RecordBatch]:
+    if plan.limit == 0:
+        return
+    if readers == 1 or len(plan.groups) == 1:
+        for only in plan.groups:
+            yield from read_group(only, context)
+        return
+    stopped = threading.Event()
+    running: list[_Reader] = []
+    groups = iter(plan.groups)
+    try:
+        while True:
+            while len(running) < readers and (group := next(groups, None)) is not None:
+                running.append(_Reader(group, context, stopped))
+            if not running:
+                return
+            yield from running.pop(0).batches()
+    finally:
+        stopped.set()
+
+
+class _Reader:
+    """One group read by a thread of its own into a short queue."""
+
+    _END = object()
+
+    def __init__(self, group: TaskGroup, context: ReadContext, stopped: threading.Event) -> None:
+        self._queue: queue.Queue[object] = queue.Queue(_AHEAD)
+        self._stopped = stopped
+        threading.Thread(target=self._run, args=(group, context), daemon=True).start()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        while (item := self._queue.get()) is not self._END:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def _run(self, group: TaskGroup, context: ReadContext) -> None:
+        last: object = self._END
+        try:
+            for batch in read_group(group, context):
+                if not self._put(batch):
+                    return
+        except BaseException as error:  # handed to the consumer, which raises it
+            last = error
+        self._put(last)
+
+    def _put(self, item: object) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False

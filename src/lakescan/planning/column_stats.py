@@ -1,0 +1,44 @@
+"""What metadata says of one column in many containers (files, row groups, manifests, partitions): one row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """Bounds and counts of a column; null in a row, or the whole array `None`, means not known.
+
+    `lower` and `upper` are bounds, not always the exact minimum and maximum: every value that is neither null nor NaN
+    lies between them. They have the Arrow type of the column. Counts are of rows, nulls included in `value_count`.
+    """
+
+    lower: pa.Array | None = None
+    upper: pa.Array | None = None
+    null_count: pa.Array | None = None
+    nan_count: pa.Array | None = None
+    value_count: pa.Array | None = None
+
+    def filter(self, mask: pa.Array) -> ColumnStats:
+        """The rows where the mask is true."""
+
+        def cut(array: pa.Array | None) -> pa.Array | None:
+            return None if array is None else array.filter(mask)
+
+        return ColumnStats(
+            cut(self.lower), cut(self.upper), cut(self.null_count), cut(self.nan_count), cut(self.value_count)
+        )
+
+    @staticmethod
+    def of_constants(values: pa.Array) -> ColumnStats:
+        """The statistics of a column that has one value in each container: a partition value."""
+        nulls = pc.cast(pc.is_null(values), pa.int64())
+        nan = None
+        if pa.types.is_floating(values.type):
+            nan = pc.cast(pc.fill_null(pc.is_nan(values), False), pa.int64())
+            values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
+        return ColumnStats(values, values, nulls, nan, ones)

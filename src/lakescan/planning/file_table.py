@@ -1,0 +1,98 @@
+"""The file table: what every format produces and everything after it consumes. One row a live data file.
+
+The delete table beside it has one row a delete file or deletion vector; a data file names its deletes by row number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.planning.column_stats import ColumnStats
+
+FILES = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),  # as the metadata has it, before relocation
+        pa.field("file_format", pa.string(), nullable=False),  # parquet, orc or avro
+        pa.field("size", pa.int64()),  # bytes, as recorded: it can be stale
+        pa.field("record_count", pa.int64()),  # rows before deletes; null where it was not recorded
+        pa.field("spec_id", pa.int32()),  # the partition spec (Iceberg); 0 for Delta
+        pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
+        pa.field("first_row_id", pa.int64()),  # row lineage: the id of the file's first row
+        pa.field("split_offsets", pa.list_(pa.int64())),  # where row groups start, ascending
+        pa.field("deletes", pa.list_(pa.int32())),  # row numbers in the delete table
+    ]
+)
+
+DELETES = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),  # one of the kinds below
+        pa.field("path", pa.string()),  # null for an inline vector
+        pa.field("file_format", pa.string()),  # parquet, orc, avro or puffin; null for a Delta vector
+        pa.field("offset", pa.int64()),  # where a vector starts in its file
+        pa.field("length", pa.int64()),  # bytes of a vector
+        pa.field("inline", pa.binary()),  # an inline vector
+        pa.field("record_count", pa.int64()),  # deleted rows, or keys
+        pa.field("size", pa.int64()),  # bytes that reading it costs
+    ]
+)
+
+POSITION, VECTOR, EQUALITY = "position-deletes", "deletion-vector", "equality-deletes"
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """Data files, their deletes, and what is known of the columns that the filter names.
+
+    `files` has the columns of `FILES`, then `partition` (a struct, for people), then `constants`: a struct whose
+    members, named by field id, are the values that every row of the file has in that column.
+    Which of them hold for a file depends on its partition spec: `constant_fields` gives their ids by spec id.
+    `stats` has a `ColumnStats` a field id, each as long as `files`.
+    """
+
+    files: pa.Table
+    deletes: pa.Table = field(default_factory=DELETES.empty_table)
+    stats: dict[int, ColumnStats] = field(default_factory=dict)
+    constant_fields: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def empty(deletes: pa.Table | None = None) -> FileTable:
+        """No files."""
+        nothing = pa.array([], pa.struct([]))
+        files = FILES.empty_table().append_column("partition", nothing).append_column("constants", nothing)
+        return FileTable(files, DELETES.empty_table() if deletes is None else deletes)
+
+    def filter(self, mask: pa.Array) -> FileTable:
+        """The files where the mask is true, with their statistics; the delete table stays whole."""
+        stats = {field_id: s.filter(mask) for field_id, s in self.stats.items()}
+        return replace(self, files=self.files.filter(mask), stats=stats)
+
+    def head(self, count: int) -> FileTable:
+        """The first files."""
+        mask = pa.array([True] * min(count, len(self)) + [False] * max(0, len(self) - count), pa.bool_())
+        return self.filter(mask)
+
+    def used_deletes(self) -> FileTable:
+        """The same, with the delete table cut to the rows that the files name."""
+        lists = self.files["deletes"].combine_chunks()
+        used = pc.unique(lists.flatten()).sort()
+        values = pc.index_in(lists.flatten(), value_set=used)
+        renumbered = pa.ListArray.from_arrays(_offsets(lists), values.cast(pa.int32()))
+        index = self.files.schema.get_field_index("deletes")
+        files = self.files.set_column(index, FILES.field("deletes"), renumbered)
+        return replace(self, files=files, deletes=self.deletes.take(used))
+
+    def __len__(self) -> int:
+        return int(self.files.num_rows)
+
+
+def delete_counts(files: pa.Table) -> pa.ChunkedArray:
+    """How many deletes each file has."""
+    return pc.fill_null(pc.list_value_length(files["deletes"]), 0)
+
+
+def _offsets(lists: pa.ListArray) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())
+    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])

@@ -1,0 +1,214 @@
+"""The plan of a scan: the file table after pruning, its residuals, splits, task groups and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, weights
+from lakescan.planning.prune import might_match
+from lakescan.planning.report import ScanMetrics, ScanReport
+from lakescan.planning.residual import Residuals, residuals
+from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
+from lakescan.schema import Schema
+
+
+@dataclass(frozen=True)
+class PackingOptions:
+    """How splits are made and packed. `split_size` is None where it was not asked for: it adapts then."""
+
+    split_size: int | None = None
+    target_size: int = TARGET_SIZE
+    lookback: int = LOOKBACK
+    open_cost: int = OPEN_COST
+    adaptive: bool = True
+    parallelism: int = 1
+
+    def size_for(self, total: int) -> int:
+        """The split size for a scan of `total` bytes."""
+        if self.split_size is not None or not self.adaptive:
+            return self.split_size or self.target_size
+        return adapted_size(total, self.parallelism, self.target_size)
+
+
+@dataclass(frozen=True)
+class FileScanTask:
+    """A piece of one data file to read: its row in the file table, its byte range, its deletes."""
+
+    path: str
+    file_format: str
+    start: int
+    stop: int
+    residual: int
+    constants: dict[int, pa.Scalar]
+    deletes: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class TaskGroup:
+    """Splits that one reader takes, in order. Arrow tables: compact to send, with no object a file.
+
+    `splits` has a row a split: the file's columns, its byte range, and the number of its residual. Its `deletes`
+    are row numbers in `deletes`.
+    """
+
+    index: int
+    splits: pa.Table
+    deletes: pa.Table
+    constant_fields: dict[int, tuple[int, ...]]
+
+    def tasks(self) -> Iterator[FileScanTask]:
+        """The group's tasks, one at a time."""
+        constants = self.splits["constants"].combine_chunks()
+        for row in range(self.splits.num_rows):
+            values = {name: self.splits[name][row].as_py() for name in ("path", "file_format", "start", "stop")}
+            referenced = self.splits["deletes"][row].as_py() or []
+            yield FileScanTask(
+                **values,
+                residual=self.splits["residual"][row].as_py(),
+                constants={
+                    i: constants.field(str(i))[row] for i in self.constant_fields[self.splits["spec_id"][row].as_py()]
+                },
+                deletes=tuple(self.deletes.slice(d, 1).to_pylist()[0] for d in referenced),
+            )
+
+    def __len__(self) -> int:
+        return int(self.splits.num_rows)
+
+
+class TaskGroups(Sequence[TaskGroup]):
+    """The task groups of a plan, each cut out of the split table when it is asked for."""
+
+    def __init__(self, table: FileTable, splits: pa.Table, group: np.ndarray) -> None:
+        self._table = table
+        order = np.argsort(group, kind="stable")
+        self._splits = splits.take(pa.array(order))
+        self._bounds = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> TaskGroup: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[TaskGroup]: ...
+    def __getitem__(self, index: int | slice) -> TaskGroup | Sequence[TaskGroup]:
+        """The group of that number."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        low, high = int(self._bounds[index]), int(self._bounds[index + 1])
+        splits = self._splits.slice(low, high - low)
+        files = self._table.files.take(splits["file"])
+        own = FileTable(files, self._table.deletes).used_deletes()
+        wanted = own.files.select(["path", "file_format", "spec_id", "constants", "deletes"])
+        for name in ("start", "stop", "length", "residual"):
+            wanted = wanted.append_column(name, splits[name])
+        return TaskGroup(index, wanted.combine_chunks(), own.deletes.combine_chunks(), self._table.constant_fields)
+
+    @cached_property
+    def sizes(self) -> pa.Table:
+        """One row a group: its number of splits and its bytes."""
+        counts = np.diff(self._bounds)
+        totals = np.concatenate([[0], np.cumsum(self._splits["length"].to_numpy())])
+        return pa.table({"splits": counts, "bytes": totals[self._bounds[1:]] - totals[self._bounds[:-1]]})
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a scan will read. Plans are immutable; `files`, `deletes` and `splits` are Arrow tables.
+
+    `schema` is what the scan returns and `filter` the bound predicate that its rows satisfy.
+    """
+
+    schema: Schema
+    filter: Predicate
+    table: FileTable
+    splits: pa.Table
+    groups: TaskGroups
+    residuals: tuple[Predicate, ...]
+    report: ScanReport
+    limit: int | None = None
+
+    @property
+    def files(self) -> pa.Table:
+        """The file table: one row a data file that will be read (see `planning.file_table.FILES`)."""
+        return self.table.files
+
+    @property
+    def deletes(self) -> pa.Table:
+        """The delete files and deletion vectors that apply (see `planning.file_table.DELETES`)."""
+        return self.table.deletes
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What a format hands to planning: the files that its partitions leave, and how it found them."""
+
+    table: FileTable
+    proven: list[pa.Array] | None = None
+    skipped_by_partition: int = 0
+
+
+def make_plan(
+    candidates: Candidates,
+    *,
+    schema: Schema,
+    predicate: Predicate,
+    packing: PackingOptions,
+    limit: int | None,
+    metrics: ScanMetrics,
+    describe: dict[str, Any],
+) -> ScanPlan:
+    """Prune by statistics, find residuals, cut by limit, split and pack. `describe` names the report's subject."""
+    table, proven = candidates.table, candidates.proven
+    mask = might_match(predicate, table.stats, len(table))
+    kept = table.filter(mask)
+    if proven is not None:
+        proven = [each.filter(mask) for each in proven]
+    found = residuals(predicate, kept.stats, len(kept), proven)
+    within = _within_limit(kept, found, limit)
+    final = kept.head(within).used_deletes()
+    metrics.count_result(final)
+    metrics.skipped_data_files += len(table) - len(final)
+
+    size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes)
+    splits = split_files(final, size)
+    splits = splits.append_column("residual", found.index.take(splits["file"]))
+    groups = TaskGroups(final, splits, pack(weights(splits, final, packing.open_cost), size, packing.lookback))
+    report = ScanReport(
+        **describe,
+        metrics=metrics,
+        filter=str(predicate),
+        projected_fields=tuple(schema.names),
+        skipped_by_partition=candidates.skipped_by_partition,
+        skipped_by_stats=len(table) - len(kept),
+        skipped_by_limit=len(kept) - len(final),
+        splits=splits.num_rows,
+        groups=len(groups),
+        records=_records(final),
+    )
+    return ScanPlan(schema, predicate, final, splits, groups, found.predicates, report, limit)
+
+
+def _within_limit(table: FileTable, found: Residuals, limit: int | None) -> int:
+    """How many files are enough for `limit` rows: all, unless each row of the first ones counts for certain."""
+    exact = pc.all(pc.equal(pc.fill_null(pc.list_value_length(table.files["deletes"]), 0), 0)).as_py()
+    if limit is None or not exact or found.predicates not in ((TRUE,), ()):
+        return len(table)
+    counts = pc.cumulative_sum(pc.fill_null(table.files["record_count"], 0)).to_numpy()
+    return min(len(table), int(np.searchsorted(counts, limit)) + 1) if limit else 0
+
+
+def _records(table: FileTable) -> int | None:
+    counts = table.files["record_count"]
+    return None if counts.null_count else int(pc.sum(counts).as_py() or 0)

@@ -1,0 +1,256 @@
+"""Inclusive and strict evaluation of a bound predicate over column statistics: all containers at once.
+
+`might_match` is false only where the statistics prove that no row matches (the container is skipped); `must_match` is
+true only where they prove that every row does (the filter need not run there). Unknown statistics prove nothing.
+
+Every value lies within its bounds, truncated or not, so `lower == upper == v` proves that all values are v. NaN is
+outside the bounds and, as in SQL, greater than everything: a float column proves something about `>` only where its
+NaN count is known to be zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.expressions.evaluate import compare
+from lakescan.expressions.predicate import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Leaf,
+    Like,
+    Or,
+    Predicate,
+)
+from lakescan.planning.column_stats import ColumnStats
+
+Stats = Mapping[int, ColumnStats]
+
+# Past this many values a list is compared by its least and greatest only (Iceberg's limit, too).
+_LIST_LIMIT = 200
+
+
+def might_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
+    """For each of `rows` containers, whether some row might satisfy the predicate."""
+    return _walk(predicate, stats, rows, _Inclusive)
+
+
+def must_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
+    """For each of `rows` containers, whether every row is sure to satisfy the predicate."""
+    return _walk(predicate, stats, rows, _Strict)
+
+
+def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evaluator]) -> pa.Array:
+    match predicate:
+        case Constant(value):
+            return pa.repeat(pa.scalar(value), rows)
+        case And(left, right):
+            return pc.and_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
+        case Or(left, right):
+            return pc.or_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
+        case Leaf():
+            column = stats.get(predicate.bound_id, ColumnStats())
+            return evaluator(column, rows, _tests_floats(predicate)).leaf(predicate)
+    raise TypeError(f"not a predicate: {predicate!r}")
+
+
+class _Evaluator:
+    """One column's statistics, asked for proofs: each is a mask that is true where the thing is known."""
+
+    def __init__(self, stats: ColumnStats, rows: int, floating: bool) -> None:
+        self.rows, self.floating = rows, floating
+        self.null_count, self.nan_count, self.value_count = (
+            stats.null_count,
+            stats.nan_count,
+            stats.value_count,
+        )
+        self.lower, self.upper = _without_nan(stats.lower), _without_nan(stats.upper)
+
+    def leaf(self, leaf: Leaf) -> pa.Array:
+        raise NotImplementedError
+
+    def constant(self, value: bool) -> pa.Array:
+        return pa.repeat(pa.scalar(value), self.rows)
+
+    def known(self, condition: pa.Array | None) -> pa.Array:
+        """The condition where it can be told, false elsewhere."""
+        return self.constant(False) if condition is None else pc.fill_null(condition, False)
+
+    def no_nulls(self) -> pa.Array:
+        return self.known(None if self.null_count is None else pc.equal(self.null_count, 0))
+
+    def all_null(self) -> pa.Array:
+        return self._all(self.null_count)
+
+    def all_nan(self) -> pa.Array:
+        return self._all(self.nan_count)
+
+    def _all(self, count: pa.Array | None) -> pa.Array:
+        if count is None or self.value_count is None:
+            return self.constant(False)
+        return self.known(pc.greater_equal(count, self.value_count))
+
+    def no_nan(self) -> pa.Array:
+        if not self.floating:
+            return self.constant(True)
+        return self.known(None if self.nan_count is None else pc.equal(self.nan_count, 0))
+
+    def bound(self, bound: pa.Array | None, op: str, value: pa.Scalar) -> pa.Array:
+        """Where the bound is known and compares so."""
+        return self.known(None if bound is None else compare(bound, op, value))
+
+    def outside(self, value: pa.Scalar) -> pa.Array:
+        """Where no value that is not NaN can equal `value`."""
+        return pc.or_(self.bound(self.lower, ">", value), self.bound(self.upper, "<", value))
+
+    def only(self, value: pa.Scalar) -> pa.Array:
+        """Where every value that is not NaN equals `value`."""
+        return pc.and_(self.bound(self.lower, "=", value), self.bound(self.upper, "=", value))
+
+    def beside_prefix(self, prefix: str) -> pa.Array:
+        """Where no value starts with `prefix`."""
+        if self.lower is None or self.upper is None:
+            return self.constant(False)
+        value = pa.scalar(prefix)
+        above = pc.greater(pc.utf8_slice_codeunits(self.lower, 0, len(prefix)), value)
+        return self.known(pc.or_kleene(above, pc.less(self.upper, value)))
+
+    def within_prefix(self, prefix: str) -> pa.Array:
+        """Where every value starts with `prefix`."""
+        if self.lower is None or self.upper is None:
+            return self.constant(False)
+        bounds = [pc.starts_with(bound, prefix) for bound in (self.lower, self.upper)]
+        return self.known(pc.and_kleene(*bounds))
+
+
+class _Inclusive(_Evaluator):
+    """Whether some row might match: true unless disproved."""
+
+    def leaf(self, leaf: Leaf) -> pa.Array:
+        match leaf:
+            case IsNull(negate=True):
+                return pc.invert(self.all_null())
+            case IsNull():
+                return pc.invert(self.no_nulls())
+            case IsNaN(negate=True):
+                return pc.invert(self.all_nan())
+            case IsNaN():
+                none = None if self.nan_count is None else pc.equal(self.nan_count, 0)
+                return pc.invert(pc.or_(self.known(none), self.all_null()))
+        return pc.invert(pc.or_(self.all_null(), self._disproved(leaf)))
+
+    def _disproved(self, leaf: Leaf) -> pa.Array:
+        match leaf:
+            case Comparison():
+                return self._comparison(leaf.op, leaf.value)
+            case In():
+                return self._not_in(leaf) if leaf.negate else self._in(leaf)
+            case Like(negate=True):
+                return self.within_prefix(leaf.prefix) if leaf.is_prefix_match else self.constant(False)
+            case Like():
+                return self.beside_prefix(leaf.prefix)
+        raise TypeError(f"cannot prune by {leaf!r}")
+
+    def _comparison(self, op: str, value: pa.Scalar) -> pa.Array:
+        if _is_nan(value):
+            return self.no_nan() if op in ("=", ">=") else self.constant(op == ">")
+        match op:
+            case "<":
+                return self.bound(self.lower, ">=", value)
+            case "<=":
+                return self.bound(self.lower, ">", value)
+            case ">":
+                return pc.and_(self.no_nan(), self.bound(self.upper, "<=", value))
+            case ">=":
+                return pc.and_(self.no_nan(), self.bound(self.upper, "<", value))
+            case "=":
+                return self.outside(value)
+        return pc.and_(self.no_nan(), self.only(value))
+
+    def _in(self, leaf: In) -> pa.Array:
+        if any(_is_nan(v) for v in leaf.values):
+            return self.constant(False)
+        if len(leaf.values) <= _LIST_LIMIT:
+            return reduce(pc.and_, (self.outside(v) for v in leaf.values))
+        ordered = sorted(leaf.values, key=lambda v: v.as_py())
+        return pc.or_(self.bound(self.lower, ">", ordered[-1]), self.bound(self.upper, "<", ordered[0]))
+
+    def _not_in(self, leaf: In) -> pa.Array:
+        if len(leaf.values) > _LIST_LIMIT:
+            return self.constant(False)
+        return pc.and_(self.no_nan(), reduce(pc.or_, (self.only(v) for v in leaf.values)))
+
+
+class _Strict(_Evaluator):
+    """Whether every row must match: false unless proved."""
+
+    def leaf(self, leaf: Leaf) -> pa.Array:
+        match leaf:
+            case IsNull(negate=True):
+                return self.no_nulls()
+            case IsNull():
+                return self.all_null()
+            case IsNaN(negate=True):
+                return self.no_nan()
+            case IsNaN():
+                return self.all_nan()
+        return pc.and_(pc.and_(self.no_nulls(), self.no_nan()), self._proved(leaf))
+
+    def _proved(self, leaf: Leaf) -> pa.Array:
+        match leaf:
+            case Comparison():
+                return self._comparison(leaf.op, leaf.value)
+            case In():
+                return self._in(leaf)
+            case Like(negate=True):
+                return self.beside_prefix(leaf.prefix)
+            case Like():
+                return self.within_prefix(leaf.prefix) if leaf.is_prefix_match else self.constant(False)
+        raise TypeError(f"cannot prove {leaf!r}")
+
+    def _comparison(self, op: str, value: pa.Scalar) -> pa.Array:
+        if _is_nan(value):
+            return self.constant(op in ("<", "<=", "!="))
+        match op:
+            case "<" | "<=":
+                return self.bound(self.upper, op, value)
+            case ">" | ">=":
+                return self.bound(self.lower, op, value)
+            case "=":
+                return self.only(value)
+        return self.outside(value)
+
+    def _in(self, leaf: In) -> pa.Array:
+        if len(leaf.values) > _LIST_LIMIT or any(_is_nan(v) for v in leaf.values):
+            return self.constant(False)
+        if leaf.negate:
+            return reduce(pc.and_, (self.outside(v) for v in leaf.values))
+        return reduce(pc.or_, (self.only(v) for v in leaf.values))
+
+
+def _tests_floats(leaf: Leaf) -> bool:
+    """Whether the column holds floats: bound literals of float columns, and of no others, are floats."""
+    match leaf:
+        case Comparison():
+            return bool(pa.types.is_floating(leaf.value.type))
+        case In():
+            return bool(pa.types.is_floating(leaf.values[0].type))
+    return isinstance(leaf, IsNaN)
+
+
+def _without_nan(bound: pa.Array | None) -> pa.Array | None:
+    """A NaN bound says nothing (old writers left them)."""
+    if bound is None or not pa.types.is_floating(bound.type):
+        return bound
+    return pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)
+
+
+def _is_nan(value: pa.Scalar) -> bool:
+    return pa.types.is_floating(value.type) and value.as_py() != value.as_py()

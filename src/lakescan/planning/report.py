@@ -1,0 +1,86 @@
+"""The scan report: what planning read, what it skipped and how long it took; every counter of Iceberg's ScanMetrics.
+
+For Delta, a "manifest" is a file of the log: a commit, a checkpoint part or a sidecar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.planning.file_table import EQUALITY, POSITION, VECTOR, FileTable, delete_counts
+
+
+@dataclass
+class ScanMetrics:
+    """Counters of one planning; sizes are in bytes, the duration in seconds. Names are Iceberg's, in snake case."""
+
+    total_planning_duration: float = 0.0
+    total_data_manifests: int = 0
+    total_delete_manifests: int = 0
+    scanned_data_manifests: int = 0
+    scanned_delete_manifests: int = 0
+    skipped_data_manifests: int = 0
+    skipped_delete_manifests: int = 0
+    result_data_files: int = 0
+    result_delete_files: int = 0
+    skipped_data_files: int = 0
+    skipped_delete_files: int = 0
+    indexed_delete_files: int = 0
+    equality_delete_files: int = 0
+    positional_delete_files: int = 0
+    dvs: int = 0
+    total_file_size_in_bytes: int = 0
+    total_delete_file_size_in_bytes: int = 0
+
+    def count_indexed(self, kinds: pa.ChunkedArray) -> None:
+        """Count the delete files that the delete index holds, by their kinds."""
+        self.indexed_delete_files += len(kinds)
+        self.equality_delete_files += _count(kinds, EQUALITY)
+        self.positional_delete_files += _count(kinds, POSITION)
+        self.dvs += _count(kinds, VECTOR)
+
+    def count_result(self, table: FileTable) -> None:
+        """Count the files of the finished plan and the deletes that they name.
+
+        As in Iceberg, a delete file counts once for each data file that it applies to.
+        """
+        self.result_data_files = len(table)
+        self.total_file_size_in_bytes = pc.sum(table.files["size"]).as_py() or 0
+        self.result_delete_files = pc.sum(delete_counts(table.files)).as_py() or 0
+        referenced = table.files["deletes"].combine_chunks().flatten()
+        sizes = table.deletes["size"].take(referenced)
+        self.total_delete_file_size_in_bytes = pc.sum(sizes).as_py() or 0
+
+
+@dataclass(frozen=True)
+class ScanReport:
+    """The finished report of a plan: what was asked for, what it found, and the funnel from manifests to groups."""
+
+    table: str
+    format: str
+    snapshot_id: int | None
+    schema_id: int
+    filter: str
+    projected_fields: tuple[str, ...]
+    metrics: ScanMetrics
+    skipped_by_partition: int = 0
+    skipped_by_stats: int = 0
+    skipped_by_limit: int = 0
+    splits: int = 0
+    groups: int = 0
+    records: int | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; counters under the hyphenated names of Iceberg's ScanMetrics."""
+        counters = {f.name.replace("_", "-"): getattr(self.metrics, f.name) for f in fields(self.metrics)}
+        own = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "metrics"}
+        return {**own, "metrics": counters}
+
+
+def _count(kinds: pa.ChunkedArray, kind: str) -> int:
+    return int(pc.sum(pc.equal(kinds, kind)).as_py() or 0)

@@ -1,0 +1,75 @@
+"""What a format offers to the layers above it: snapshots, schemas and candidate files. Nothing else of it is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakescan.expressions.predicate import Predicate
+from lakescan.planning.plan import Candidates
+from lakescan.planning.report import ScanMetrics
+from lakescan.schema import FieldMatching, Schema
+
+
+@dataclass(frozen=True)
+class SnapshotSelector:
+    """Which state of a table to read: at most one of these; none of them is the current one.
+
+    `version` is a snapshot id or Delta version, or (as text, Iceberg) the name of a branch or tag.
+    """
+
+    version: int | str | None = None
+    timestamp: datetime | None = None
+    branch: str | None = None
+    tag: str | None = None
+
+    def describe(self) -> str:
+        """The selection in words, for messages."""
+        chosen = {k: v for k, v in self.__dict__.items() if v is not None}
+        return ", ".join(f"{k} {v}" for k, v in chosen.items()) or "current"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A resolved state of the table: its id (Iceberg snapshot id, Delta version), commit time, schema and properties.
+
+    `state` is the format's own. `id` is None for a table without any snapshot.
+    """
+
+    id: int | None
+    timestamp: datetime | None
+    operation: str
+    schema: Schema
+    properties: Mapping[str, str]
+    state: Any = None
+
+
+class TableFormat(Protocol):
+    """An open table of one format."""
+
+    @property
+    def name(self) -> str:
+        """'iceberg' or 'delta'."""
+
+    @property
+    def location(self) -> str:
+        """Where the table is."""
+
+    def snapshot(self, selector: SnapshotSelector) -> Snapshot:
+        """The selected state; raises `NoSuchSnapshot`."""
+
+    def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
+        """A location and selector that open the same state again elsewhere, whatever is committed meanwhile."""
+
+    def history(self) -> pa.Table:
+        """The commits of the table, newest last."""
+
+    def matching(self, snapshot: Snapshot) -> FieldMatching:
+        """How the table's fields are found in data files."""
+
+    def plan_files(self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics) -> Candidates:
+        """The live files that partitions do not rule out, with statistics of the predicate's columns."""

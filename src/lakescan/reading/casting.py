@@ -1,0 +1,83 @@
+"""Leaf values of a file as the table's type: promotions both formats allow, and how old files spell a type."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.errors import CorruptMetadata
+
+
+def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
+    """The array as `kind`; raises `CorruptMetadata` for a file type that the table's type does not allow."""
+    target = kind.arrow()
+    if array.type == target:
+        return array
+    if kind == t.VARIANT:
+        return _variant(array, column)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    try:
+        return _cast(array, kind, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise CorruptMetadata(
+            f"column {column!r} is {kind} in the table and {array.type} in a data file: {error}"
+        ) from error
+
+
+def _cast(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:
+    source = array.type
+    if kind == t.UUID:
+        return pa.ExtensionArray.from_storage(target, _binary16(array))
+    if pa.types.is_null(target):
+        return pa.nulls(len(array))
+    if isinstance(kind, t.Timestamp):
+        return _timestamp(array, kind, target)
+    if isinstance(kind, t.Decimal) and pa.types.is_integer(source):
+        # decimal128 needs room for every digit of the integer type; the values themselves may be smaller.
+        return array.cast(pa.decimal128(38, kind.scale)).cast(target)
+    if pa.types.is_string(target) and pa.types.is_fixed_size_binary(source):
+        return array.cast(pa.binary()).cast(target)
+    if pa.types.is_boolean(target) != pa.types.is_boolean(source) and not pa.types.is_null(source):
+        raise pa.ArrowInvalid("not a promotion that either format allows")
+    return array.cast(target)
+
+
+def _binary16(array: pa.Array) -> pa.Array:
+    if pa.types.is_string(array.type):
+        import uuid
+
+        return pa.array([None if v is None else uuid.UUID(v).bytes for v in array.to_pylist()], pa.binary(16))
+    return array.cast(pa.binary(16))
+
+
+def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Array:
+    """A zone changes the meaning, not the stored instant; finer units are floored, as Spark does."""
+    source = array.type
+    if pa.types.is_date(source):
+        return array.cast(pa.timestamp("s")).cast(pa.timestamp(kind.unit)).cast(target)
+    if pa.types.is_integer(source):
+        return array.cast(pa.int64()).cast(target)
+    if not pa.types.is_timestamp(source):
+        raise pa.ArrowInvalid("not a timestamp")
+    naive = array.cast(pa.timestamp(source.unit))
+    if source.unit == "ns" and kind.unit == "us":
+        naive = pc.floor_temporal(naive, unit="microsecond").cast(pa.timestamp("us"), safe=False)
+    return naive.cast(pa.timestamp(kind.unit)).cast(target)
+
+
+def _variant(array: pa.Array, column: str) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    names = [kind.field(i).name for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    if sorted(names) != ["metadata", "value"]:
+        from lakescan.errors import UnsupportedFeature
+
+        raise UnsupportedFeature("shredded variant", f"Column {column!r} is stored as {', '.join(names) or kind}.")
+    members = [array.field(n).cast(pa.binary()) for n in ("metadata", "value")]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(members, fields=list(t.VARIANT.arrow()), mask=mask)

@@ -1,0 +1,108 @@
+"""Deletes of a data file as positions, and as the mask of a batch.
+
+A delete file is decoded once a task group, whatever number of its data files it names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.planning.file_table import POSITION, VECTOR
+from lakescan.reading.file_schema import read_fields
+from lakescan.reading.parquet import open_parquet
+from lakescan.reading.projection import resolve
+from lakescan.reading.roaring import decode_bitmaps, decode_framed
+from lakescan.schema import FieldMatching, Schema
+from lakescan.storage import Storage
+
+# The reserved fields of a position delete file (Iceberg specification, "Reserved Field IDs").
+_FILE_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)
+_POS = t.Field(2147483545, "pos", t.LONG, required=True)
+_POSITION_DELETES = Schema((_FILE_PATH, _POS))
+_NO_POSITIONS = np.empty(0, np.int64)
+
+
+class DeleteLoader:
+    """Loads the deleted positions of the data files of one task group."""
+
+    def __init__(self, storage: Storage, data_paths: list[str]) -> None:
+        self._storage = storage
+        self._data_paths = pa.array(sorted(set(data_paths)), pa.string())
+        self._position_files: dict[str, dict[str, np.ndarray]] = {}
+
+    def positions(self, path: str, deletes: tuple[dict[str, Any], ...]) -> np.ndarray:
+        """The deleted positions of a data file: ascending, without duplicates."""
+        parts = [self._load(path, delete) for delete in deletes]
+        if len(parts) == 1:
+            return parts[0]
+        return np.unique(np.concatenate(parts)) if parts else _NO_POSITIONS
+
+    def _load(self, path: str, delete: dict[str, Any]) -> np.ndarray:
+        if delete["kind"] == VECTOR:
+            return load_vector(self._storage, delete)
+        if delete["kind"] != POSITION:
+            raise UnsupportedFeature(delete["kind"])
+        location = delete["path"]
+        if location not in self._position_files:
+            self._position_files[location] = self._read_position_file(location, delete["file_format"])
+        return self._position_files[location].get(path, _NO_POSITIONS)
+
+    def _read_position_file(self, location: str, file_format: str) -> dict[str, np.ndarray]:
+        if file_format != "parquet":
+            raise UnsupportedFeature(f"position delete files in {file_format}")
+        matching = FieldMatching(by_id=True)
+        tables = []
+        with open_parquet(self._storage, location) as data:
+            fields = read_fields(data.schema, matching)
+            projection = resolve(fields, _POSITION_DELETES, matching, {})
+            everything = list(range(data.file.metadata.num_row_groups))
+            for _, batch in data.batches(everything, projection, 1 << 17):
+                table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
+                tables.append(table.filter(pc.is_in(table["file_path"], value_set=self._data_paths)))
+        return _by_path(pa.concat_tables(tables)) if tables else {}
+
+
+def load_vector(storage: Storage, delete: dict[str, Any]) -> np.ndarray:
+    """The positions of a deletion vector; raises `CorruptMetadata` where its cardinality is not the recorded one."""
+    if delete["inline"] is not None:
+        where = "an inline deletion vector"
+        found = decode_bitmaps(delete["inline"], where)
+    else:
+        where = f"{delete['path']} (offset {delete['offset']})"
+        found = decode_framed(storage.read(delete["path"], delete["offset"], delete["length"]), where)
+    if delete["record_count"] is not None and len(found) != delete["record_count"]:
+        raise CorruptMetadata(
+            f"{where} deletes {len(found)} rows where the metadata says {delete['record_count']}: "
+            "the wrong vector, or a damaged one"
+        )
+    return found
+
+
+def live_rows(deleted: np.ndarray, first: int, rows: int) -> pa.Array | None:
+    """The mask of a batch whose first row is at `first`: true where the row is not deleted; None if none is."""
+    low, high = np.searchsorted(deleted, (first, first + rows))
+    if low == high:
+        return None
+    mask = np.ones(rows, dtype=bool)
+    mask[deleted[low:high] - first] = False
+    return pa.array(mask)
+
+
+def _by_path(table: pa.Table) -> dict[str, np.ndarray]:
+    """Positions by data file: one step a data file of the group that the delete file names."""
+    if table.column("pos").null_count:
+        raise CorruptMetadata("a position delete file has a null position")
+    paths = table.column("file_path").combine_chunks().dictionary_encode()
+    codes, positions = paths.indices.to_numpy(), table.column("pos").to_numpy()
+    order = np.lexsort((positions, codes))
+    codes, positions = codes[order], positions[order]
+    bounds = np.searchsorted(codes, np.arange(len(paths.dictionary) + 1))
+    return {
+        path: np.unique(positions[bounds[i] : bounds[i + 1]]) for i, path in enumerate(paths.dictionary.to_pylist())
+    }

@@ -1,0 +1,80 @@
+"""The columns of a data file as a tree with ids: the ids written in the file, else those a name mapping gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakescan.schema import FieldMatching
+
+_ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
+
+
+@dataclass(frozen=True)
+class FileField:
+    """A field of a file: its place among its siblings, and what is under it (struct members; element; key, value)."""
+
+    index: int
+    name: str
+    type: pa.DataType
+    id: int | None
+    children: tuple[FileField, ...] = ()
+
+    @property
+    def leaves(self) -> int:
+        """How many leaf columns it has in the file."""
+        return sum(child.leaves for child in self.children) if self.children else 1
+
+
+def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, ...]:
+    """The file's columns, with ids as `matching` says.
+
+    A file without any ids takes them from the name mapping; where the table is matched by id and has no mapping, its
+    top-level columns are numbered by position, from 1, as Iceberg's reader does.
+    """
+    fields = tuple(_read(schema.field(i), i) for i in range(len(schema)))
+    if not matching.by_id or any(f.id is not None for f in _walk(fields)):
+        return fields
+    if matching.name_mapping is not None:
+        return tuple(_mapped(f, "", matching.name_mapping) for f in fields)
+    return tuple(replace(f, id=f.index + 1) for f in fields)
+
+
+def _read(field: pa.Field, index: int) -> FileField:
+    kind = field.type
+    if pa.types.is_map(kind):
+        inner = [kind.key_field, kind.item_field]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = [kind.value_field]
+    elif pa.types.is_struct(kind):
+        inner = [kind.field(i) for i in range(kind.num_fields)]
+    else:
+        inner = []
+    metadata = field.metadata or {}
+    found = next((metadata[key] for key in _ID_KEYS if key in metadata), None)
+    file_id = None if found is None or int(found) < 0 else int(found)
+    return FileField(index, field.name, kind, file_id, tuple(_read(f, i) for i, f in enumerate(inner)))
+
+
+def _mapped(field: FileField, path: str, mapping: dict[str, int]) -> FileField:
+    children = field.children
+    if pa.types.is_map(field.type):
+        names = ["key", "value"]
+    elif pa.types.is_list(field.type) or pa.types.is_large_list(field.type):
+        names = ["element"]
+    else:
+        names = [child.name for child in children]
+    own = f"{path}.{field.name}" if path else field.name
+    return replace(
+        field,
+        id=mapping.get(own),
+        children=tuple(_mapped(replace(c, name=n), own, mapping) for c, n in zip(children, names, strict=True)),
+    )
+
+
+def _walk(fields: tuple[FileField, ...]) -> Iterator[FileField]:
+    for field in fields:
+        yield field
+        yield from _walk(field.children)

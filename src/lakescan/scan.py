@@ -1,0 +1,301 @@
+"""Scans: an immutable description of what to read, refined step by step, planned, explained and run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidOption, missing_dependency
+from lakescan.expressions.bind import bind
+from lakescan.expressions.codec import from_json, to_json
+from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.expressions.sql import parse_filter
+from lakescan.local import default_readers, read_batches
+from lakescan.options import Options
+from lakescan.planning.pack import LOOKBACK, OPEN_COST
+from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
+from lakescan.planning.report import ScanMetrics
+from lakescan.planning.split import TARGET_SIZE
+from lakescan.planning.table_format import Snapshot, SnapshotSelector, TableFormat
+from lakescan.reading.context import BATCH_SIZE, ReadContext
+from lakescan.schema import Schema
+from lakescan.storage import Storage
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    from pyspark.sql import DataFrame, SparkSession
+
+_SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
+_REPLACED = (*_SELECTING, "path", "format", "filter", "relocate", "storage-options")
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A read of a table. Every refinement returns a new scan; nothing is read before `plan` or a `to_...` call."""
+
+    _format: TableFormat = field(repr=False)
+    _storage: Storage = field(repr=False)
+    _location: str
+    _options: Options = field(default_factory=Options)
+    _predicate: Predicate = TRUE
+    _columns: tuple[str, ...] | None = None
+    _limit: int | None = None
+    _selector: SnapshotSelector | None = None
+
+    def where(self, condition: str | Predicate) -> Scan:
+        """Keep only rows for which `condition` is true: SQL text (Spark's dialect), or a predicate.
+
+        Several `where` calls add up. Raises `InvalidFilter` for text that is not tests of columns against literals.
+        """
+        return replace(self, _predicate=self._predicate & as_predicate(condition))
+
+    def select(self, *columns: str) -> Scan:
+        """Return only these columns, in this order."""
+        return replace(self, _columns=tuple(columns))
+
+    def as_of(
+        self,
+        *,
+        version: int | str | None = None,
+        timestamp: datetime | date | str | None = None,
+        branch: str | None = None,
+        tag: str | None = None,
+    ) -> Scan:
+        """Read an earlier state: exactly one of a version (Delta) or snapshot id (Iceberg), a time, a branch, a tag.
+
+        A time without an offset is UTC.
+        """
+        given = [v for v in (version, timestamp, branch, tag) if v is not None]
+        if len(given) != 1:
+            raise InvalidOption("as_of takes exactly one of version, timestamp, branch and tag")
+        moment = None if timestamp is None else as_moment(timestamp)
+        return replace(self, _selector=SnapshotSelector(version, moment, branch, tag))
+
+    def limit(self, rows: int) -> Scan:
+        """Return at most so many rows."""
+        if rows < 0:
+            raise InvalidOption(f"limit takes 0 or more rows, not {rows}")
+        return replace(self, _limit=rows if self._limit is None else min(rows, self._limit))
+
+    def options(self, **options: Any) -> Scan:
+        """Set options by the ecosystem's names, e.g. `options(**{"split-size": "64m"})` or `options(split_size="64m")`.
+
+        Raises `InvalidOption` for unknown names, with the nearest valid one.
+        """
+        merged = self._options.merged(options)
+        merged.check_format(self._format.name)
+        return replace(self, _options=merged)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The state of the table that this scan reads; raises `NoSuchSnapshot`."""
+        return self._format.snapshot(self._selector or _selector_from(self._options) or SnapshotSelector())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows that the scan returns."""
+        return self.projected.arrow()
+
+    @cached_property
+    def projected(self) -> Schema:
+        """The columns that the scan returns, with their field ids and types."""
+        names = self._columns if self._columns is not None else self._options.get("columns")
+        if names is None:
+            return self.snapshot.schema
+        return self.snapshot.schema.select(names, case_sensitive=self._case_sensitive)
+
+    @property
+    def _case_sensitive(self) -> bool:
+        return bool(self._options.get("case-sensitive", True))
+
+    @cached_property
+    def _bound(self) -> Predicate:
+        return bind(self._full_predicate, self.snapshot.schema, case_sensitive=self._case_sensitive)
+
+    def plan(self, *, parallelism: int | None = None) -> ScanPlan:
+        """Plan the scan: prune, find deletes and residuals, split and pack.
+
+        `parallelism` is how many readers splits should keep busy: the option of that name, else this machine's cores.
+        """
+        from time import perf_counter
+
+        started = perf_counter()
+        metrics = ScanMetrics()
+        snapshot = self.snapshot
+        candidates = self._format.plan_files(snapshot, self._bound, metrics)
+        limits = [n for n in (self._limit, self._options.get("limit")) if n is not None]
+        plan = make_plan(
+            candidates,
+            schema=self.projected,
+            predicate=self._bound,
+            packing=self._packing(parallelism or self._options.get("parallelism") or os.cpu_count() or 1),
+            limit=min(limits, default=None),
+            metrics=metrics,
+            describe={
+                "table": self._format.location,
+                "format": self._format.name,
+                "snapshot_id": snapshot.id,
+                "schema_id": snapshot.schema.id,
+            },
+        )
+        metrics.total_planning_duration = perf_counter() - started
+        return plan
+
+    def _packing(self, parallelism: int) -> PackingOptions:
+        """Options over table properties (`read.split.*`) over defaults, as Iceberg has them."""
+        properties = self.snapshot.properties
+        return PackingOptions(
+            split_size=self._options.get("split-size"),
+            target_size=int(properties.get("read.split.target-size", TARGET_SIZE)),
+            lookback=self._options.get("lookback") or int(properties.get("read.split.planning-lookback", LOOKBACK)),
+            open_cost=self._options.get("file-open-cost")
+            or int(properties.get("read.split.open-file-cost", OPEN_COST)),
+            adaptive=properties.get("read.split.adaptive-size.enabled", "true").lower() == "true",
+            parallelism=parallelism,
+        )
+
+    def has_option(self, name: str) -> bool:
+        """Whether the scan was given an option, by its canonical name."""
+        return name in self._options
+
+    def read_context(self, plan: ScanPlan) -> ReadContext:
+        """What readers need beside the task groups of a plan of this scan."""
+        return ReadContext(
+            storage=self._storage,
+            output=plan.schema,
+            table_schema=self.snapshot.schema,
+            matching=self._format.matching(self.snapshot),
+            residuals=plan.residuals,
+            batch_size=self._options.get("batch-size", BATCH_SIZE),
+        )
+
+    def explain(self) -> str:
+        """The plan as text: what was read and pruned on the way from manifests to groups."""
+        from lakescan.explain import plan_as_text
+
+        return plan_as_text(self.plan())
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, while they are read: memory is bounded by a few batches a reader."""
+        plan = self.plan(parallelism=default_readers())
+        return read_batches(plan, self.read_context(plan))
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream, which DuckDB, Polars and others take without a copy of the table."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
+        """The rows as a pandas data frame; `arguments` go to `pyarrow.Table.to_pandas`."""
+        _require("pandas", lambda: __import__("pandas"))
+        return self.to_arrow().to_pandas(**arguments)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a Polars data frame."""
+        module = _require("polars", lambda: __import__("polars"))
+        return module.from_arrow(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation, on the default connection or the one given."""
+        module = _require("duckdb", lambda: __import__("duckdb"))
+        return (connection or module.default_connection()).from_arrow(self.to_arrow())
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """The rows as a Spark data frame, read by Spark's workers; the session may be classic or Connect."""
+        from lakescan.spark import read_scan
+
+        return read_scan(spark, self)
+
+    def to_options(self) -> dict[str, str]:
+        """The scan as text options of `spark.read.format("lakescan")`, pinned to the state that it reads now."""
+        selector = self._selector or _selector_from(self._options) or SnapshotSelector()
+        location, selector = self._format.pinned(self.snapshot, selector)
+        options = {n: _as_text(v) for n, v in self._options.without(_REPLACED).items()}
+        options |= {"path": location, "format": self._format.name}
+        chosen = {
+            "versionAsOf": selector.version,
+            "timestampAsOf": selector.timestamp,
+            "branch": selector.branch,
+            "tag": selector.tag,
+            "relocate": json.dumps(self._storage.relocate) if self._storage.relocate else None,
+            "storage-options": json.dumps(self._storage.options) if self._storage.options else None,
+            "columns": None if self._columns is None else json.dumps(self._columns),
+            "limit": self._limit,
+        }
+        options |= {name: str(value) for name, value in chosen.items() if value is not None}
+        predicate = self._full_predicate
+        return options if predicate == TRUE else {**options, "filter": to_json(predicate)}
+
+    @property
+    def _full_predicate(self) -> Predicate:
+        own = self._options.get("filter")
+        return self._predicate if own is None else self._predicate & as_predicate(own)
+
+
+def as_predicate(condition: str | Predicate) -> Predicate:
+    """A predicate from SQL text, from an expression as JSON, or as it is."""
+    if isinstance(condition, Predicate):
+        return condition
+    return from_json(condition) if condition.lstrip().startswith("{") else parse_filter(condition)
+
+
+def as_moment(value: datetime | date | str) -> datetime:
+    """A moment from a timestamp or date, or text of one; UTC where it has no offset. Raises `InvalidOption`."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
+        except ValueError as error:
+            raise InvalidOption(
+                f"{value!r} is not a time: write it as '2026-01-31', '2026-01-31 12:00:00' or with an offset, +01:00"
+            ) from error
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+
+
+def _as_text(value: Any) -> str:
+    return (
+        json.dumps(value)
+        if isinstance(value, tuple | dict)
+        else str(value).lower()
+        if value in (True, False)
+        else str(value)
+    )
+
+
+def _selector_from(options: Options) -> SnapshotSelector | None:
+    given = [name for name in _SELECTING if name in options]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise InvalidOption(f"options {' and '.join(map(repr, given))} both say which state to read: give one")
+    value = options[given[0]]
+    match given[0]:
+        case "versionAsOf" | "snapshot-id":
+            return SnapshotSelector(version=value)
+        case "timestampAsOf":
+            return SnapshotSelector(timestamp=as_moment(value))
+        case "as-of-timestamp":
+            return SnapshotSelector(timestamp=datetime.fromtimestamp(value / 1000, UTC))
+        case "branch":
+            return SnapshotSelector(branch=value)
+    return SnapshotSelector(tag=value)
+
+
+def _require(library: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except ImportError as error:
+        raise missing_dependency(library, "frames", f"to_{library}()") from error

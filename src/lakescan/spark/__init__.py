@@ -1,0 +1,24 @@
+"""The Spark engine: tables as Python data sources, their task groups as Spark partitions, Arrow batches as rows.
+
+>>> lakescan.spark.register(spark)
+>>> spark.read.format("iceberg").option("versionAsOf", 3).load("/lake/events")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakescan.spark.session import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakescan.scan import Scan
+
+__all__ = ["read_scan", "register"]
+
+
+def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
+    """A scan as a Spark data frame: planned when the query is, pinned to the state that the scan sees now."""
+    register(spark, pushdown=None)
+    return spark.read.format("lakescan").options(**scan.to_options()).load()

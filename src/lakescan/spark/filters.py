@@ -1,0 +1,73 @@
+"""Filters that Spark pushes down, as predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import datasource as ds
+
+from lakescan.errors import LakescanError
+from lakescan.expressions.bind import bind
+from lakescan.expressions.predicate import (
+    Comparison,
+    In,
+    IsNull,
+    Like,
+    Predicate,
+    conjunction,
+    negated,
+    starts_with,
+)
+from lakescan.schema import Schema
+
+_COMPARISONS: dict[type, str] = {
+    ds.EqualTo: "=",
+    ds.GreaterThan: ">",
+    ds.GreaterThanOrEqual: ">=",
+    ds.LessThan: "<",
+    ds.LessThanOrEqual: "<=",
+}
+
+
+def usable_predicate(filters: Iterable[ds.Filter], schema: Schema) -> Predicate:
+    """All of the filters that planning can use, together. Spark runs every filter again on the rows."""
+    parts = [found for each in filters if (found := _predicate(each)) is not None and _binds(found, schema)]
+    return conjunction(parts)
+
+
+def _binds(predicate: Predicate, schema: Schema) -> bool:
+    try:
+        bind(predicate, schema)
+    except LakescanError:
+        return False
+    return True
+
+
+def _predicate(each: ds.Filter) -> Predicate | None:
+    if isinstance(each, ds.Not):
+        inner = _predicate(each.child)
+        # `not (a <=> 1)` is true where a is null, `not (a = 1)` is not.
+        return None if inner is None or isinstance(each.child, ds.EqualNullSafe) else negated(inner)
+    column = ".".join(each.attribute) if hasattr(each, "attribute") else ""
+    match each:
+        case ds.IsNull():
+            return IsNull(column)
+        case ds.IsNotNull():
+            return IsNull(column, negate=True)
+        case ds.EqualNullSafe():
+            return IsNull(column) if each.value is None else Comparison(column, op="=", value=each.value)
+        case ds.In():
+            known = tuple(v for v in each.value if v is not None)
+            return In(column, values=known, has_null=len(known) < len(each.value))
+        case ds.StringStartsWith():
+            return starts_with(column, each.value)
+        case ds.StringEndsWith():
+            return Like(column, pattern="%" + _escaped(each.value))
+        case ds.StringContains():
+            return Like(column, pattern="%" + _escaped(each.value) + "%")
+    op = _COMPARISONS.get(type(each))
+    return None if op is None or each.value is None else Comparison(column, op=op, value=each.value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,72 @@
+"""Registering the data sources with a session, classic or Connect. Only public session calls are used."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from lakescan.errors import missing_dependency
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+NAMES = ("iceberg", "delta", "lakescan")
+
+
+def register(spark: SparkSession, *, pushdown: bool | None = True) -> None:
+    """Make `iceberg`, `delta` and `lakescan` formats of a session, for `spark.read.format(...)` and `USING ...`.
+
+    With `pushdown`, the session's `spark.sql.python.filterPushdown.enabled` is switched on where the platform lets it,
+    so that filters of a query prune files; False switches it off; None leaves the session as it is. Whatever the
+    setting is then, the sources that fit it are registered: call this again after changing it.
+    """
+    try:
+        from lakescan.spark.source import source_class
+    except ImportError as error:
+        raise missing_dependency("pyspark", "spark", "reading on Spark") from error
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if pushdown is not None:
+        _try_set(spark, PUSHDOWN, "true" if pushdown else "false")
+    enabled = _conf(spark, PUSHDOWN) == "true"
+    for name in NAMES:
+        spark.dataSource.register(source_class(name, pushdown=enabled, parallelism=parallelism(spark)))
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks the session runs at once, as far as its settings tell; what splits should keep busy."""
+    for name in ("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism"):
+        if (value := _conf(spark, name)) and value.isdigit():
+            return int(value)
+    local = re.fullmatch(r"local\[(\d+|\*)(?:,.*)?\]", _conf(spark, "spark.master") or "")
+    if local is not None:
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
+    executors, cores = _conf(spark, "spark.executor.instances"), _conf(spark, "spark.executor.cores")
+    if executors and executors.isdigit():
+        return int(executors) * int(cores or 1)
+    return int(_conf(spark, "spark.sql.shuffle.partitions") or 200)
+
+
+def _conf(spark: SparkSession, name: str) -> str | None:
+    """A session setting; None where it is unset, or the platform hides it."""
+    from pyspark.errors import PySparkException
+
+    try:
+        value: Any = spark.conf.get(name, None)
+    except PySparkException:
+        return None
+    return None if value is None else str(value)
+
+
+def _try_set(spark: SparkSession, name: str, value: str) -> None:
+    """Set a session setting; platforms that block it keep theirs, and the sources are registered to fit."""
+    from pyspark.errors import PySparkException
+
+    if _conf(spark, name) == value:
+        return
+    try:
+        spark.conf.set(name, value)
+    except PySparkException:
+        return

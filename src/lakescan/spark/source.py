@@ -1,0 +1,140 @@
+"""The Python data sources: a table's schema, its task groups as partitions, and their batches.
+
+Spark pickles a reader before it asks for partitions, so what `read` needs travels in each partition; the reader itself
+is sent without the table's metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakescan.errors import InvalidOption
+from lakescan.options import normalised
+from lakescan.planning.plan import TaskGroup
+from lakescan.reading.context import ReadContext
+from lakescan.reading.reader import read_group
+from lakescan.scan import Scan
+from lakescan.spark.filters import usable_predicate
+from lakescan.spark.types import as_spark_array, spark_schema
+from lakescan.table import table
+
+
+class TableSource(DataSource):
+    """A table as a Spark data source; `source_class` makes the one that fits a session."""
+
+    format_name: str
+    pushdown: bool
+    parallelism: int
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format(...)` and `USING` call it."""
+        return cls.format_name
+
+    def schema(self) -> StructType:
+        """The columns that the options ask for."""
+        return spark_schema(self._scan().projected)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns of `schema`: the table's own, or those of a user's narrower schema."""
+        scan = self._scan()
+        if list(schema.names) != scan.projected.names:
+            scan = scan.select(*schema.names)
+        _check_types(spark_schema(scan.projected), schema)
+        kind = FilteringReader if self.pushdown else TableReader
+        return kind(scan, schema, self.parallelism)
+
+    def _scan(self) -> Scan:
+        options: dict[str, Any] = {normalised(name): value for name, value in self.options.items()}
+        path = options.pop("path", None)
+        if path is None:
+            raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
+        given = options.pop("format", None)
+        opened = table(
+            path,
+            format=given if self.format_name == "lakescan" else self.format_name,
+            relocate=_json(options.pop("relocate", None)),
+            storage_options=_json(options.pop("storageoptions", None)),
+            **options,
+        )
+        return opened.scan()
+
+
+def source_class(name: str, *, pushdown: bool, parallelism: int) -> type[TableSource]:
+    """A data source class for one format name. Made anew, so that it is sent to workers with these settings."""
+    return type(
+        f"{name.title()}Source",
+        (TableSource,),
+        {"format_name": name, "pushdown": pushdown, "parallelism": parallelism},
+    )
+
+
+@dataclass
+class GroupPartition(InputPartition):
+    """A task group, with what is needed to read it."""
+
+    group: TaskGroup
+    context: ReadContext
+
+
+class TableReader(DataSourceReader):
+    """Plans a scan and reads its groups."""
+
+    def __init__(self, scan: Scan, schema: StructType, parallelism: int) -> None:
+        self._scan: Scan | None = scan
+        self._schema, self._parallelism = schema, parallelism
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_scan": None}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The plan's task groups."""
+        assert self._scan is not None
+        plan = self._scan.plan(parallelism=None if self._scan.has_option("parallelism") else self._parallelism)
+        context = self._scan.read_context(plan)
+        return [GroupPartition(group, context) for group in plan.groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a group as batches of Spark's Arrow schema."""
+        if not isinstance(partition, GroupPartition):  # Spark's stand-in for a plan without groups
+            return
+        target = to_arrow_schema(self._schema, timezone="UTC")
+        fields = partition.context.output.fields
+        for batch in read_group(partition.group, partition.context):
+            columns = [
+                as_spark_array(column, field.type, kind)
+                for column, field, kind in zip(batch.columns, fields, target.types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+class FilteringReader(TableReader):
+    """A reader that prunes by the filters of the query; Spark refuses it where filter pushdown is off."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Use what planning can, and leave every filter to Spark as well."""
+        assert self._scan is not None
+        self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema))
+        return filters
+
+
+def _json(text: str | None) -> dict[str, Any] | None:
+    import json
+
+    return None if text is None else json.loads(text)
+
+
+def _check_types(own: StructType, wanted: StructType) -> None:
+    for mine, theirs in zip(own.fields, wanted.fields, strict=True):
+        if mine.dataType.simpleString() != theirs.dataType.simpleString():
+            raise InvalidOption(
+                f"the schema given says {theirs.name} is {theirs.dataType.simpleString()}, and the table says "
+                f"{mine.dataType.simpleString()}: a schema may leave columns out, not change them"
+            )

@@ -1,0 +1,101 @@
+"""Column types as Spark's, and Arrow arrays as the Arrow types that Spark takes for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from lakescan import types as t
+from lakescan.errors import UnsupportedFeature
+from lakescan.schema import Schema
+from lakescan.uuids import format_uuids
+
+_ATOMIC: dict[str, type[s.DataType]] = {
+    "boolean": s.BooleanType,
+    "byte": s.ByteType,
+    "short": s.ShortType,
+    "int": s.IntegerType,
+    "long": s.LongType,
+    "float": s.FloatType,
+    "double": s.DoubleType,
+    "date": s.DateType,
+    "string": s.StringType,
+    "binary": s.BinaryType,
+    "uuid": s.StringType,
+    "unknown": s.NullType,
+    "variant": s.VariantType,
+}
+
+
+def spark_schema(schema: Schema) -> s.StructType:
+    """The Spark schema of a table's columns; comments are kept."""
+    return _struct(schema.struct())
+
+
+def _struct(kind: t.Struct) -> s.StructType:
+    return s.StructType(
+        [
+            s.StructField(f.name, spark_type(f.type), not f.required, {"comment": f.doc} if f.doc else None)
+            for f in kind.fields
+        ]
+    )
+
+
+def spark_type(kind: t.Type) -> s.DataType:
+    """The Spark type that holds every value of the type; raises `UnsupportedFeature` where Spark has none."""
+    match kind:
+        case t.Struct():
+            return _struct(kind)
+        case t.ListOf():
+            return s.ArrayType(spark_type(kind.element.type), not kind.element.required)
+        case t.MapOf():
+            return s.MapType(spark_type(kind.key.type), spark_type(kind.value.type), not kind.value.required)
+        case t.Decimal():
+            return s.DecimalType(kind.precision, kind.scale)
+        case t.Timestamp(unit="us"):
+            return s.TimestampType() if kind.zoned else s.TimestampNTZType()
+        case t.Fixed() | t.Geospatial():
+            return s.BinaryType()
+        case t.TIME:
+            return s.TimeType(6)
+        case t.Atomic():
+            return _ATOMIC[kind.name]()
+    raise UnsupportedFeature(
+        f"{kind} columns on Spark",
+        "Spark's timestamps are of microseconds: leave the column out, or read in process.",
+    )
+
+
+def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:
+    """An array of the type as Spark's Arrow type for it."""
+    if array.type == target:
+        return array
+    if isinstance(kind, t.Struct):
+        members = [as_spark_array(array.field(i), f.type, target.field(i).type) for i, f in enumerate(kind.fields)]
+        return pa.StructArray.from_arrays(members, fields=list(target), mask=_nulls(array))
+    if kind == t.VARIANT:
+        members = [array.field(target.field(i).name) for i in range(target.num_fields)]
+        return pa.StructArray.from_arrays(members, fields=list(target), mask=_nulls(array))
+    if isinstance(kind, t.ListOf):
+        values = as_spark_array(array.values, kind.element.type, target.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=_nulls(array))
+    if isinstance(kind, t.MapOf):
+        keys = as_spark_array(array.keys, kind.key.type, target.key_type)
+        items = as_spark_array(array.items, kind.value.type, target.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=_nulls(array))
+    if kind == t.UUID and pa.types.is_string(target):
+        return _uuid_text(array)
+    return array.cast(target)
+
+
+def _uuid_text(array: pa.Array) -> pa.Array:
+    packed = array.storage if isinstance(array, pa.ExtensionArray) else array
+    filled = packed.fill_null(bytes(16))
+    raw = np.frombuffer(filled.buffers()[1], np.uint8, count=len(filled) * 16, offset=filled.offset * 16)
+    texts = format_uuids(raw.reshape(-1, 16))
+    return pa.compute.if_else(packed.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None

@@ -1,0 +1,176 @@
+"""Where a table's files are: a location string becomes a filesystem and a path, relocated if the table moved.
+
+Locations are the raw strings that metadata carries: a URI (`s3://bucket/x`, `file:/x`, `hdfs://host/x`) or a plain
+path. They are never percent-decoded here: Iceberg writes raw paths, and Delta's are decoded where its log is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from lakescan.errors import InvalidOption, MissingFile, StorageError
+
+_SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$", re.DOTALL)
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+
+# How the ecosystem spells S3 settings (pyiceberg, delta-rs and AWS's own variables) -> pyarrow's argument.
+_S3_OPTIONS = {
+    "s3.access-key-id": "access_key",
+    "aws_access_key_id": "access_key",
+    "access_key_id": "access_key",
+    "s3.secret-access-key": "secret_key",
+    "aws_secret_access_key": "secret_key",
+    "secret_access_key": "secret_key",
+    "s3.session-token": "session_token",
+    "aws_session_token": "session_token",
+    "s3.region": "region",
+    "aws_region": "region",
+    "client.region": "region",
+    "s3.endpoint": "endpoint_override",
+    "aws_endpoint_url": "endpoint_override",
+    "endpoint_url": "endpoint_override",
+}
+
+
+def split_location(location: str) -> tuple[str, str, str]:
+    """A location as (scheme, authority, path); the scheme of a plain path is 'file'."""
+    found = _SCHEME.match(location)
+    if found is None or len(found.group(1)) == 1:
+        return "file", "", location
+    scheme, rest = found.group(1).lower(), found.group(2)
+    if not rest.startswith("//"):
+        return scheme, "", rest
+    authority, slash, path = rest[2:].partition("/")
+    return scheme, authority, slash + path
+
+
+def join(base: str, *parts: str) -> str:
+    """A location under `base`."""
+    return "/".join([base.rstrip("/"), *parts])
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file as listed: its name, its location, its size in bytes and when it was last modified."""
+
+    name: str
+    location: str
+    size: int
+    modified: datetime | None
+
+
+@dataclass
+class Storage:
+    """Opens files by location. Picklable: workers make their own filesystem handles."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    relocate: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.options = dict(self.options)
+        self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
+        self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options, "relocate": self.relocate}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def relocated(self, location: str) -> str:
+        """The location after the longest matching prefix of `relocate` was replaced.
+
+        A prefix without a scheme also matches the path part of a location that has one.
+        """
+        path = split_location(location)[2]
+        for old in sorted(self.relocate, key=len, reverse=True):
+            for candidate in (location, path):
+                if candidate == old or candidate.startswith(old + "/"):
+                    return self.relocate[old] + candidate[len(old) :]
+        return location
+
+    def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
+        """The filesystem of a location and the path on it."""
+        scheme, authority, path = split_location(self.relocated(location))
+        scheme = _ALIASES.get(scheme, scheme)
+        if (scheme, authority) not in self._filesystems:
+            self._filesystems[scheme, authority] = _filesystem(scheme, authority, self.options)
+        if scheme == "file":
+            return self._filesystems[scheme, authority], os.path.abspath(path)
+        bucket = authority.partition("@")[0] if scheme == "abfs" else authority
+        in_bucket = scheme in ("s3", "gcs", "abfs")
+        return self._filesystems[scheme, authority], (bucket + path) if in_bucket else path
+
+    def open(self, location: str) -> pa.NativeFile:
+        """The file, open for random access; raises `MissingFile`."""
+        filesystem, path = self.resolve(location)
+        try:
+            return filesystem.open_input_file(path)
+        except FileNotFoundError as error:
+            raise self._missing(location, path) from error
+        except OSError as error:
+            raise StorageError(f"{location} cannot be opened: {error}") from error
+
+    def read(self, location: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Bytes of a file: all of it, or `length` bytes from `offset`. Raises `MissingFile`."""
+        with self.open(location) as file:
+            if offset:
+                file.seek(offset)
+            data: bytes = file.read(length) if length is not None else file.read()
+        return data
+
+    def exists(self, location: str) -> bool:
+        """Whether a file or folder is there."""
+        filesystem, path = self.resolve(location)
+        return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
+
+    def list(self, folder: str) -> Iterator[FileEntry]:
+        """The files directly in a folder, by name; none where the folder is missing."""
+        filesystem, path = self.resolve(folder)
+        found = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+        for info in sorted(found, key=lambda i: i.base_name):
+            if info.type == pafs.FileType.File:
+                yield FileEntry(info.base_name, join(folder, info.base_name), info.size, info.mtime)
+
+    def _missing(self, location: str, path: str) -> MissingFile:
+        moved = f" (looked for at {path})" if path != location else ""
+        return MissingFile(
+            f"{location}{moved} is listed in the table's metadata but is not in storage: it was removed "
+            "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
+        )
+
+
+def _filesystem(scheme: str, authority: str, options: Mapping[str, Any]) -> pafs.FileSystem:
+    if scheme == "file":
+        return pafs.LocalFileSystem()
+    if scheme == "s3":
+        return pafs.S3FileSystem(**_s3_arguments(options))
+    if scheme == "gcs":
+        return pafs.GcsFileSystem(**options)
+    if scheme == "abfs":
+        account = authority.partition("@")[2].partition(".")[0]
+        return pafs.AzureFileSystem(**{"account_name": account, **options})
+    if scheme == "hdfs":
+        host, _, port = authority.partition(":")
+        return pafs.HadoopFileSystem(host or "default", int(port or 0), **options)
+    raise InvalidOption(
+        f"no filesystem for {scheme}:// locations: known are file, s3, gs, abfs, hdfs; "
+        "for a table that was copied, pass relocate={old_prefix: new_prefix}"
+    )
+
+
+def _s3_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = {_S3_OPTIONS.get(name.lower(), name): value for name, value in options.items()}
+    endpoint = str(arguments.get("endpoint_override", ""))
+    if endpoint.startswith("http://"):
+        arguments.setdefault("scheme", "http")
+    arguments.pop("aws_allow_http", None)
+    return arguments

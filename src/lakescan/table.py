@@ -1,0 +1,100 @@
+"""Tables: opened by path, format detected."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.delta.log_segment import LOG_FOLDER
+from lakescan.delta.table import DeltaTable
+from lakescan.errors import InvalidOption, NotATable
+from lakescan.iceberg.locate import is_metadata_file
+from lakescan.iceberg.table import IcebergTable
+from lakescan.options import Options
+from lakescan.planning.table_format import SnapshotSelector, TableFormat
+from lakescan.scan import Scan
+from lakescan.storage import Storage, join
+
+FORMATS = ("iceberg", "delta")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in the state it had when it was opened; open it again to see later commits."""
+
+    _format: TableFormat = field(repr=False)
+    _storage: Storage = field(repr=False)
+    location: str
+    _options: Options = field(default_factory=Options, repr=False)
+
+    @property
+    def format(self) -> str:
+        """'iceberg' or 'delta'."""
+        return self._format.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The current columns as an Arrow schema; field ids are in the fields' metadata (`PARQUET:field_id`)."""
+        return self._format.snapshot(SnapshotSelector()).schema.arrow()
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Table properties (Iceberg) or configuration (Delta)."""
+        return self._format.snapshot(SnapshotSelector()).properties
+
+    def history(self) -> pa.Table:
+        """The table's commits, oldest first: snapshots for Iceberg, versions for Delta."""
+        return self._format.history()
+
+    def scan(self) -> Scan:
+        """A scan of all rows and columns, with the options the table was opened with."""
+        return Scan(self._format, self._storage, self.location, self._options)
+
+
+def table(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    relocate: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Table:
+    """Open an Iceberg or Delta table by its folder, or an Iceberg table by one metadata JSON.
+
+    `path` is a local path or a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`). The format is detected unless `format`
+    says 'iceberg' or 'delta'. `storage_options` are settings of the filesystem. `relocate` maps old location prefixes
+    to new ones, for a table whose files were moved or copied: the absolute paths inside it do not change. `options`
+    are the ecosystem's read options (`versionAsOf`, `snapshot-id`, `split-size`, ...), for every scan of the table.
+
+    Raises `NotATable`, `CorruptMetadata`, `UnsupportedFeature`, and `InvalidOption` for unknown options.
+    """
+    location = os.fspath(path)
+    checked = Options(options)
+    storage = Storage(storage_options or {}, relocate or {})
+    name = (format or _detect(location, storage)).lower()
+    if name not in FORMATS:
+        raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
+    checked.check_format(name)
+    opened: TableFormat = (
+        IcebergTable.open(location, storage) if name == "iceberg" else DeltaTable.open(location, storage)
+    )
+    return Table(opened, storage, location, checked)
+
+
+def _detect(location: str, storage: Storage) -> str:
+    if is_metadata_file(location):
+        return "iceberg"
+    found = [
+        n for n, folder in (("delta", LOG_FOLDER), ("iceberg", "metadata")) if storage.exists(join(location, folder))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidOption(f"{location} has both a Delta log and Iceberg metadata: say which with format=")
+    if not storage.exists(location):
+        raise NotATable(f"{location} does not exist")
+    raise NotATable(f"{location} is not a table: it has neither {LOG_FOLDER}/ (Delta) nor metadata/ (Iceberg)")

@@ -1,0 +1,218 @@
+"""The column types of both formats, and the Arrow type that carries each in process.
+
+A type is a small frozen tree: atomic leaves, and `Struct`, `ListOf` and `MapOf` over `Field`s. Every field has
+an id that is unique in its schema (Iceberg's field id; Delta's column-mapping id, or one given by position), and
+the name under which data files know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Type:
+    """The parent of all column types."""
+
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of a column of this type."""
+        raise NotImplementedError
+
+
+_ATOMIC_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "uuid": pa.uuid(),
+    "unknown": pa.null(),
+    "variant": pa.struct(
+        [pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Atomic(Type):
+    """A type without parameters, by its name; the names are the keys of the Arrow table above."""
+
+    name: str
+
+    def arrow(self) -> pa.DataType:
+        """The Arrow type of the name."""
+        return _ATOMIC_ARROW[self.name]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BOOLEAN, BYTE, SHORT, INT, LONG = (Atomic(n) for n in ("boolean", "byte", "short", "int", "long"))
+FLOAT, DOUBLE, DATE, TIME = (Atomic(n) for n in ("float", "double", "date", "time"))
+STRING, BINARY, UUID, UNKNOWN, VARIANT = (Atomic(n) for n in ("string", "binary", "uuid", "unknown", "variant"))
+INTEGRAL = (BYTE, SHORT, INT, LONG)
+FLOATING = (FLOAT, DOUBLE)
+
+
+@dataclass(frozen=True)
+class Decimal(Type):
+    """A fixed-point number of at most 38 digits."""
+
+    precision: int
+    scale: int
+
+    def arrow(self) -> pa.DataType:
+        """`decimal128(precision, scale)`."""
+        return pa.decimal128(self.precision, self.scale)
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
+
+
+@dataclass(frozen=True)
+class Fixed(Type):
+    """Binary of exactly `length` bytes."""
+
+    length: int
+
+    def arrow(self) -> pa.DataType:
+        """`fixed_size_binary(length)`."""
+        return pa.binary(self.length)
+
+    def __str__(self) -> str:
+        return f"fixed[{self.length}]"
+
+
+@dataclass(frozen=True)
+class Timestamp(Type):
+    """A point in time: `unit` is 'us' or 'ns'; with `zoned`, an instant in UTC, else a wall-clock time."""
+
+    unit: str = "us"
+    zoned: bool = True
+
+    def arrow(self) -> pa.DataType:
+        """`timestamp(unit, 'UTC' or none)`."""
+        return pa.timestamp(self.unit, tz="UTC" if self.zoned else None)
+
+    def __str__(self) -> str:
+        return ("timestamptz" if self.zoned else "timestamp") + ("_ns" if self.unit == "ns" else "")
+
+
+@dataclass(frozen=True)
+class Geospatial(Type):
+    """A geometry or geography, carried as WKB. `kind` is 'geometry' or 'geography'."""
+
+    kind: str
+    crs: str = "OGC:CRS84"
+    algorithm: str = "spherical"
+
+    def arrow(self) -> pa.DataType:
+        """`binary`: well-known binary."""
+        return pa.binary()
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.crs})"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A named, typed column, struct member, list element, map key or map value.
+
+    `physical_name` is its name in data files (Delta column mapping), else `name`. `default` is the value that
+    rows of files written before the column existed take (Iceberg's `initial-default`), as a Python value.
+    """
+
+    id: int
+    name: str
+    type: Type
+    required: bool = False
+    doc: str | None = None
+    default: Any = None
+    physical_name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.physical_name:
+            object.__setattr__(self, "physical_name", self.name)
+
+    def arrow(self) -> pa.Field:
+        """The Arrow field: name, type and nullability; the id as `PARQUET:field_id`, the doc as `comment`."""
+        metadata = {"PARQUET:field_id": str(self.id)}
+        if self.doc:
+            metadata["comment"] = self.doc
+        return pa.field(self.name, self.type.arrow(), nullable=not self.required, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Struct(Type):
+    """Named fields, in order."""
+
+    fields: tuple[Field, ...] = field(default=())
+
+    @cached_property
+    def _arrow(self) -> pa.DataType:
+        return pa.struct([f.arrow() for f in self.fields])
+
+    def arrow(self) -> pa.DataType:
+        """`struct` of the fields."""
+        return self._arrow
+
+    def __str__(self) -> str:
+        return "struct<" + ", ".join(f"{f.name}: {f.type}" for f in self.fields) + ">"
+
+
+@dataclass(frozen=True)
+class ListOf(Type):
+    """A list; `element` is the field of its items."""
+
+    element: Field
+
+    def arrow(self) -> pa.DataType:
+        """`list` of the element."""
+        return pa.list_(self.element.arrow())
+
+    def __str__(self) -> str:
+        return f"list<{self.element.type}>"
+
+
+@dataclass(frozen=True)
+class MapOf(Type):
+    """A map; `key` and `value` are the fields of its entries."""
+
+    key: Field
+    value: Field
+
+    def arrow(self) -> pa.DataType:
+        """`map` of key and value."""
+        return pa.map_(self.key.arrow(), self.value.arrow())
+
+    def __str__(self) -> str:
+        return f"map<{self.key.type}, {self.value.type}>"
+
+
+def children(of: Type) -> tuple[Field, ...]:
+    """The fields directly under a nested type; none for a leaf."""
+    if isinstance(of, Struct):
+        return of.fields
+    if isinstance(of, ListOf):
+        return (of.element,)
+    if isinstance(of, MapOf):
+        return (of.key, of.value)
+    return ()
+
+
+def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
+    """Every field of a tree, parents before children."""
+    for each in fields:
+        yield each
+        yield from walk(children(each.type))

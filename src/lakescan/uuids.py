@@ -1,0 +1,17 @@
+"""UUIDs as text, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+_HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+
+
+def format_uuids(packed: np.ndarray) -> pa.Array:
+    """UUIDs given as rows of 16 bytes, in their text form of 36 characters."""
+    text = np.stack([_HEX[packed >> 4], _HEX[packed & 15]], axis=-1).reshape(-1, 32)
+    dash = np.full((len(text), 1), ord("-"), dtype=np.uint8)
+    parts = [text[:, :8], dash, text[:, 8:12], dash, text[:, 12:16], dash, text[:, 16:20], dash, text[:, 20:]]
+    joined = pa.py_buffer(np.ascontiguousarray(np.concatenate(parts, axis=1)).tobytes())
+    return pa.Array.from_buffers(pa.binary(36), len(text), [None, joined]).cast(pa.binary()).cast(pa.string())
