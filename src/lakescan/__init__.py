@@ -6,6 +6,7 @@
 """
 
 from lakescan import errors
+from lakescan.diagnose import doctor
 from lakescan.errors import (
     CorruptMetadata,
     InvalidFilter,
@@ -45,6 +46,7 @@ __all__ = [
     "TaskGroup",
     "UnsupportedFeature",
     "__version__",
+    "doctor",
     "errors",
     "table",
 ]

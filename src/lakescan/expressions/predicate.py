@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 
@@ -225,9 +226,11 @@ def _split_pattern(pattern: str) -> tuple[str, str]:
 
 
 def _literal(value: Any) -> str:
+    if hasattr(value, "as_py"):  # an Arrow scalar, in a bound predicate
+        value = value.as_py()
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         return str(value)
     if isinstance(value, bytes):
         return f"X'{value.hex()}'"

@@ -34,7 +34,7 @@ def current_metadata(location: str, storage: Storage) -> str:
 def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
     """The file that the hint leads to.
 
-    A hint is a version number, or a file's name without its ending. From a number, the versions that follow it without a
+    A hint is a version number, or a file name without its ending. From a number, versions that follow it without a
     gap count too: a Hadoop-style commit writes the metadata first and the hint after it.
     """
     text = storage.read(path).decode(errors="replace").strip()

@@ -119,9 +119,9 @@ class ScanFiles:
         deletes = index.match(_keyed(kept))
         _refuse_equality(index, deletes)
         constants = self._constants(kept["partition"].combine_chunks(), spec)
-        files = self._file_table(kept, spec, deletes).append_column("constants", constants)
+        listed = self._file_table(kept, spec, deletes).append_column("constants", constants)
         fields = {spec.id: tuple(int(f.name) for f in constants.type)}
-        table = FileTable(files, index.table, self._stats(kept, by_partition), fields)
+        table = FileTable(listed, index.table, self._stats(kept, by_partition), fields)
         return Candidates(table, proven, files.num_rows - kept.num_rows)
 
     def _stats(self, files: pa.Table, by_partition: Mapping[int, ColumnStats]) -> dict[int, ColumnStats]:

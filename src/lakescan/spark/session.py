@@ -27,12 +27,26 @@ def register(spark: SparkSession, *, pushdown: bool | None = True) -> None:
         from lakescan.spark.source import source_class
     except ImportError as error:
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _use_this_python(spark)
     if pushdown is not None:
         _try_set(spark, PUSHDOWN, "true" if pushdown else "false")
     enabled = _conf(spark, PUSHDOWN) == "true"
     for name in NAMES:
         spark.dataSource.register(source_class(name, pushdown=enabled, parallelism=parallelism(spark)))
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Have a local session's workers run this interpreter, unless PYSPARK_PYTHON says which.
+
+    Spark's own default is the `python3` on the path, which outside an activated environment has no pyarrow.
+    A cluster's workers are left alone: this interpreter's path means nothing there.
+    """
+    if "PYSPARK_PYTHON" in os.environ or not (_conf(spark, "spark.master") or "").startswith("local"):
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    context = getattr(spark, "_sc", None)  # a classic session has one, and read the variable when it started
+    if context is not None:
+        context.pythonExec = sys.executable
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -1,0 +1,14 @@
+"""The `lakescan` command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; without its libraries, say how to install them."""
+    try:
+        from lakescan.cli.commands import run
+    except ImportError as error:
+        sys.exit(f"the lakescan command needs `{error.name}`, which is not installed: pip install 'lakescan[cli]'")
+    run()

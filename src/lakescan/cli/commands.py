@@ -1,0 +1,132 @@
+"""The commands: doctor, explain, history, head."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from lakescan.diagnose import Diagnosis, doctor
+from lakescan.errors import InvalidOption, LakescanError
+from lakescan.explain import plan_for_terminal, write_html
+from lakescan.scan import Scan
+from lakescan.table import Table, table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
+console = Console()
+_TOO_WIDE = ("summary", "operation_metrics", "engine_info", "user_metadata")
+
+TablePath = Annotated[str, typer.Argument(help="A table's folder or URI, or an Iceberg metadata JSON.")]
+OptionList = Annotated[list[str] | None, typer.Option("--option", "-o", help="A read option, name=value.")]
+Relocate = Annotated[str | None, typer.Option(help="JSON of old location prefix to new one.")]
+Where = Annotated[str | None, typer.Option("--where", "-w", help="Rows to read, as SQL.")]
+Columns = Annotated[str | None, typer.Option("--select", "-s", help="Columns, separated by commas.")]
+
+
+@app.command("doctor")
+def doctor_command(
+    path: Annotated[str | None, typer.Option(help="A storage location to reach.")] = None,
+    spark: Annotated[bool, typer.Option(help="Start a local Spark session and look at its workers.")] = False,
+) -> None:
+    """Check Spark, Java, Python and Arrow, here and on Spark's workers."""
+    session: Any = None
+    if spark:
+        from pyspark.sql import SparkSession
+
+        from lakescan.spark import register
+
+        session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        register(session)
+    found = doctor(session, path)
+    _show_diagnosis(found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    path: TablePath,
+    where: Where = None,
+    select: Columns = None,
+    html: Annotated[Path | None, typer.Option(help="Write the plan as a page to this file.")] = None,
+    option: OptionList = None,
+    relocate: Relocate = None,
+) -> None:
+    """Show what a scan would read, and what it skips and why."""
+    plan = _scan(_open(path, option, relocate), where, select).plan()
+    console.print(plan_for_terminal(plan))
+    if html is not None:
+        console.print(f"written to {write_html([plan], html)}")
+
+
+@app.command()
+def history(path: TablePath, relocate: Relocate = None) -> None:
+    """List the table's commits, oldest first."""
+    found = _open(path, None, relocate).history()
+    _print_rows(found.select([n for n in found.column_names if n not in _TOO_WIDE]).to_pylist())
+
+
+@app.command()
+def head(
+    path: TablePath,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Rows to show.")] = 10,
+    where: Where = None,
+    select: Columns = None,
+    option: OptionList = None,
+    relocate: Relocate = None,
+) -> None:
+    """Show the first rows of a scan."""
+    _print_rows(_scan(_open(path, option, relocate), where, select).limit(rows).to_arrow().to_pylist())
+
+
+def run() -> None:
+    """Run a command; lakescan's own errors are one line, not a traceback."""
+    try:
+        app(standalone_mode=True)
+    except LakescanError as error:
+        Console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {error}", highlight=False)
+        raise SystemExit(1) from None
+
+
+def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:
+    pairs: list[tuple[str, str, Any]] = [text.partition("=") for text in options or []]
+    if any(not equals for _, equals, _ in pairs):
+        raise InvalidOption("options are written name=value, e.g. -o versionAsOf=3")
+    moved = json.loads(relocate) if relocate else None
+    return table(path, relocate=moved, **{name: value for name, _, value in pairs})
+
+
+def _scan(opened: Table, where: str | None, select: str | None) -> Scan:
+    scan = opened.scan()
+    if where:
+        scan = scan.where(where)
+    return scan.select(*(name.strip() for name in select.split(","))) if select else scan
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    grid = Grid(header_style="bold")
+    for name in rows[0] if rows else ["no rows"]:
+        grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*(_cell(v) for v in row.values()))
+    console.print(grid)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "[dim]null[/dim]"
+    return str(dict(value)) if isinstance(value, list) and value and isinstance(value[0], tuple) else str(value)
+
+
+def _show_diagnosis(found: Diagnosis) -> None:
+    grid = Grid(box=None, header_style="bold")
+    for name in ("", "what", "found", "what to do"):
+        grid.add_column(name, overflow="fold")
+    for check in found.checks:
+        mark = "[green]ok[/green]" if check.ok else "[red]wrong[/red]"
+        grid.add_row(mark, check.subject, check.found, "" if check.ok else check.advice)
+    console.print(grid)
