@@ -101,7 +101,7 @@ def _stages(plan: ScanPlan) -> tuple[Stage, ...]:
         )
     stages += [Stage("splits", report.splits), Stage("task groups", report.groups)]
     if report.records is not None:
-        stages.append(Stage("rows before deletes and filter", report.records))
+        stages.append(Stage("rows before deletes", report.records))
     return tuple(stages)
 
 

@@ -35,12 +35,15 @@ def plan_for_terminal(plan: ScanPlan) -> RenderableType:
         raise missing_dependency("rich", "cli", "a plan drawn in the terminal") from error
     facts = summarise(plan)
     funnel = Table(box=None, pad_edge=False, expand=True)
-    for name, justify in (("", "left"), ("kept", "right"), ("skipped", "right"), ("", "left"), ("why", "left")):
-        funnel.add_column(name, justify=justify)  # type: ignore[arg-type]
+    funnel.add_column("", no_wrap=True)
+    funnel.add_column("kept", justify="right", no_wrap=True)
+    funnel.add_column("", no_wrap=True)
+    funnel.add_column("skipped", justify="right", no_wrap=True)
+    funnel.add_column("why", ratio=1)
     for stage in facts.stages:
         bar = _bar(stage.kept, stage.kept + stage.skipped)
         skipped = f"{stage.skipped:,}" if stage.skipped else ""
-        funnel.add_row(stage.name, f"{stage.kept:,}", skipped, bar, stage.note if stage.skipped else "")
+        funnel.add_row(stage.name, f"{stage.kept:,}", bar, skipped, stage.note if stage.skipped else "")
     about = Text("\n".join(f"{name}: {value}" for name, value in _heading(facts)))
     details = Text("\n".join(f"{name}: {value}" for name, value in _details(facts)), style="dim")
     return Panel(Group(about, funnel, details), title=f"{facts.format} [b]{facts.table}[/b]", title_align="left")
@@ -59,6 +62,6 @@ def _details(facts: Summary) -> list[tuple[str, str]]:
     return [*found, ("planned in", f"{facts.seconds * 1000:.0f} ms")]
 
 
-def _bar(kept: int, total: int, width: int = 24) -> str:
+def _bar(kept: int, total: int, width: int = 14) -> str:
     filled = round(width * kept / total) if total else 0
     return "█" * filled + "░" * (width - filled)

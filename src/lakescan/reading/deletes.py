@@ -5,6 +5,7 @@ A delete file is decoded once a task group, whatever number of its data files it
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from lakescan.storage import Storage
 _FILE_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)
 _POS = t.Field(2147483545, "pos", t.LONG, required=True)
 _POSITION_DELETES = Schema((_FILE_PATH, _POS))
+_LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
 
 
@@ -64,8 +66,25 @@ class DeleteLoader:
             everything = list(range(data.file.metadata.num_row_groups))
             for _, batch in data.batches(everything, projection, 1 << 17):
                 table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
+                self._warn_of_near_misses(location, table["file_path"])
                 tables.append(table.filter(pc.is_in(table["file_path"], value_set=self._data_paths)))
         return _by_path(pa.concat_tables(tables)) if tables else {}
+
+    def _warn_of_near_misses(self, location: str, named: pa.ChunkedArray) -> None:
+        """Say so where deletes name a file of the group under another scheme or authority: they do not apply.
+
+        The path in a delete must be the path in the manifest, character by character (specification, "Position
+        Delete Files"), so `hdfs://host/x` is not `/x`; but somebody may have meant it.
+        """
+        others = pc.unique(named).filter(pc.invert(pc.is_in(pc.unique(named), value_set=self._data_paths)))
+        alike = pc.is_in(_without_root(others), value_set=_without_root(self._data_paths))
+        if pc.any(alike).as_py():
+            _LOG.warning(
+                "%s deletes rows of %s, which the table knows under another scheme or host: as the specification "
+                "asks, these deletes are not applied",
+                location,
+                others.filter(alike)[0],
+            )
 
 
 def load_vector(storage: Storage, delete: dict[str, Any]) -> np.ndarray:
@@ -92,6 +111,11 @@ def live_rows(deleted: np.ndarray, first: int, rows: int) -> pa.Array | None:
     mask = np.ones(rows, dtype=bool)
     mask[deleted[low:high] - first] = False
     return pa.array(mask)
+
+
+def _without_root(locations: pa.Array) -> pa.Array:
+    """Locations without their scheme and authority."""
+    return pc.replace_substring_regex(locations, r"^[a-zA-Z][a-zA-Z0-9+.-]*:(//[^/]*)?", "")
 
 
 def _by_path(table: pa.Table) -> dict[str, np.ndarray]:
