@@ -16,11 +16,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
+from samples.shop import Shop, make_shop
 
 import lakescan
 from lakescan.explain import plan_for_terminal, write_html
 from lakescan.scan import Scan
-from samples.shop import Shop, make_shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

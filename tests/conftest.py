@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from samples.shop import Shop, make_shop
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

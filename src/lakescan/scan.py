@@ -24,7 +24,7 @@ from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.split import TARGET_SIZE
 from lakescan.planning.table_format import Snapshot, SnapshotSelector, TableFormat
-from lakescan.reading.context import BATCH_SIZE, ReadContext
+from lakescan.reading.context import BATCH_SIZE, WHOLE_TABLE_BATCH_SIZE, ReadContext
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
@@ -167,15 +167,15 @@ class Scan:
         """Whether the scan was given an option, by its canonical name."""
         return name in self._options
 
-    def read_context(self, plan: ScanPlan) -> ReadContext:
-        """What readers need beside the task groups of a plan of this scan."""
+    def read_context(self, plan: ScanPlan, *, batch_size: int = BATCH_SIZE) -> ReadContext:
+        """What readers need beside the task groups of a plan of this scan; the option `batch-size` goes first."""
         return ReadContext(
             storage=self._storage,
             output=plan.schema,
             table_schema=self.snapshot.schema,
             matching=self._format.matching(self.snapshot),
             residuals=plan.residuals,
-            batch_size=self._options.get("batch-size", BATCH_SIZE),
+            batch_size=self._options.get("batch-size", batch_size),
         )
 
     def explain(self) -> str:
@@ -186,12 +186,15 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, while they are read: memory is bounded by a few batches a reader."""
+        return self._batches(BATCH_SIZE)
+
+    def _batches(self, batch_size: int) -> Iterator[pa.RecordBatch]:
         plan = self.plan(parallelism=default_readers())
-        return read_batches(plan, self.read_context(plan))
+        return read_batches(plan, self.read_context(plan, batch_size=batch_size))
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+        return pa.Table.from_batches(self._batches(WHOLE_TABLE_BATCH_SIZE), schema=self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream, which DuckDB, Polars and others take without a copy of the table."""

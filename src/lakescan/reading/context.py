@@ -12,6 +12,7 @@ from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 
 BATCH_SIZE = 65_536
+WHOLE_TABLE_BATCH_SIZE = 1 << 20  # where all rows are wanted at once anyway: fewer calls, the same memory
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""`python -m benchmarks [NAME ...] [--rows N] [--runs N] [--write]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from pathlib import Path
+
+from rich.console import Console
+from rich.markdown import Markdown
+
+from benchmarks import local_read, spark_read
+from benchmarks.harness import as_markdown
+
+BENCHMARKS = {"local_read": local_read, "spark_read": spark_read}
+console = Console()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; all where none is given")
+    parser.add_argument("--rows", type=int, default=16_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help="keep the results in docs/benchmarks.md")
+    arguments = parser.parse_args()
+    sections = []
+    for name in arguments.names or BENCHMARKS:
+        module = BENCHMARKS[name]
+        with console.status(f"{name}: {(module.__doc__ or '').splitlines()[0]}"):
+            results = module.run(arguments.rows, arguments.runs)
+        table = as_markdown(results)
+        console.print(Markdown(f"## {name}\n\n{table}"))
+        sections.append(f"## {name}\n\n{module.__doc__}\n\n{table}\n")
+    if arguments.write:
+        about = f"Python {platform.python_version()}, {os.cpu_count()} cores; medians of {arguments.runs} runs in turn."
+        text = "# Benchmarks\n\nMade by `make bench BENCH_ARGS=--write`. " + about + "\n\n" + "\n".join(sections)
+        Path("docs/benchmarks.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
