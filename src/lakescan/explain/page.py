@@ -36,7 +36,6 @@ def write_html(plans: Sequence[ScanPlan], path: str | Path, title: str = "lakesc
 
 def _section(facts: Summary) -> str:
     tiles = [
-        ("snapshot", facts.snapshot),
         ("files", f"{len(facts.file_sizes):,}"),
         ("data to read", human_bytes(facts.file_bytes)),
         ("deletes to read", human_bytes(facts.delete_bytes)),
@@ -44,11 +43,12 @@ def _section(facts: Summary) -> str:
         ("planned in", f"{facts.seconds * 1000:.0f} ms"),
     ]
     cards = "".join(f'<div class="tile"><b>{escape(v)}</b><span>{escape(n)}</span></div>' for n, v in tiles)
+    lines = [(facts.state, facts.snapshot), ("filter", facts.filter), ("columns", ", ".join(facts.columns))]
+    about = "".join(f'<p class="about"><span>{escape(n)}</span> <code>{escape(v)}</code></p>' for n, v in lines)
     return (
         f'<section class="plan"><header><span class="badge">{escape(facts.format)}</span>'
         f"<h2>{escape(facts.table)}</h2></header>"
-        f'<p class="filter"><span>filter</span> <code>{escape(facts.filter)}</code></p>'
-        f'<p class="filter"><span>columns</span> <code>{escape(", ".join(facts.columns))}</code></p>'
+        f"{about}"
         f'<div class="tiles">{cards}</div>'
         f"<figure class='wide'><figcaption>From {escape(facts.stages[0].name)} to rows</figcaption>"
         f"{_funnel(facts.stages)}</figure>"

@@ -40,6 +40,7 @@ class Summary:
 
     table: str
     format: str
+    state: str
     snapshot: str
     filter: str
     columns: tuple[str, ...]
@@ -61,7 +62,8 @@ def summarise(plan: ScanPlan) -> Summary:
     return Summary(
         table=report.table,
         format=report.format,
-        snapshot="no snapshot" if report.snapshot_id is None else str(report.snapshot_id),
+        state="version" if report.format == "delta" else "snapshot",
+        snapshot="none yet" if report.snapshot_id is None else str(report.snapshot_id),
         filter=report.filter,
         columns=report.projected_fields,
         stages=_stages(plan),

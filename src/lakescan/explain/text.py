@@ -50,7 +50,7 @@ def plan_for_terminal(plan: ScanPlan) -> RenderableType:
 
 
 def _heading(facts: Summary) -> list[tuple[str, str]]:
-    return [("snapshot", facts.snapshot), ("filter", facts.filter), ("columns", ", ".join(facts.columns))]
+    return [(facts.state, facts.snapshot), ("filter", facts.filter), ("columns", ", ".join(facts.columns))]
 
 
 def _details(facts: Summary) -> list[tuple[str, str]]:

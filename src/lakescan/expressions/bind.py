@@ -52,8 +52,8 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -
     Raises `NoSuchColumn`, and `InvalidFilter` where a literal cannot be compared with its column.
     """
     match predicate:
-        case Constant():
-            return predicate
+        case Constant(value):
+            return Constant(bool(value))  # no `not` is above it any more: unknown keeps no row, as false does
         case And(left, right):
             sides = [bind(side, schema, case_sensitive=case_sensitive) for side in (left, right)]
             return conjunction(sides)
@@ -112,6 +112,8 @@ def _bind_comparison(leaf: Comparison, field: t.Field) -> Predicate:
 
 
 def _bind_in(leaf: In, field: t.Field) -> Predicate:
+    if leaf.has_null and leaf.negate:
+        return FALSE
     values = []
     for value in leaf.values:
         try:

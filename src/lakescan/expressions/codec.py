@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.predicate import (
-    FALSE,
-    TRUE,
     And,
     Comparison,
     Constant,
@@ -80,7 +78,7 @@ def _encode(predicate: Predicate) -> Any:
                 "value": _encode_value(predicate.value),
             }
         case In():
-            values = [_encode_value(v) for v in predicate.values]
+            values = [_encode_value(v) for v in predicate.values] + [None] * predicate.has_null
             return {
                 "type": "not-in" if predicate.negate else "in",
                 "term": predicate.column,
@@ -112,8 +110,8 @@ def _encode_value(value: Any) -> Any:
 
 
 def _decode(node: Any) -> Predicate:
-    if isinstance(node, bool):
-        return TRUE if node else FALSE
+    if node is None or isinstance(node, bool):
+        return Constant(node)
     kind = node["type"]
     match kind:
         case "true" | "false":
@@ -125,8 +123,8 @@ def _decode(node: Any) -> Predicate:
         case "not":
             return negated(_decode(node["child"]))
         case "in" | "not-in":
-            values = tuple(_decode_value(v) for v in node["values"])
-            return In(node["term"], values=values, negate=kind == "not-in")
+            values = tuple(_decode_value(v) for v in node["values"] if v is not None)
+            return In(node["term"], values=values, negate=kind == "not-in", has_null=None in node["values"])
         case "starts-with" | "not-starts-with":
             return starts_with(node["term"], node["value"], negate=kind.startswith("not"))
         case "like" | "not-like":

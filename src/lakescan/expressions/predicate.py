@@ -28,15 +28,15 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Constant(Predicate):
-    """Every row, or none."""
+    """Every row, or none; None is SQL's unknown (`a = null`), which keeps no row, and nor does its negation."""
 
-    value: bool
+    value: bool | None
 
     def __str__(self) -> str:
-        return "true" if self.value else "false"
+        return "null" if self.value is None else str(self.value).lower()
 
 
-TRUE, FALSE = Constant(True), Constant(False)
+TRUE, FALSE, UNKNOWN = Constant(True), Constant(False), Constant(None)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Comparison(Leaf):
 class In(Leaf):
     """`column in (values)`, or `not in` with `negate`.
 
-    `has_null` says that the list had a null in it: `in` keeps the same rows without it, and `not in` keeps none.
+    `has_null` says that the list has a null in it too: `in` keeps the same rows without it, and `not in` keeps none.
     """
 
     values: tuple[Any, ...] = ()
@@ -163,15 +163,13 @@ def negated(predicate: Predicate) -> Predicate:
     """`not predicate`, pushed down to the leaves: under three-valued logic it keeps the same rows."""
     match predicate:
         case Constant(value):
-            return Constant(not value)
+            return Constant(None if value is None else not value)
         case And(left, right):
             return Or(negated(left), negated(right))
         case Or(left, right):
             return And(negated(left), negated(right))
         case Comparison(column, field_id, op, value):
             return Comparison(column, field_id, _OPPOSITE[op], value)
-        case In(has_null=True):
-            return FALSE
         case In() | IsNull() | IsNaN() | Like():
             return replace(predicate, negate=not predicate.negate)
     raise TypeError(f"cannot negate {predicate!r}")

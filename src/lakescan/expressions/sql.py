@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.errors import InvalidFilter, missing_dependency
 from lakescan.expressions.predicate import (
-    FALSE,
+    UNKNOWN,
     Comparison,
     Constant,
     In,
@@ -85,7 +85,7 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
         left, right, op = right, left, mirrored(op)
     column, value = _column(left, text), _value(right, text)
     if value is None:
-        return IsNull(column) if isinstance(node, exp.NullSafeEQ) else FALSE
+        return IsNull(column) if isinstance(node, exp.NullSafeEQ) else UNKNOWN
     return Comparison(column, op=op, value=value)
 
 

@@ -1,0 +1,114 @@
+"""Binding keeps the rows that the literal means, whatever the column's type can hold."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pytest
+
+from lakescan import types as t
+from lakescan.errors import InvalidFilter, NoSuchColumn
+from lakescan.expressions.bind import bind
+from lakescan.expressions.predicate import FALSE, Comparison, In, IsNull
+from lakescan.expressions.sql import parse_filter
+from lakescan.schema import Schema
+
+SCHEMA = Schema(
+    (
+        t.Field(1, "n", t.INT),
+        t.Field(2, "d", t.DATE),
+        t.Field(3, "at", t.Timestamp("us", zoned=True)),
+        t.Field(4, "wall", t.Timestamp("us", zoned=False)),
+        t.Field(5, "name", t.STRING),
+        t.Field(6, "s", t.Struct((t.Field(7, "x", t.LONG),))),
+        t.Field(8, "items", t.ListOf(t.Field(9, "element", t.LONG))),
+        t.Field(10, "a.b", t.LONG),
+        t.Field(11, "Name2", t.STRING),
+        t.Field(12, "fine", t.Timestamp("ns", zoned=False)),
+    )
+)
+
+
+def bound(text: str, **arguments: bool) -> object:
+    return bind(parse_filter(text), SCHEMA, **arguments)
+
+
+def test_a_literal_takes_the_type_of_its_column() -> None:
+    found = bound("d = '2026-01-31'")
+    assert found == Comparison("d", 2, "=", pa.scalar(date(2026, 1, 31), pa.date32()))
+
+
+@pytest.mark.parametrize(
+    ("text", "same_as"),
+    [
+        ("n < 5.5", "n <= 5"),
+        ("n <= 5.5", "n <= 5"),
+        ("n > 5.5", "n > 5"),
+        ("n >= 5.5", "n > 5"),
+        ("n > -0.5", "n > -1"),
+        ("n != 5.5", "n is not null"),
+        ("n < 99999999999999999999", "n is not null"),
+        ("n >= -99999999999999999999", "n is not null"),
+        ("n in (1, 2.5)", "n in (1)"),
+        ("n not in (2.5)", "n is not null"),
+        ("d < timestamp '2026-01-31 12:00:00'", "d <= '2026-01-31'"),
+        ("d >= timestamp '2026-01-31 12:00:00'", "d > '2026-01-31'"),
+        ("d = timestamp '2026-01-31 00:00:00'", "d = '2026-01-31'"),
+        ("wall > '2026-01-31 12:00:00.1234567'", "wall > '2026-01-31 12:00:00.123456'"),
+    ],
+)
+def test_a_literal_between_two_values_is_rewritten_to_keep_the_same_rows(text: str, same_as: str) -> None:
+    assert bound(text) == bound(same_as)
+
+
+@pytest.mark.parametrize(
+    "text", ["n = 5.5", "n > 99999999999999999999", "n in (0.5)", "n = null", "not (n = null)", "n not in (1, null)"]
+)
+def test_a_literal_that_no_value_equals_keeps_no_row(text: str) -> None:
+    assert bound(text) == FALSE
+
+
+def test_a_time_without_offset_is_utc_where_the_column_is_an_instant() -> None:
+    found = bound("at = '2026-01-31 12:00:00'")
+    assert isinstance(found, Comparison)
+    assert found.value.as_py() == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert bound("at = '2026-01-31 13:00:00+01:00'") == found
+
+
+def test_nanoseconds_are_kept_where_the_column_has_them() -> None:
+    found = bound("fine = '2026-01-31 12:00:00.123456789'")
+    assert isinstance(found, Comparison)
+    assert found.value.value % 1000 == 789
+
+
+@pytest.mark.parametrize(
+    "text", ["n = 'five'", "d = 'soon'", "name = 5", "wall = '2026-01-31 12:00:00+01:00'", "s = 1", "n like 'x%'"]
+)
+def test_a_literal_of_another_kind_is_refused_with_column_and_type(text: str) -> None:
+    with pytest.raises(InvalidFilter, match=text.split()[0]):
+        bound(text)
+
+
+def test_members_of_structs_are_reached_by_dotted_names() -> None:
+    assert bound("s.x is null") == IsNull("s.x", 7)
+
+
+def test_a_column_whose_name_has_a_dot_is_found_whole() -> None:
+    assert bound("`a.b` in (1)") == In("a.b", 10, (pa.scalar(1),))
+
+
+def test_elements_of_lists_cannot_be_compared() -> None:
+    with pytest.raises(InvalidFilter, match="inside a list"):
+        bound("items.element = 1")
+
+
+def test_an_unknown_column_is_refused_with_the_nearest() -> None:
+    with pytest.raises(NoSuchColumn, match="Did you mean 'name'"):
+        bound("nam = 'x'")
+
+
+def test_names_match_without_case_only_where_asked() -> None:
+    with pytest.raises(NoSuchColumn):
+        bound("name2 = 'x'")
+    assert bound("name2 is null", case_sensitive=False) == IsNull("name2", 11)

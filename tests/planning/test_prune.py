@@ -1,0 +1,130 @@
+"""A file is pruned only when it provably has no matching row, and a filter dropped only when every row matches."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakescan import types as t
+from lakescan.expressions.bind import bind
+from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.sql import parse_filter
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.prune import might_match, must_match
+from lakescan.schema import Schema
+
+SCHEMA = Schema((t.Field(1, "i", t.LONG), t.Field(2, "f", t.DOUBLE), t.Field(3, "s", t.STRING)))
+
+
+def stats_of(rows: list[dict], known: frozenset[str], cut: int) -> dict[int, ColumnStats]:
+    """What a writer would record of one file: any of it may be missing, and text bounds are cut."""
+    found = {}
+    for field in SCHEMA.fields:
+        values = [r[field.name] for r in rows]
+        present = [v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))]
+        low, high = (min(present), max(present)) if present and "bounds" in known else (None, None)
+        if field.type == t.STRING and high is not None:
+            low, high = low[:cut], high if len(high) <= cut else high[:cut] + "\U0010ffff"
+        nans = sum(isinstance(v, float) and math.isnan(v) for v in values)
+        found[field.id] = ColumnStats(
+            pa.array([low], field.type.arrow()),
+            pa.array([high], field.type.arrow()),
+            pa.array([values.count(None) if "nulls" in known else None], pa.int64()),
+            pa.array([nans if "nans" in known else None], pa.int64()) if field.type == t.DOUBLE else None,
+            pa.array([len(values)], pa.int64()),
+        )
+    return found
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "i": st.none() | st.integers(-3, 3),
+            "f": st.none() | st.sampled_from([float("nan"), 0.0, -0.0, 1.0, -1.0, float("inf")]),
+            "s": st.none() | st.text("ab", max_size=4),
+        }
+    ),
+    min_size=1,
+    max_size=5,
+)
+KNOWN = st.frozensets(st.sampled_from(["bounds", "nulls", "nans"]))
+OPS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+LEAVES = st.one_of(
+    st.tuples(st.just("i"), OPS, st.integers(-4, 4).map(str)).map(" ".join),
+    st.tuples(st.just("f"), OPS, st.sampled_from(["0.0", "1", "-1", "cast('nan' as double)"])).map(" ".join),
+    st.tuples(st.just("s"), OPS, st.text("ab", max_size=3).map(lambda v: f"'{v}'")).map(" ".join),
+    st.tuples(st.sampled_from(["", "not "]), st.text("ab", min_size=1, max_size=2)).map(
+        lambda p: f"{p[0]}s like '{p[1]}%'"
+    ),
+    st.tuples(st.sampled_from(["", "not "]), st.lists(st.integers(-4, 4), min_size=1, max_size=3)).map(
+        lambda p: f"i {p[0]}in ({', '.join(map(str, p[1]))})"
+    ),
+    st.sampled_from(["i is null", "f is not null", "isnan(f)", "not isnan(f)", "s is null"]),
+)
+CONDITIONS = st.recursive(
+    LEAVES,
+    lambda c: st.tuples(c, st.sampled_from(["and", "or"]), c).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(rows=ROWS, known=KNOWN, cut=st.integers(1, 4), condition=CONDITIONS)
+def test_statistics_never_contradict_the_rows(
+    rows: list[dict], known: frozenset[str], cut: int, condition: str
+) -> None:
+    predicate = bind(parse_filter(condition), SCHEMA)
+    table = pa.Table.from_pylist(rows, schema=pa.schema([f.with_metadata(None) for f in SCHEMA.arrow()]))
+    matches = keep(predicate, columns_of(table.combine_chunks(), SCHEMA), len(rows))
+    stats = stats_of(rows, known, cut)
+    if pc.any(matches).as_py():
+        assert might_match(predicate, stats, 1).to_pylist() == [True]
+    if not pc.all(matches).as_py():
+        assert must_match(predicate, stats, 1).to_pylist() == [False]
+
+
+def one_file(lower: object, upper: object, kind: t.Type, **counts: int) -> dict[int, ColumnStats]:
+    arrow = kind.arrow()
+    known = {name: pa.array([value], pa.int64()) for name, value in {"value_count": 10, **counts}.items()}
+    return {1: ColumnStats(pa.array([lower], arrow), pa.array([upper], arrow), **known)}
+
+
+@pytest.mark.parametrize(
+    ("condition", "might", "must"),
+    [
+        ("i < 10", False, False),
+        ("i <= 10", True, False),
+        ("i > 20", False, False),
+        ("i >= 10", True, True),
+        ("i = 9", False, False),
+        ("i != 9", True, True),
+        ("i in (1, 2, 30)", False, False),
+        ("i in (1, 15)", True, False),
+        ("i not in (1, 30)", True, True),
+        ("i is null", False, False),
+        ("i is not null", True, True),
+    ],
+)
+def test_bounds_decide_comparisons(condition: str, might: bool, must: bool) -> None:
+    schema = Schema((t.Field(1, "i", t.LONG),))
+    predicate, stats = bind(parse_filter(condition), schema), one_file(10, 20, t.LONG, null_count=0)
+    assert might_match(predicate, stats, 1).to_pylist() == [might]
+    assert must_match(predicate, stats, 1).to_pylist() == [must]
+
+
+def test_an_upper_bound_of_floats_proves_nothing_while_there_may_be_nan() -> None:
+    schema = Schema((t.Field(1, "f", t.DOUBLE),))
+    predicate = bind(parse_filter("f > 100"), schema)
+    assert might_match(predicate, one_file(1.0, 2.0, t.DOUBLE), 1).to_pylist() == [True]
+    assert might_match(predicate, one_file(1.0, 2.0, t.DOUBLE, nan_count=0), 1).to_pylist() == [False]
+
+
+def test_unknown_statistics_prune_nothing() -> None:
+    schema = Schema((t.Field(1, "i", t.LONG),))
+    for condition in ("i = 1", "i is null", "i in (1)"):
+        assert might_match(bind(parse_filter(condition), schema), {}, 3).to_pylist() == [True] * 3
