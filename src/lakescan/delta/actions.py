@@ -173,9 +173,12 @@ def parse_json_lines_in_python(text: bytes, schema: pa.Schema) -> pa.Table:
     for number, line in enumerate(text.split(b"\n"), 1):
         if line.strip():
             try:
-                rows.append(_textual(json.loads(line), schema))
+                node = json.loads(line)
             except (json.JSONDecodeError, UnicodeDecodeError) as error:
                 raise CorruptMetadata(f"line {number} of the log is not JSON: {error}") from error
+            if not isinstance(node, dict):
+                raise CorruptMetadata(f"line {number} of the log is not a JSON object: {line[:40]!r}")
+            rows.append(_textual(node, schema))
     return pa.Table.from_pylist(rows, schema=schema)
 
 

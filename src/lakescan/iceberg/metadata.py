@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.partition_spec import PartitionSpec, parse_spec
 from lakescan.iceberg.schema_json import parse_schema
 from lakescan.schema import Schema
 
 LATEST_VERSION = 3
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,22 @@ def parse_metadata(data: bytes, source: str) -> TableMetadata:
 
     Raises `CorruptMetadata` for what breaks the specification, `UnsupportedFeature` for a newer format version.
     """
-    if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
     try:
-        node = json.loads(data)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        node = json.loads(_decompressed(data))
+    except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise CorruptMetadata(f"{source} is not JSON: {error}") from error
     if not isinstance(node, dict) or "format-version" not in node:
         raise CorruptMetadata(f"{source} is not Iceberg table metadata: it has no format-version")
     return _Parser(node, source).parse()
+
+
+def _decompressed(data: bytes) -> bytes:
+    """The document itself: compression shows in the first bytes, whatever the file is called."""
+    if data.startswith(_GZIP):
+        return gzip.decompress(data)
+    if data.startswith(_ZSTD):
+        return pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()
+    return data
 
 
 class _Parser:

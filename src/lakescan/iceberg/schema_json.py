@@ -39,6 +39,8 @@ _GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))
 def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
     """A schema object of table metadata; raises `CorruptMetadata` naming `where` it was read."""
     try:
+        if node["type"] != "struct":
+            raise CorruptMetadata(f"{where}: a schema is of type {node['type']!r} instead of struct")
         fields = tuple(_field(f) for f in node["fields"])
     except (KeyError, TypeError) as error:
         raise CorruptMetadata(f"{where}: a schema lacks {error}") from error

@@ -1,0 +1,84 @@
+"""A version is a checkpoint and the commits after it, without gaps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakescan.delta.log_segment import LogListing, list_log
+from lakescan.errors import CorruptMetadata, NoSuchSnapshot, NotATable
+from lakescan.storage import Storage
+
+UUID = "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"
+
+
+def listing(table: Path, *names: str) -> LogListing:
+    (table / "_delta_log").mkdir()
+    for name in names:
+        (table / "_delta_log" / name).write_text("")
+    return list_log(str(table), Storage())
+
+
+def commit(version: int) -> str:
+    return f"{version:020d}.json"
+
+
+def checkpoint(version: int, rest: str = "parquet") -> str:
+    return f"{version:020d}.checkpoint.{rest}"
+
+
+def test_without_a_checkpoint_all_commits_count(tmp_path: Path) -> None:
+    segment = listing(tmp_path, commit(0), commit(1), commit(2)).segment()
+    assert (segment.version, segment.checkpoint, [c.version for c in segment.commits]) == (2, None, [0, 1, 2])
+
+
+def test_the_newest_checkpoint_up_to_the_version_is_the_base(tmp_path: Path) -> None:
+    found = listing(tmp_path, *map(commit, range(8)), checkpoint(2), checkpoint(5))
+    for version, base, after in [(7, 5, [6, 7]), (5, 5, []), (4, 2, [3, 4])]:
+        segment = found.segment(version)
+        assert segment.checkpoint is not None
+        assert (segment.checkpoint.version, [c.version for c in segment.commits]) == (base, after)
+
+
+def test_a_multi_part_checkpoint_counts_only_when_whole(tmp_path: Path) -> None:
+    parts = [checkpoint(3, f"{i:010d}.{3:010d}.parquet") for i in (1, 2, 3)]
+    incomplete = [checkpoint(4, f"{i:010d}.{2:010d}.parquet") for i in (1,)]
+    segment = listing(tmp_path, *map(commit, range(6)), *parts, *incomplete).segment()
+    assert segment.checkpoint is not None
+    assert (segment.checkpoint.version, len(segment.checkpoint.parts)) == (3, 3)
+
+
+def test_checkpoints_named_by_uuid_count(tmp_path: Path) -> None:
+    segment = listing(tmp_path, commit(1), commit(2), checkpoint(1, f"{UUID}.json")).segment()
+    assert segment.checkpoint is not None
+    assert segment.checkpoint.version == 1
+
+
+def test_a_gap_is_refused_with_the_version_that_is_missing(tmp_path: Path) -> None:
+    found = listing(tmp_path, commit(0), commit(1), commit(3))
+    with pytest.raises(CorruptMetadata, match="commit 2 "):
+        found.segment()
+    assert found.segment(1).version == 1
+
+
+def test_a_version_whose_commits_were_cleaned_up_cannot_be_read(tmp_path: Path) -> None:
+    found = listing(tmp_path, commit(4), commit(5), commit(6), checkpoint(5))
+    assert found.segment(5).version == 5
+    with pytest.raises(NoSuchSnapshot, match="cleaned up"):
+        found.segment(4)
+
+
+def test_a_version_past_the_newest_is_refused_with_the_newest(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchSnapshot, match="its newest is 0"):
+        listing(tmp_path, commit(0)).segment(3)
+
+
+def test_other_files_in_the_log_do_not_matter(tmp_path: Path) -> None:
+    names = ("_last_checkpoint", f"{0:020d}.crc", f".{commit(9)}.tmp", "0.json", f"{0:020d}.{1:020d}.compacted.json")
+    assert listing(tmp_path, commit(0), *names).segment().version == 0
+
+
+def test_an_empty_log_is_not_a_table(tmp_path: Path) -> None:
+    with pytest.raises(NotATable, match="_delta_log is missing or empty"):
+        listing(tmp_path)

@@ -1,0 +1,166 @@
+"""Replaying a log in any legal chunking gives the same files, and the fast and the plain parser agree."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakescan.delta.actions import ActionReader, parse_json_lines, parse_json_lines_in_python, single_actions
+from lakescan.delta.replay import decoded_paths, reconcile
+from lakescan.errors import CorruptMetadata
+from lakescan.storage import Storage
+
+READER = ActionReader(Storage(), ("p",))
+
+
+def vector(number: int | None) -> dict[str, Any]:
+    if number is None:
+        return {}
+    where = {"storageType": "u", "pathOrInlineDv": f"v{number}", "offset": 1, "sizeInBytes": 4, "cardinality": 1}
+    return {"deletionVector": where}
+
+
+def add(path: str, number: int | None = None) -> dict[str, Any]:
+    return {"add": {"path": path, "partitionValues": {"p": path[0]}, "size": 1, "dataChange": True, **vector(number)}}
+
+
+def remove(path: str, number: int | None = None) -> dict[str, Any]:
+    return {"remove": {"path": path, "dataChange": True, **vector(number)}}
+
+
+def content(actions: list[dict[str, Any]]) -> bytes:
+    return "\n".join(json.dumps(a) for a in actions).encode()
+
+
+def live(parts: list[pa.Table]) -> set[tuple[str, str | None]]:
+    found = reconcile(parts)
+    vectors = found["vector"].combine_chunks().field("pathOrInlineDv") if found.num_rows else pa.array([], pa.string())
+    return set(zip(found["path"].to_pylist(), vectors.to_pylist(), strict=True))
+
+
+def replayed(commits: list[list[dict[str, Any]]]) -> set[tuple[str, str | None]]:
+    """The protocol's words, one action at a time."""
+    state: set[tuple[str, str | None]] = set()
+    for actions in commits:
+        for action in sorted(actions, key=lambda a: "add" in a):
+            node = action.get("add") or action["remove"]
+            key = (node["path"], node.get("deletionVector", {}).get("pathOrInlineDv"))
+            state = state | {key} if "add" in action else state - {key}
+    return state
+
+
+ACTIONS = st.builds(
+    lambda make, path, number: make(path, number),
+    st.sampled_from([add, remove]),
+    st.sampled_from(["a", "b", "c"]),
+    st.none() | st.integers(0, 2),
+)
+COMMITS = st.lists(
+    st.lists(ACTIONS, max_size=4, unique_by=lambda a: json.dumps(next(iter(a.values()))["path"]) + str(a)), max_size=6
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(commits=COMMITS, cuts=st.sets(st.integers(0, 6)), checkpoint=st.integers(0, 6))
+def test_any_chunking_of_the_log_gives_the_same_files(
+    commits: list[list[dict[str, Any]]], cuts: set[int], checkpoint: int
+) -> None:
+    numbered = [(v, content(c)) for v, c in enumerate(commits)]
+    bounds = sorted({0, len(commits), *(c for c in cuts if c <= len(commits))})
+    chunks = [READER.commits(numbered[a:b]).table for a, b in itertools.pairwise(bounds)] or [
+        READER.commits([]).table
+    ]
+    expected = replayed(commits)
+    assert live(chunks) == expected
+    # A checkpoint of the first commits, then the rest.
+    base = [add(path, None if n is None else int(n[1:])) for path, n in replayed(commits[:checkpoint])]
+    stored = READER.commits([(-1, content(base))]).table
+    assert live([stored, READER.commits(numbered[checkpoint:]).table]) == expected
+
+
+def test_an_update_of_a_vector_keeps_the_file_with_its_new_vector() -> None:
+    commits = [
+        (0, content([add("a")])),
+        (1, content([remove("a"), add("a", 1)])),
+        (2, content([remove("a", 1), add("a", 2)])),
+    ]
+    assert live([READER.commits(commits).table]) == {("a", "v2")}
+
+
+def test_two_spellings_of_an_absolute_path_are_one_file() -> None:
+    commits = [(0, content([add("file:///x/a%20b")])), (1, content([remove("/x/a%20b")]))]
+    assert live([READER.commits(commits).table]) == set()
+
+
+def test_paths_are_percent_decoded() -> None:
+    paths = pa.array(["plain", "a%20b", "p=%25/x", None])
+    assert decoded_paths(paths).to_pylist() == ["plain", "a b", "p=%/x", None]
+
+
+LINES = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "add": st.fixed_dictionaries(
+                {"path": st.text(max_size=5)},
+                optional={
+                    "size": st.integers(-(2**63), 2**63 - 1),
+                    "partitionValues": st.fixed_dictionaries({}, optional={"p": st.none() | st.text(max_size=3)}),
+                    "stats": st.none() | st.text(max_size=5),
+                    "tags": st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+                },
+            ),
+            "txn": st.just({"appId": "x", "version": 1}),
+        },
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(lines=LINES)
+def test_the_fast_parser_and_the_plain_one_agree(lines: list[dict[str, Any]]) -> None:
+    schema = READER._json_schema()
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    assert parse_json_lines(text, schema).to_pylist() == parse_json_lines_in_python(text, schema).to_pylist()
+
+
+def test_what_the_fast_parser_refuses_the_plain_one_reads() -> None:
+    odd = {"add": {"path": "a", "size": 1, "partitionValues": {"p": 7}}}
+    found = READER.commits([(0, content([odd]))]).table
+    assert found["partition"].combine_chunks().field("p").to_pylist() == ["7"]
+
+
+def test_a_line_that_is_not_json_is_refused() -> None:
+    with pytest.raises(CorruptMetadata, match="not JSON"):
+        READER.commits([(0, b'{"add": {"path"\n')])
+
+
+def test_single_actions_come_newest_first() -> None:
+    text = content([{"metaData": {"id": "1"}}, add("a"), {"metaData": {"id": "2"}}])
+    assert [node["id"] for _, node in single_actions(text, ("metaData",))] == ["2", "1"]
+
+
+def test_a_checkpoints_adds_are_read_from_parquet(tmp_path: Path) -> None:
+    kind = pa.struct(
+        [
+            ("path", pa.string()),
+            ("partitionValues", pa.map_(pa.string(), pa.string())),
+            ("size", pa.int64()),
+            ("stats", pa.string()),
+        ]
+    )
+    rows = [{"path": "a%20b", "partitionValues": [("p", "x")], "size": 3, "stats": "{}"}, None]
+    pq.write_table(pa.table({"add": pa.array(rows, kind)}), tmp_path / "c.parquet")
+    part = READER.checkpoint_part(str(tmp_path / "c.parquet"))
+    found = reconcile([part.table])
+    assert found["path"].to_pylist() == ["a b"]
+    assert found["partition"].to_pylist() == [{"p": "x"}]

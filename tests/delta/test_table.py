@@ -1,0 +1,184 @@
+"""Delta tables, read in process: the demo's table, time travel, features, vectors."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from samples.delta_deletes import commit_vectors, inline_vector, stored_vector
+
+import lakescan
+from tests.support.rows import differences
+
+DAYS = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    """Three commits, one a day: {1, 2}, then 3, then 4."""
+    from deltalake import write_deltalake
+
+    for rows, day in zip(([1, 2], [3], [4]), DAYS, strict=True):
+        write_deltalake(str(tmp_path), pa.table({"n": rows}), mode="append")
+        newest = max((tmp_path / "_delta_log").glob("*.json"))
+        os.utime(newest, (day.timestamp(), day.timestamp()))
+    return tmp_path
+
+
+def found(table: Path, **options: Any) -> list[int]:
+    return sorted(lakescan.table(table, **options).scan().to_arrow()["n"].to_pylist())
+
+
+def test_the_demos_table_has_the_rows_of_its_updates_and_deletes(shop) -> None:
+    actual = lakescan.table(shop.customers).scan().to_arrow()
+    expected = pq.read_table(shop.expected_customers)
+    assert differences(actual.select(expected.column_names), expected) == ""
+
+
+def test_a_version_reads_the_table_as_it_was(numbers: Path) -> None:
+    assert [found(numbers, versionAsOf=v) for v in (0, 1, "2")] == [[1, 2], [1, 2, 3], [1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("moment", "rows"),
+    [
+        ("2026-01-01", [1, 2]),
+        ("2026-01-02 00:00:00", [1, 2, 3]),
+        ("2026-01-02T23:00:00-05:00", None),
+        ("2026-01-02 12:00:00", [1, 2, 3]),
+    ],
+)
+def test_a_time_reads_the_last_version_up_to_it(numbers: Path, moment: str, rows: list[int] | None) -> None:
+    if rows is None:
+        with pytest.raises(lakescan.NoSuchSnapshot, match="after its newest version 2"):
+            found(numbers, timestampAsOf=moment)
+    else:
+        assert found(numbers, timestampAsOf=moment) == rows
+
+
+def test_a_time_before_the_first_version_is_refused_with_that_version(numbers: Path) -> None:
+    with pytest.raises(lakescan.NoSuchSnapshot, match="before its first available version 0"):
+        found(numbers, timestampAsOf="2025-12-31")
+
+
+def test_commit_times_ascend_even_where_file_times_do_not(numbers: Path) -> None:
+    os.utime(numbers / "_delta_log" / f"{1:020d}.json", (DAYS[0].timestamp() - 99, DAYS[0].timestamp() - 99))
+    moments = lakescan.table(numbers).history()["timestamp"].to_pylist()
+    assert moments == sorted(set(moments))
+    assert found(numbers, timestampAsOf=moments[1]) == [1, 2, 3]
+
+
+def test_in_commit_timestamps_go_before_file_times(numbers: Path) -> None:
+    log = numbers / "_delta_log"
+    for version, day in enumerate(DAYS):
+        path = log / f"{version:020d}.json"
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        actions = [a for a in actions if "commitInfo" not in a]
+        for action in actions:
+            if "metaData" in action:
+                action["metaData"]["configuration"]["delta.enableInCommitTimestamps"] = "true"
+        info = {"commitInfo": {"inCommitTimestamp": int(day.timestamp() * 1000) + 500, "operation": "WRITE"}}
+        path.write_text("\n".join(json.dumps(a) for a in [info, *actions]))
+    assert found(numbers, timestampAsOf="2026-01-02 00:00:00.500") == [1, 2, 3]
+    with pytest.raises(lakescan.NoSuchSnapshot):
+        found(numbers, timestampAsOf="2026-01-01 00:00:00.400")
+
+
+def test_version_and_time_together_are_refused(numbers: Path) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="'versionAsOf' and 'timestampAsOf'"):
+        found(numbers, versionAsOf=0, timestampAsOf="2026-01-01")
+
+
+def test_a_version_that_is_no_number_is_refused(numbers: Path) -> None:
+    with pytest.raises(lakescan.NoSuchSnapshot, match="'main' is not a Delta version"):
+        found(numbers, versionAsOf="main")
+
+
+def test_delta_has_no_branches(numbers: Path) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="branches"):
+        lakescan.table(numbers).scan().as_of(branch="main").to_arrow()
+
+
+@pytest.mark.parametrize("make", [stored_vector, lambda table, rows: inline_vector(rows)], ids=["stored", "inline"])
+def test_rows_of_a_deletion_vector_are_gone(tmp_path: Path, make: Any) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(tmp_path), pa.table({"n": [10, 11, 12, 13]}))
+    (data,) = tmp_path.glob("*.parquet")
+    commit_vectors(tmp_path, {data.name: make(tmp_path, [0, 2])})
+    assert found(tmp_path) == [11, 13]
+    assert found(tmp_path, versionAsOf=0) == [10, 11, 12, 13]
+    commit_vectors(tmp_path, {data.name: make(tmp_path, [0, 2, 3])})
+    assert found(tmp_path) == [11]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        ({"minReaderVersion": 4, "minWriterVersion": 7}, "Delta reader version 4"),
+        ({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["fromTheFuture"]}, "'fromTheFuture'"),
+        ({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["catalogManaged"]}, "catalog"),
+    ],
+)
+def test_a_feature_that_is_not_obeyed_is_refused_by_name(numbers: Path, protocol: dict, message: str) -> None:
+    (numbers / "_delta_log" / f"{3:020d}.json").write_text(json.dumps({"protocol": protocol}))
+    with pytest.raises(lakescan.UnsupportedFeature, match=message):
+        found(numbers)
+
+
+def test_writer_features_do_not_matter_to_a_reader(numbers: Path) -> None:
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": ["fromTheFuture"]}
+    (numbers / "_delta_log" / f"{3:020d}.json").write_text(json.dumps({"protocol": protocol}))
+    assert found(numbers) == [1, 2, 3, 4]
+
+
+def test_a_broken_last_checkpoint_file_does_not_matter(numbers: Path) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(str(numbers)).create_checkpoint()
+    (numbers / "_delta_log" / "_last_checkpoint").write_text("{broken")
+    assert found(numbers) == [1, 2, 3, 4]
+
+
+def test_a_checkpoint_and_the_commits_after_it_give_the_same_rows(numbers: Path) -> None:
+    from deltalake import DeltaTable, write_deltalake
+
+    DeltaTable(str(numbers)).create_checkpoint()
+    for version in range(2):
+        (numbers / "_delta_log" / f"{version:020d}.json").unlink()
+    write_deltalake(str(numbers), pa.table({"n": [5]}), mode="append")
+    DeltaTable(str(numbers)).delete("n = 2")
+    assert found(numbers) == [1, 3, 4, 5]
+
+
+def test_statistics_prune_files(numbers: Path) -> None:
+    plan = lakescan.table(numbers).scan().where("n > 3").plan()
+    assert (plan.report.metrics.result_data_files, plan.report.skipped_by_stats) == (1, 2)
+
+
+def test_partition_values_prune_files_and_drop_the_filter(shop) -> None:
+    plan = lakescan.table(shop.customers).scan().where("country = 'FR'").plan()
+    assert plan.report.skipped_by_partition > 0
+    assert [str(r) for r in plan.residuals] == ["true"]
+
+
+def test_column_names_with_odd_characters_and_null_partitions_are_read(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    rows = pa.table({"a b/c": ["x=%20", None, "é"], "n": [1, 2, 3]})
+    write_deltalake(str(tmp_path), rows, partition_by=["a b/c"])
+    assert differences(lakescan.table(tmp_path).scan().to_arrow(), rows) == ""
+    assert lakescan.table(tmp_path).scan().where("`a b/c` is null").to_arrow()["n"].to_pylist() == [2]
+
+
+def test_history_tells_each_commits_operation(numbers: Path) -> None:
+    history = lakescan.table(numbers).history()
+    assert history["version"].to_pylist() == [0, 1, 2]
+    assert history["timestamp"].to_pylist() == DAYS
+    assert set(history["operation"].to_pylist()) == {"WRITE"}

@@ -1,0 +1,166 @@
+"""Partition values, statistics and descriptors are what the protocol's text says."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples.delta_deletes import encode_z85
+
+from lakescan import types as t
+from lakescan.delta.actions import VECTOR
+from lakescan.delta.deletion_vectors import decode_z85, delete_table
+from lakescan.delta.file_stats import FileStats
+from lakescan.delta.partition_values import typed_values
+from lakescan.errors import CorruptMetadata
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.schema import Schema
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("7", t.INT, 7),
+        ("-128", t.BYTE, -128),
+        ("1.50", t.Decimal(5, 2), Decimal("1.50")),
+        ("true", t.BOOLEAN, True),
+        ("1.5", t.DOUBLE, 1.5),
+        ("2026-01-31", t.DATE, date(2026, 1, 31)),
+        ("2026-01-31 12:00:00", t.Timestamp(), NOON),
+        ("2026-01-31T13:00:00.5+01:00", t.Timestamp(), NOON.replace(microsecond=500_000)),
+        ("2026-01-31T12:00:00.000001Z", t.Timestamp(), NOON.replace(microsecond=1)),
+        ("2026-01-31 12:00:00.123456", t.Timestamp("us", zoned=False), datetime(2026, 1, 31, 12, 0, 0, 123456)),
+        ("x y", t.STRING, "x y"),
+        ("ab", t.BINARY, b"ab"),
+        ("", t.INT, None),
+        ("", t.STRING, None),
+        (None, t.DATE, None),
+        ("__HIVE_DEFAULT_PARTITION__", t.STRING, None),
+    ],
+)
+def test_a_partition_value_is_parsed_as_its_columns_type(text: str | None, kind: t.Type, value: Any) -> None:
+    assert typed_values(pa.array([text], pa.string()), t.Field(1, "p", kind)).to_pylist() == [value]
+
+
+def test_a_partition_value_of_another_type_is_refused_with_the_column() -> None:
+    with pytest.raises(CorruptMetadata, match="partition column 'p' is not int"):
+        typed_values(pa.array(["seven"]), t.Field(1, "p", t.INT))
+
+
+SCHEMA = Schema(
+    (
+        t.Field(1, "i", t.INT),
+        t.Field(2, "at", t.Timestamp()),
+        t.Field(3, "s", t.Struct((t.Field(4, "x", t.LONG, physical_name="col-x"),))),
+        t.Field(5, "n", t.Decimal(6, 2)),
+        t.Field(6, "f", t.DOUBLE),
+    )
+)
+
+
+def stats(text: str | None, field_id: int) -> ColumnStats:
+    found = FileStats(pa.array([text], pa.string()), None, SCHEMA, [SCHEMA.by_id[field_id]])
+    return found.columns()[field_id]
+
+
+def recorded(column: Any, **bounds: Any) -> str:
+    node: dict[str, Any] = {"numRecords": 9}
+    for name, value in bounds.items():
+        node[name] = {column: value}
+    return json.dumps(node)
+
+
+def values(array: pa.Array | None) -> list[Any]:
+    assert array is not None
+    return array.to_pylist()
+
+
+def test_bounds_and_counts_are_read_by_physical_name() -> None:
+    text = json.dumps(
+        {
+            "numRecords": 9,
+            "minValues": {"s": {"col-x": 1}},
+            "maxValues": {"s": {"col-x": 5}},
+            "nullCount": {"s": {"col-x": 2}},
+        }
+    )
+    found = stats(text, 4)
+    assert (values(found.lower), values(found.upper), values(found.null_count), values(found.value_count)) == (
+        [1],
+        [5],
+        [2],
+        [9],
+    )
+
+
+def test_an_upper_bound_of_time_allows_for_the_cut_to_milliseconds() -> None:
+    text = recorded("at", minValues="2026-01-31T12:00:00.000Z", maxValues="2026-01-31T12:00:00.000Z")
+    found = stats(text, 2)
+    assert values(found.lower) == [NOON]
+    assert values(found.upper) == [NOON + timedelta(microseconds=999)]
+
+
+def test_decimals_keep_their_digits() -> None:
+    assert values(stats(recorded("n", minValues=12.34, maxValues=12.35), 5).lower) == [Decimal("12.34")]
+
+
+@pytest.mark.parametrize("text", [None, "", "{", '{"minValues": {"i": "NaN"}}', '{"minValues": 3}', "[]"])
+def test_statistics_that_say_nothing_never_fail_a_read(text: str | None) -> None:
+    found = stats(text, 1)
+    assert found.lower is None or values(found.lower) == [None]
+
+
+def test_a_bad_line_does_not_shift_the_statistics_of_other_files() -> None:
+    texts = [recorded("i", minValues=1), "{}\n{}", recorded("i", minValues=3)]
+    found = FileStats(pa.array(texts), None, SCHEMA, [SCHEMA.by_id[1]]).columns()[1]
+    assert found.lower is None or values(found.lower) in ([1, None, 3], [None] * 3)
+
+
+@given(st.binary(max_size=40).filter(lambda b: len(b) % 4 == 0))
+def test_base85_survives(data: bytes) -> None:
+    assert decode_z85(encode_z85(data).encode()) == data
+
+
+@pytest.mark.parametrize("text", [b"abcd", b'ab"de'])
+def test_text_that_is_not_base85_is_refused(text: bytes) -> None:
+    with pytest.raises(CorruptMetadata, match="Base85"):
+        decode_z85(text)
+
+
+@given(st.lists(st.tuples(st.uuids(), st.sampled_from(["", "ab", "prefix"])), min_size=1, max_size=5))
+def test_descriptors_lead_to_files_named_by_their_uuid(names: list[tuple[uuid.UUID, str]]) -> None:
+    rows = [
+        {
+            "storageType": "u",
+            "pathOrInlineDv": prefix + encode_z85(name.bytes),
+            "offset": 1,
+            "sizeInBytes": 5,
+            "cardinality": 2,
+        }
+        for name, prefix in names
+    ]
+    found = delete_table(pa.array(rows, VECTOR), "/table")
+    expected = [f"/table/{p + '/' if p else ''}deletion_vector_{n}.bin" for n, p in names]
+    assert found["path"].to_pylist() == expected
+    assert found["length"].to_pylist() == [13] * len(names)
+
+
+def test_the_protocols_own_example_of_a_descriptor() -> None:
+    row = {
+        "storageType": "u",
+        "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+        "offset": 4,
+        "sizeInBytes": 40,
+        "cardinality": 6,
+    }
+    found = delete_table(pa.array([row], VECTOR), "s3://mytable")
+    assert found["path"].to_pylist() == ["s3://mytable/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"]

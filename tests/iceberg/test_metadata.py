@@ -1,0 +1,121 @@
+"""Table metadata of every version is read; what breaks the specification is refused with file and field."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.iceberg.metadata import TableMetadata, parse_metadata
+from tests.conftest import corpus_folder
+
+SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": True, "type": "long"}]}
+SNAPSHOT = {"snapshot-id": 7, "timestamp-ms": 1_000, "manifest-list": "m.avro", "summary": {"operation": "append"}}
+V2: dict[str, Any] = {
+    "format-version": 2,
+    "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
+    "location": "s3://bucket/table/",
+    "last-sequence-number": 1,
+    "last-updated-ms": 2_000,
+    "last-column-id": 1,
+    "schemas": [SCHEMA],
+    "current-schema-id": 0,
+    "partition-specs": [{"spec-id": 0, "fields": []}],
+    "default-spec-id": 0,
+    "last-partition-id": 999,
+    "sort-orders": [{"order-id": 0, "fields": []}],
+    "default-sort-order-id": 0,
+    "snapshots": [SNAPSHOT],
+    "current-snapshot-id": 7,
+}
+V1: dict[str, Any] = {
+    "format-version": 1,
+    "location": "/table",
+    "last-updated-ms": 2_000,
+    "last-column-id": 1,
+    "schema": SCHEMA,
+    "partition-spec": [{"source-id": 1, "transform": "bucket[4]", "name": "x_bucket"}],
+    "current-snapshot-id": -1,
+}
+
+
+def parse(node: dict[str, Any]) -> TableMetadata:
+    return parse_metadata(json.dumps(node).encode(), "there.metadata.json")
+
+
+def test_version_2_has_its_members() -> None:
+    found = parse(V2)
+    assert found.location == "s3://bucket/table"
+    assert found.schema.names == ["x"]
+    assert found.current_snapshot_id == 7
+    assert found.refs["main"].snapshot_id == 7
+
+
+def test_version_1_may_lack_ids_uuid_and_specs() -> None:
+    found = parse(V1)
+    assert found.current_snapshot_id is None
+    assert [(f.id, str(f.transform)) for f in found.specs[0].fields] == [(1000, "bucket[4]")]
+
+
+def test_gzip_is_recognised_by_its_content() -> None:
+    packed = gzip.compress(json.dumps(V2).encode())
+    assert parse_metadata(packed, "x.metadata.json").current_snapshot_id == 7
+
+
+def test_unknown_members_are_left_alone() -> None:
+    assert parse({**V2, "from-the-future": {"a": 1}}).current_snapshot_id == 7
+
+
+@pytest.mark.parametrize(
+    "missing",
+    ["location", "table-uuid", "schemas", "current-schema-id", "partition-specs", "last-partition-id", "sort-orders"],
+)
+def test_a_missing_required_field_is_named(missing: str) -> None:
+    with pytest.raises(CorruptMetadata, match=rf"there.metadata.json.*{missing}"):
+        parse({k: v for k, v in V2.items() if k != missing})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"current-schema-id": 4}, "current-schema-id 4"),
+        ({"default-spec-id": 3}, "default-spec-id 3"),
+        ({"current-snapshot-id": 8}, "current-snapshot-id 8"),
+        ({"refs": {"b": {"snapshot-id": 9, "type": "branch"}}}, "branch 'b'"),
+    ],
+)
+def test_an_id_that_leads_nowhere_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(CorruptMetadata, match=message):
+        parse({**V2, **change})
+
+
+def test_a_newer_format_version_is_refused() -> None:
+    with pytest.raises(UnsupportedFeature, match="format version 5"):
+        parse({**V2, "format-version": 5})
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff\xfe"])
+def test_what_is_not_metadata_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptMetadata, match="there"):
+        parse_metadata(data, "there")
+
+
+@pytest.mark.skipif(corpus_folder() is None, reason="no corpus: set LAKESCAN_CORPUS to its folder")
+def test_other_projects_valid_documents_are_read_and_their_invalid_ones_refused() -> None:
+    folder = corpus_folder()
+    assert folder is not None
+    documents = sorted((folder / "iceberg" / "documents").rglob("TableMetadata*.json"))
+    assert len(documents) > 20
+    wrong = []
+    for document in documents:
+        invalid = any(word in document.name for word in ("Missing", "NotFound", "Unsupported", "Without", "NoValid"))
+        try:
+            parse_metadata(document.read_bytes(), document.name)
+        except (CorruptMetadata, UnsupportedFeature):
+            wrong += [] if invalid else [document.name]
+        else:
+            wrong += [document.name] if invalid else []
+    assert not wrong

@@ -1,0 +1,40 @@
+"""Deletion vectors survive encoding, are read as other writers write them, and damage is noticed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples.iceberg_deletes import vector_blob
+
+from lakescan.errors import CorruptMetadata
+from lakescan.reading.roaring import decode_bitmaps, decode_framed, encode_bitmaps, encode_framed
+
+POSITIONS = st.lists(st.integers(0, 2**34), unique=True).map(sorted)
+
+
+@given(POSITIONS)
+def test_positions_survive_encoding(positions: list[int]) -> None:
+    assert decode_bitmaps(encode_bitmaps(np.array(positions)), "here").tolist() == positions
+    assert decode_framed(encode_framed(np.array(positions)), "here").tolist() == positions
+
+
+@given(POSITIONS)
+def test_a_vector_of_another_writer_is_read(positions: list[int]) -> None:
+    assert decode_framed(vector_blob(positions), "here").tolist() == positions
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_changed_byte_is_noticed(place: int, change: int) -> None:
+    blob = bytearray(vector_blob([1, 5, 70_000]))
+    blob[place % len(blob)] ^= change
+    with pytest.raises(CorruptMetadata, match="here"):
+        decode_framed(bytes(blob), "here")
+
+
+def test_a_vector_that_is_cut_off_is_noticed() -> None:
+    blob = vector_blob([1, 5])
+    for length in range(len(blob)):
+        with pytest.raises(CorruptMetadata):
+            decode_framed(blob[:length], "here")
