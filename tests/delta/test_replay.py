@@ -75,9 +75,7 @@ def test_any_chunking_of_the_log_gives_the_same_files(
 ) -> None:
     numbered = [(v, content(c)) for v, c in enumerate(commits)]
     bounds = sorted({0, len(commits), *(c for c in cuts if c <= len(commits))})
-    chunks = [READER.commits(numbered[a:b]).table for a, b in itertools.pairwise(bounds)] or [
-        READER.commits([]).table
-    ]
+    chunks = [READER.commits(numbered[a:b]).table for a, b in itertools.pairwise(bounds)] or [READER.commits([]).table]
     expected = replayed(commits)
     assert live(chunks) == expected
     # A checkpoint of the first commits, then the rest.

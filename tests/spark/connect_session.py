@@ -1,0 +1,32 @@
+"""A script for a process of its own: the same reads on a Spark Connect session. Prints 'fine' when all is well."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+import lakescan
+import lakescan.spark
+
+
+def main(orders: str, customers: str) -> None:
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    assert "connect" in type(spark).__module__
+    lakescan.spark.register(spark)
+    scan = lakescan.table(orders).scan().where("quantity > 5").select("order_id", "price")
+    assert scan.to_spark(spark).count() == scan.to_arrow().num_rows
+    frame = spark.read.format("delta").option("versionAsOf", "0").load(customers).where("country = 'FR'")
+    expected = lakescan.table(customers, versionAsOf=0).scan().where("country = 'FR'").to_arrow().num_rows
+    assert frame.count() == expected
+    spark.sql(f"CREATE TEMPORARY VIEW v USING iceberg OPTIONS (path '{orders}')")
+    assert spark.sql("select count(*) from v").collect()[0][0] == lakescan.table(orders).scan().to_arrow().num_rows
+    found = lakescan.doctor(spark)
+    assert found.ok, str(found)
+    assert "Connect" in str(found)
+    spark.stop()
+    print("fine")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

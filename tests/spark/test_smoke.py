@@ -1,0 +1,23 @@
+"""One read of each format on Spark: what must work on every supported PySpark."""
+
+from __future__ import annotations
+
+import pytest
+
+import lakescan
+
+pytestmark = pytest.mark.spark
+
+
+def test_both_formats_are_read_filtered_and_joined(spark, shop) -> None:
+    orders = spark.read.format("iceberg").load(shop.orders).where("quantity > 5")
+    customers = spark.read.format("delta").load(shop.customers).where("country = 'FR'")
+    joined = orders.join(customers, "customer_id")
+    expected = lakescan.table(shop.orders).scan().where("quantity > 5").to_arrow().num_rows
+    assert orders.count() == expected
+    assert joined.select("country").distinct().count() <= 1
+
+
+def test_a_scan_becomes_a_data_frame(spark, shop) -> None:
+    scan = lakescan.table(shop.customers).scan().where("country in ('FR', 'DE')").select("customer_id")
+    assert scan.to_spark(spark).count() == scan.to_arrow().num_rows

@@ -1,0 +1,164 @@
+"""The data sources on a classic session: options, SQL, schemas, filters, partitions, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+import lakescan.spark
+from lakescan.spark.session import PUSHDOWN, parallelism
+from tests.support.rows import differences
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Delta table of three files, one a hundred numbers, with floats, nulls and odd names."""
+    from deltalake import write_deltalake
+
+    folder = str(tmp_path_factory.mktemp("numbers"))
+    for start in (0, 100, 200):
+        n = list(range(start, start + 100))
+        f = [float("nan") if i % 10 == 0 else i / 10 for i in n]
+        text = [None if i % 7 == 0 else f"text {i}" for i in n]
+        write_deltalake(folder, pa.table({"n": n, "f": f, "a.b": text}), mode="append")
+    return folder
+
+
+def test_a_table_reads_as_it_does_in_process(spark, shop) -> None:
+    actual = spark.read.format("iceberg").load(shop.orders).toArrow()
+    assert differences(actual, lakescan.table(shop.orders).scan().to_arrow()) == ""
+
+
+def test_spark_partitions_are_the_plans_task_groups(spark, shop) -> None:
+    scan = lakescan.table(shop.orders).scan().options(split_size=20_000, file_open_cost=1)
+    groups = len(scan.plan().groups)
+    assert groups > 3
+    assert scan.to_spark(spark).rdd.getNumPartitions() == groups
+
+
+def test_options_work_by_their_ecosystems_names(spark, shop) -> None:
+    found = spark.read.format("delta").option("versionAsOf", 0).load(shop.customers)
+    assert found.count() == lakescan.table(shop.customers).scan().as_of(version=0).to_arrow().num_rows
+
+
+def test_sql_views_use_the_formats(spark, shop) -> None:
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW customers USING delta OPTIONS (path '{shop.customers}', versionAsOf '0')"
+    )
+    expected = lakescan.table(shop.customers, versionAsOf=0).scan().where("country = 'FR'").to_arrow().num_rows
+    assert spark.sql("select count(*) from customers where country = 'FR'").first()[0] == expected
+
+
+def test_lakescan_detects_the_format(spark, shop) -> None:
+    for location in (shop.orders, shop.customers):
+        assert (
+            spark.read.format("lakescan").load(location).count() == lakescan.table(location).scan().to_arrow().num_rows
+        )
+
+
+def test_a_narrower_schema_or_the_columns_option_narrows_the_read(spark, shop) -> None:
+    by_option = spark.read.format("delta").option("columns", "country,customer_id").load(shop.customers)
+    assert by_option.columns == ["country", "customer_id"]
+    by_schema = spark.read.format("delta").schema("credit double, country string").load(shop.customers)
+    assert by_schema.columns == ["credit", "country"]
+    assert by_schema.where("country = 'FR'").count() == by_option.where("country = 'FR'").count()
+
+
+def failing(action: Any) -> str:
+    with pytest.raises(Exception) as caught:
+        action()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"versionAsof2": "1"}, "InvalidOption: unknown option 'versionasof2'. Did you mean 'versionAsOf'?"),
+        ({"snapshot-id": "1"}, "option 'snapshot-id' is for iceberg tables; this is a delta table"),
+        ({"readChangeFeed": "true"}, "UnsupportedFeature: unsupported feature: delta option 'readChangeFeed'"),
+        ({"versionAsOf": "99"}, "has no version 99: its newest is"),
+        ({"filter": "contry = 'FR'"}, "Did you mean 'country'?"),
+    ],
+)
+def test_errors_reach_the_user_with_their_message(spark, shop, options: dict[str, str], message: str) -> None:
+    assert message in failing(lambda: spark.read.format("delta").options(**options).load(shop.customers).collect())
+
+
+def test_a_schema_that_changes_a_type_is_refused(spark, shop) -> None:
+    read = spark.read.format("delta").schema("customer_id string").load(shop.customers)
+    assert "a schema may leave columns out, not change them" in failing(read.collect)
+
+
+def test_a_path_is_needed(spark) -> None:
+    assert "needs a path" in failing(lambda: spark.read.format("iceberg").load())
+
+
+def test_a_missing_data_file_fails_the_query(spark, tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(tmp_path), pa.table({"n": [1]}))
+    next(tmp_path.glob("*.parquet")).unlink()
+    assert "MissingFile" in failing(spark.read.format("delta").load(str(tmp_path)).collect)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "n > 150",
+        "n in (5, 250, null)",
+        "not (n in (5, 250))",
+        "f > 25",
+        "f = cast('nan' as double)",
+        "f != 3.5",
+        "`a.b` = 'text 5'",
+        "`a.b` <=> null",
+        "not (`a.b` <=> 'text 5')",
+        "`a.b` like 'text 1%'",
+        "`a.b` like '%9'",
+        "not `a.b` like '%9'",
+        "n between 90 and 110 and `a.b` is not null",
+        "n < 10 or n > 290",
+        "n + 1 = 7",
+    ],
+)
+def test_pushed_filters_keep_the_rows_that_spark_keeps(spark, numbers: str, condition: str) -> None:
+    plain = spark.createDataFrame(lakescan.table(numbers).scan().to_arrow())
+    expected = plain.where(condition).select("n").toArrow()["n"].to_pylist()
+    actual = spark.read.format("delta").load(numbers).where(condition).select("n").toArrow()["n"].to_pylist()
+    assert sorted(actual) == sorted(expected)
+
+
+def test_pushed_filters_prune_files(spark, numbers: str) -> None:
+    frame = spark.read.format("delta").load(numbers)
+    second = lakescan.table(numbers).scan().where("n >= 100 and n < 200").plan().files["path"].to_pylist()
+    assert len(second) == 1
+    others = [p for p in Path(numbers).glob("*.parquet") if str(p) not in second]
+    for path in others:
+        path.rename(path.with_suffix(".away"))
+    try:
+        # Only a plan that pruned the other files can be read now.
+        assert frame.where("n >= 100 and n < 200").count() == 100
+    finally:
+        for path in others:
+            path.with_suffix(".away").rename(path)
+
+
+def test_where_pushdown_is_off_readers_without_it_are_registered(spark, shop) -> None:
+    lakescan.spark.register(spark, pushdown=False)
+    try:
+        assert spark.conf.get(PUSHDOWN) == "false"
+        found = spark.read.format("delta").load(shop.customers).where("country = 'FR'").count()
+    finally:
+        lakescan.spark.register(spark)
+    assert spark.conf.get(PUSHDOWN) == "true"
+    assert found == lakescan.table(shop.customers).scan().where("country = 'FR'").to_arrow().num_rows
+
+
+def test_splits_are_made_for_the_sessions_cores(spark) -> None:
+    assert parallelism(spark) == 2

@@ -1,0 +1,46 @@
+"""The doctor: every line that is wrong says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lakescan
+from lakescan.diagnose import _library
+
+
+def test_a_sound_machine_is_found_sound(tmp_path: Path) -> None:
+    found = lakescan.doctor(path=str(tmp_path))
+    assert found.ok, str(found)
+    assert {"Python", "pyarrow", "pyspark", "pandas", "Java", "storage"} <= {c.subject for c in found.checks}
+
+
+def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
+    missing = _library("surely-not-installed", (1,), None, "install it")
+    assert (missing.ok, missing.found, missing.advice) == (False, "not installed", "install it")
+    too_new = _library("pyarrow", (1,), (2,), "use an older one")
+    assert not too_new.ok
+    assert "supported: 1 to 2" in too_new.advice
+
+
+def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    (line,) = [c for c in lakescan.doctor().checks if c.subject == "Java"]
+    assert not line.ok
+    assert "install Java 17 or newer" in line.advice
+
+
+def test_storage_that_is_not_there_is_told_from_storage_that_cannot_be_reached(tmp_path: Path) -> None:
+    (line,) = [c for c in lakescan.doctor(path=str(tmp_path / "x")).checks if c.subject == "storage"]
+    assert "nothing is at that path" in line.advice
+    (line,) = [c for c in lakescan.doctor(path="dbfs:/x").checks if c.subject == "storage"]
+    assert "cannot be reached" in line.advice
+
+
+@pytest.mark.spark
+def test_with_a_session_the_executors_are_looked_at(spark) -> None:
+    found = lakescan.doctor(spark)
+    assert found.ok, str(found)
+    assert {"executors: Python", "executors: pyarrow", "executors: lakescan"} <= {c.subject for c in found.checks}
+    assert "classic" in str(found)

@@ -1,0 +1,94 @@
+"""A plan explains itself: as text, in a terminal, and as a page that needs nothing else."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import lakescan
+from lakescan.explain import plan_for_terminal, write_html
+from lakescan.planning.plan import ScanPlan
+
+
+@pytest.fixture(scope="module")
+def plan(shop) -> ScanPlan:
+    return lakescan.table(shop.orders).scan().where("ordered_at >= '2026-03-10' and price > 20").plan()
+
+
+def test_the_text_goes_from_manifests_to_rows(shop) -> None:
+    text = lakescan.table(shop.orders).scan().where("ordered_at < '2026-02-01'").explain()
+    stages = [
+        "manifests",
+        "files in them",
+        "files by partition",
+        "files by statistics",
+        "splits",
+        "task groups",
+        "rows",
+    ]
+    places = [text.index(stage) for stage in stages]
+    assert places == sorted(places)
+    assert "partition values cannot match" in text
+
+
+def test_the_text_names_filter_residuals_and_deletes(plan: ScanPlan, shop) -> None:
+    text = lakescan.table(shop.orders).scan().where("ordered_at >= '2026-03-10' and price > 20").explain()
+    assert "filter: (ordered_at >= '2026-03-10 00:00:00' and price > 20.0)" in text
+    assert "splits: price > 20.0" in text
+    assert "deletion vectors" in text
+
+
+def test_a_delta_plan_speaks_of_versions_and_log_files(shop) -> None:
+    text = lakescan.table(shop.customers).scan().explain()
+    assert "version: 5" in text
+    assert "log files" in text
+
+
+def test_the_terminal_shows_the_same(plan: ScanPlan) -> None:
+    from rich.console import Console
+
+    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(plan_for_terminal(plan))
+    shown = console.export_text()
+    assert "files by partition" in shown
+    assert "█" in shown
+
+
+class Page(HTMLParser):
+    """The elements and attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_draws_the_funnel_the_sizes_and_the_balance_and_needs_nothing_else(
+    plan: ScanPlan, tmp_path: Path
+) -> None:
+    page = Page(write_html([plan, plan], tmp_path / "sub" / "plan.html", "two plans").read_text())
+    pictures = [a["class"] for tag, a in page.tags if tag == "svg"]
+    assert pictures == ["funnel", "histogram", "balance"] * 2
+    assert not [a for _, a in page.tags if "src" in a or "href" in a]
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img")]
+
+
+def test_the_page_escapes_what_it_shows(shop, tmp_path: Path) -> None:
+    scan = lakescan.table(shop.customers).scan().where("segment = '<script>alert(1)</script>'")
+    text = write_html([scan.plan()], tmp_path / "plan.html").read_text()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_an_empty_plan_is_drawn_too(shop, tmp_path: Path) -> None:
+    plan = lakescan.table(shop.orders).scan().where("ordered_at > '2030-01-01'").plan()
+    assert "no files" in write_html([plan], tmp_path / "plan.html").read_text()
