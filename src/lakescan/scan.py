@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.expressions.sql import parse_filter
 from lakescan.local import default_readers, read_batches
+from lakescan.moments import as_moment, from_millis
 from lakescan.options import Options
 from lakescan.planning.pack import LOOKBACK, OPEN_COST
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
@@ -144,6 +145,7 @@ class Scan:
                 "table": self._format.location,
                 "format": self._format.name,
                 "snapshot_id": snapshot.id,
+                "snapshot_timestamp": snapshot.timestamp,
                 "schema_id": snapshot.schema.id,
             },
         )
@@ -254,20 +256,6 @@ def as_predicate(condition: str | Predicate) -> Predicate:
     return from_json(condition) if condition.lstrip().startswith("{") else parse_filter(condition)
 
 
-def as_moment(value: datetime | date | str) -> datetime:
-    """A moment from a timestamp or date, or text of one; UTC where it has no offset. Raises `InvalidOption`."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
-        except ValueError as error:
-            raise InvalidOption(
-                f"{value!r} is not a time: write it as '2026-01-31', '2026-01-31 12:00:00' or with an offset, +01:00"
-            ) from error
-    if not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-
-
 def _as_text(value: Any) -> str:
     return (
         json.dumps(value)
@@ -291,7 +279,7 @@ def _selector_from(options: Options) -> SnapshotSelector | None:
         case "timestampAsOf":
             return SnapshotSelector(timestamp=as_moment(value))
         case "as-of-timestamp":
-            return SnapshotSelector(timestamp=datetime.fromtimestamp(value / 1000, UTC))
+            return SnapshotSelector(timestamp=from_millis(value))
         case "branch":
             return SnapshotSelector(branch=value)
     return SnapshotSelector(tag=value)

@@ -43,7 +43,7 @@ def table(bounds: list[tuple[int, int]], deletes: list[list[int]] | None = None,
 
 def plan(files: FileTable, condition: str | None = None, limit: int | None = None, **packing: int) -> ScanPlan:
     predicate: Predicate = TRUE if condition is None else bind(parse_filter(condition), SCHEMA)
-    describe = {"table": "t", "format": "iceberg", "snapshot_id": 1, "schema_id": 0}
+    describe = {"table": "t", "format": "iceberg", "snapshot_id": 1, "snapshot_timestamp": None, "schema_id": 0}
     options = PackingOptions(**packing)
     return make_plan(
         Candidates(files),

@@ -6,7 +6,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -22,9 +22,16 @@ from lakescan.delta.partition_values import typed_values
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.replay import reconcile
 from lakescan.delta.schema_json import parse_schema
-from lakescan.delta.time_travel import commit_info, commit_times, version_at
+from lakescan.delta.time_travel import (
+    commit_info,
+    commit_times,
+    has_in_commit_timestamp,
+    in_commit_timestamp,
+    version_at,
+)
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts, leaves
+from lakescan.moments import from_millis
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FILES, FileTable
 from lakescan.planning.plan import Candidates
@@ -65,6 +72,7 @@ class DeltaTable:
 
     def __init__(self, location: str, storage: Storage, listing: LogListing) -> None:
         self._location, self.storage, self._listing = location, storage, listing
+        self._states: dict[int, DeltaState] = {}
 
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
@@ -86,10 +94,9 @@ class DeltaTable:
         elif selector.timestamp is not None:
             version = version_at(self._listing, self._times, selector.timestamp)
         state = self._state(self._listing.segment(version))
+        moment = self._moment(state)
         state.protocol.check_readable(self._location)
         schema = parse_schema(state.metadata.schema_string, state.metadata.column_mapping_mode, self._location)
-        at = self._times.get(state.segment.version)
-        moment = None if at is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
         return Snapshot(state.segment.version, moment, "", schema, state.metadata.configuration, state)
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
@@ -103,7 +110,7 @@ class DeltaTable:
             info = commit_info(self.storage.read(commit.entry.location))
             return {
                 "version": commit.version,
-                "timestamp": datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._times[commit.version]),
+                "timestamp": from_millis(self._times[commit.version]),
                 "operation": info.get("operation"),
                 "operation_parameters": json.dumps(info.get("operationParameters") or {}),
                 "engine_info": info.get("engineInfo"),
@@ -149,6 +156,14 @@ class DeltaTable:
         table = FileTable(files, deletes, {**stats.columns(), **exact}, {0: tuple(values)})
         return Candidates(table, proven, adds.num_rows - kept.num_rows)
 
+    def _moment(self, state: DeltaState) -> datetime | None:
+        """When the version was committed; None where its commit is no longer in the log."""
+        commit = next((c for c in state.segment.commits if c.version == state.segment.version), None)
+        if commit is not None and has_in_commit_timestamp(commit, state.metadata.configuration):
+            return from_millis(in_commit_timestamp(commit, self.storage))
+        at = self._times.get(state.segment.version)
+        return None if at is None else from_millis(at)
+
     @cached_property
     def _times(self) -> dict[int, int]:
         latest = self._state(self._listing.segment())
@@ -156,6 +171,8 @@ class DeltaTable:
 
     def _state(self, segment: LogSegment) -> DeltaState:
         """Protocol and metadata: the newest in the commits, else the checkpoint's."""
+        if segment.version in self._states:
+            return self._states[segment.version]
         found: dict[str, Any] = {}
         names = ("protocol", "metaData")
         for commit in reversed(segment.commits):
@@ -171,7 +188,9 @@ class DeltaTable:
                 raise CorruptMetadata(f"{self._location}: the log has no {name} action up to version {segment.version}")
         if not found["metaData"].get("schemaString"):
             raise CorruptMetadata(f"{self._location}: the metaData action has no schema: the table has no columns yet")
-        return DeltaState(segment, Protocol.parse(found["protocol"]), Metadata.parse(found["metaData"]))
+        state = DeltaState(segment, Protocol.parse(found["protocol"]), Metadata.parse(found["metaData"]))
+        self._states[segment.version] = state
+        return state
 
     def _read(self, commit: LogFile) -> bytes:
         return self.storage.read(commit.entry.location)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from lakescan.planning.file_table import VECTOR, delete_counts
 from lakescan.planning.plan import ScanPlan
+from lakescan.planning.report import ScanReport
 
 _TOP = 10
 
@@ -63,7 +64,7 @@ def summarise(plan: ScanPlan) -> Summary:
         table=report.table,
         format=report.format,
         state="version" if report.format == "delta" else "snapshot",
-        snapshot="none yet" if report.snapshot_id is None else str(report.snapshot_id),
+        snapshot=_state(report),
         filter=report.filter,
         columns=report.projected_fields,
         stages=_stages(plan),
@@ -77,6 +78,13 @@ def summarise(plan: ScanPlan) -> Summary:
         group_splits=tuple(plan.groups.sizes["splits"].to_pylist()),
         costly=_costly(plan),
     )
+
+
+def _state(report: ScanReport) -> str:
+    if report.snapshot_id is None:
+        return "none yet"
+    moment = report.snapshot_timestamp
+    return str(report.snapshot_id) + ("" if moment is None else f" of {moment:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _stages(plan: ScanPlan) -> tuple[Stage, ...]:

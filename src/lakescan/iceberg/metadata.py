@@ -6,7 +6,6 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -202,8 +201,3 @@ class _Parser:
                     f"{reference.kind} {name!r} points to snapshot {reference.snapshot_id}: there is none"
                 )
         return refs
-
-
-def from_millis(milliseconds: int) -> datetime:
-    """A metadata timestamp as a moment in UTC."""
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)

@@ -68,11 +68,21 @@ class ScanFiles:
         kept = self._prune_manifests(manifests)
         self._metrics.scanned_delete_manifests = kept.num_rows
         self._metrics.skipped_delete_manifests = manifests.num_rows - kept.num_rows
-        tables = [_keyed(files).drop_columns(["partition"]) for _, files in self._read(kept, with_stats=True)]
+        tables = [
+            _keyed(self._in_partitions(spec, files)).drop_columns(["partition"])
+            for spec, files in self._read(kept, with_stats=True)
+        ]
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
         index = DeleteIndex.build(_stacked(tables), unpartitioned)
         self._metrics.count_indexed(index.table["kind"])
         return index
+
+    def _in_partitions(self, spec: PartitionSpec, deletes: pa.Table) -> pa.Table:
+        """The delete files whose partitions the filter does not rule out: the others apply to no file of the scan."""
+        stats = stats_of_partitions(deletes["partition"].combine_chunks(), spec, self._filtered)
+        kept = deletes.filter(might_match(self._predicate, stats, deletes.num_rows))
+        self._metrics.skipped_delete_files += deletes.num_rows - kept.num_rows
+        return kept
 
     def _prune_manifests(self, manifests: pa.Table) -> pa.Table:
         """The manifests that have live files and whose partitions the filter cannot rule out."""

@@ -11,8 +11,9 @@ import pyarrow as pa
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, from_millis, parse_metadata
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, parse_metadata
 from lakescan.iceberg.scan_files import ScanFiles
+from lakescan.moments import from_millis, to_millis
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
@@ -70,7 +71,7 @@ class IcebergTable:
                 raise self._no_snapshot(f"no snapshot {version}")
             return self._resolved(self.metadata.snapshots[version], own_schema=True)
         if selector.timestamp is not None:
-            return self._resolved(self._as_of(int(selector.timestamp.timestamp() * 1000)), own_schema=True)
+            return self._resolved(self._as_of(to_millis(selector.timestamp)), own_schema=True)
         current = self.metadata.current_snapshot_id
         return self._resolved(None if current is None else self.metadata.snapshots[current], own_schema=False)
 

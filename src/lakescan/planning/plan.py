@@ -179,7 +179,7 @@ def make_plan(
     within = _within_limit(kept, found, limit)
     final = kept.head(within).used_deletes()
     metrics.count_result(final)
-    metrics.skipped_data_files += len(table) - len(final)
+    metrics.skipped_data_files = candidates.skipped_by_partition + len(table) - len(final)
 
     size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes)
     splits = split_files(final, size)

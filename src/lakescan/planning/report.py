@@ -6,6 +6,7 @@ For Delta, a "manifest" is a file of the log: a commit, a checkpoint part or a s
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +64,7 @@ class ScanReport:
     table: str
     format: str
     snapshot_id: int | None
+    snapshot_timestamp: datetime | None
     schema_id: int
     filter: str
     projected_fields: tuple[str, ...]
@@ -79,7 +81,8 @@ class ScanReport:
         """Plain values; counters under the hyphenated names of Iceberg's ScanMetrics."""
         counters = {f.name.replace("_", "-"): getattr(self.metrics, f.name) for f in fields(self.metrics)}
         own = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "metrics"}
-        return {**own, "metrics": counters}
+        moment = None if self.snapshot_timestamp is None else self.snapshot_timestamp.isoformat()
+        return {**own, "snapshot-timestamp": moment, "metrics": counters}
 
 
 def _count(kinds: pa.ChunkedArray, kind: str) -> int:

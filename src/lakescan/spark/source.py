@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakescan.errors import InvalidOption
@@ -22,7 +21,7 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.scan import Scan
 from lakescan.spark.filters import usable_predicate
-from lakescan.spark.types import as_spark_array, spark_schema
+from lakescan.spark.types import arrow_schema, as_spark_array, spark_schema
 from lakescan.table import table
 
 
@@ -105,7 +104,7 @@ class TableReader(DataSourceReader):
         """The rows of a group as batches of Spark's Arrow schema."""
         if not isinstance(partition, GroupPartition):  # Spark's stand-in for a plan without groups
             return
-        target = to_arrow_schema(self._schema, timezone="UTC")
+        target = arrow_schema(self._schema)
         fields = partition.context.output.fields
         for batch in read_group(partition.group, partition.context):
             columns = [

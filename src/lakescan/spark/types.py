@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as s
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
@@ -65,6 +68,12 @@ def spark_type(kind: t.Type) -> s.DataType:
         f"{kind} columns on Spark",
         "Spark's timestamps are of microseconds: leave the column out, or read in process.",
     )
+
+
+def arrow_schema(schema: s.StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of batches for a Spark schema: instants are in UTC."""
+    says_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 takes UTC for granted
+    return to_arrow_schema(schema, timezone="UTC") if says_zone else to_arrow_schema(schema)
 
 
 def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:

@@ -1,0 +1,33 @@
+"""Moments: instants as both formats record them (milliseconds since 1970) and as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+from lakescan.errors import InvalidOption
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def from_millis(milliseconds: int) -> datetime:
+    """Milliseconds since 1970 as a moment in UTC."""
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def to_millis(moment: datetime) -> int:
+    """A moment as whole milliseconds since 1970, rounded down."""
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def as_moment(value: datetime | date | str) -> datetime:
+    """A moment from a timestamp or date, or text of one; UTC where it has no offset. Raises `InvalidOption`."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
+        except ValueError as error:
+            raise InvalidOption(
+                f"{value!r} is not a time: write it as '2026-01-31', '2026-01-31 12:00:00' or with an offset, +01:00"
+            ) from error
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
