@@ -20,6 +20,8 @@ from lakescan.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from lakescan.expressions.column import col
+from lakescan.expressions.predicate import Predicate
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
 from lakescan.scan import Scan
@@ -38,6 +40,7 @@ __all__ = [
     "NoSuchColumn",
     "NoSuchSnapshot",
     "NotATable",
+    "Predicate",
     "Scan",
     "ScanPlan",
     "ScanReport",
@@ -46,6 +49,7 @@ __all__ = [
     "TaskGroup",
     "UnsupportedFeature",
     "__version__",
+    "col",
     "doctor",
     "errors",
     "table",

@@ -39,12 +39,12 @@ _SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", 
 _REPLACED = (*_SELECTING, "path", "format", "filter", "relocate", "storage-options")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scan:
     """A read of a table. Every refinement returns a new scan; nothing is read before `plan` or a `to_...` call."""
 
-    _format: TableFormat = field(repr=False)
-    _storage: Storage = field(repr=False)
+    _format: TableFormat
+    _storage: Storage
     _location: str
     _options: Options = field(default_factory=Options)
     _predicate: Predicate = TRUE
@@ -52,8 +52,20 @@ class Scan:
     _limit: int | None = None
     _selector: SnapshotSelector | None = None
 
+    def __repr__(self) -> str:
+        parts = [f"{self._format.name} {self._location!r}"]
+        if self._selector is not None:
+            parts.append(f"as of {self._selector.describe()}")
+        if self._predicate != TRUE:
+            parts.append(f"where {self._predicate}")
+        if self._columns is not None:
+            parts.append(f"select {', '.join(self._columns)}")
+        if self._limit is not None:
+            parts.append(f"limit {self._limit}")
+        return f"Scan({', '.join([*parts, *(f'{n}={v}' for n, v in self._options.items())])})"
+
     def where(self, condition: str | Predicate) -> Scan:
-        """Keep only rows for which `condition` is true: SQL text (Spark's dialect), or a predicate.
+        """Keep only rows for which `condition` is true: SQL text (Spark's dialect), or a predicate (`col("x") > 1`).
 
         Several `where` calls add up. Raises `InvalidFilter` for text that is not tests of columns against literals.
         """

@@ -22,14 +22,17 @@ from lakescan.storage import Storage, join
 FORMATS = ("iceberg", "delta")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """A table in the state it had when it was opened; open it again to see later commits."""
 
-    _format: TableFormat = field(repr=False)
-    _storage: Storage = field(repr=False)
+    _format: TableFormat
+    _storage: Storage
     location: str
-    _options: Options = field(default_factory=Options, repr=False)
+    _options: Options = field(default_factory=Options)
+
+    def __repr__(self) -> str:
+        return f"Table({self.format} {self.location!r})"
 
     @property
     def format(self) -> str:

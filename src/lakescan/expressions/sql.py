@@ -81,7 +81,7 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
     from sqlglot import exp
 
     left, right = node.left, node.right
-    if not isinstance(_unwrapped(left), exp.Column | exp.Dot):
+    if isinstance(_unwrapped(right), exp.Column | exp.Dot) and not isinstance(_unwrapped(left), exp.Column | exp.Dot):
         left, right, op = right, left, mirrored(op)
     column, value = _column(left, text), _value(right, text)
     if value is None:

@@ -52,7 +52,7 @@ class FileScanTask:
     deletes: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TaskGroup:
     """Splits that one reader takes, in order. Arrow tables: compact to send, with no object a file.
 
@@ -64,6 +64,9 @@ class TaskGroup:
     splits: pa.Table
     deletes: pa.Table
     constant_fields: dict[int, tuple[int, ...]]
+
+    def __repr__(self) -> str:
+        return f"TaskGroup({self.index}: {len(self)} splits, {self.deletes.num_rows} deletes)"
 
     def tasks(self) -> Iterator[FileScanTask]:
         """The group's tasks, one at a time."""
@@ -123,7 +126,7 @@ class TaskGroups(Sequence[TaskGroup]):
         return pa.table({"splits": counts, "bytes": totals[self._bounds[1:]] - totals[self._bounds[:-1]]})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScanPlan:
     """What a scan will read. Plans are immutable; `files`, `deletes` and `splits` are Arrow tables.
 
@@ -138,6 +141,10 @@ class ScanPlan:
     residuals: tuple[Predicate, ...]
     report: ScanReport
     limit: int | None = None
+
+    def __repr__(self) -> str:
+        size = self.report.metrics.total_file_size_in_bytes
+        return f"ScanPlan({len(self.table):,} files, {size:,} bytes, {self.splits.num_rows:,} splits, {len(self.groups):,} groups)"
 
     @property
     def files(self) -> pa.Table:
