@@ -143,8 +143,8 @@ class ScanPlan:
     limit: int | None = None
 
     def __repr__(self) -> str:
-        size = self.report.metrics.total_file_size_in_bytes
-        return f"ScanPlan({len(self.table):,} files, {size:,} bytes, {self.splits.num_rows:,} splits, {len(self.groups):,} groups)"
+        size, splits = self.report.metrics.total_file_size_in_bytes, self.splits.num_rows
+        return f"ScanPlan({len(self.table):,} files, {size:,} bytes, {splits:,} splits, {len(self.groups):,} groups)"
 
     @property
     def files(self) -> pa.Table:

@@ -19,6 +19,11 @@ __all__ = ["read_scan", "register"]
 
 
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
-    """A scan as a Spark data frame: planned when the query is, pinned to the state that the scan sees now."""
-    register(spark, pushdown=None)
-    return spark.read.format("lakescan").options(**scan.to_options()).load()
+    """A scan as a Spark data frame: planned when the query is, pinned to the state that the scan sees now.
+
+    The schema goes along, so that Spark need not start a worker to ask for it.
+    """
+    from lakescan.spark.types import spark_schema
+
+    register(spark, pushdown=None, names=("lakescan",))
+    return spark.read.format("lakescan").schema(spark_schema(scan.projected)).options(**scan.to_options()).load()

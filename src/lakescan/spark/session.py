@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import missing_dependency
@@ -16,12 +17,13 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 NAMES = ("iceberg", "delta", "lakescan")
 
 
-def register(spark: SparkSession, *, pushdown: bool | None = True) -> None:
+def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequence[str] = NAMES) -> None:
     """Make `iceberg`, `delta` and `lakescan` formats of a session, for `spark.read.format(...)` and `USING ...`.
 
     With `pushdown`, the session's `spark.sql.python.filterPushdown.enabled` is switched on where the platform lets it,
     so that filters of a query prune files; False switches it off; None leaves the session as it is. Whatever the
-    setting is then, the sources that fit it are registered: call this again after changing it.
+    setting is then, the sources that fit it are registered: call this again after changing it. `names` are the
+    formats to register; leave `iceberg` or `delta` out where a JAR of theirs should keep the name.
     """
     try:
         from lakescan.spark.source import source_class
@@ -31,7 +33,7 @@ def register(spark: SparkSession, *, pushdown: bool | None = True) -> None:
     if pushdown is not None:
         _try_set(spark, PUSHDOWN, "true" if pushdown else "false")
     enabled = _conf(spark, PUSHDOWN) == "true"
-    for name in NAMES:
+    for name in names:
         spark.dataSource.register(source_class(name, pushdown=enabled, parallelism=parallelism(spark)))
 
 
