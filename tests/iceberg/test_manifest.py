@@ -91,7 +91,7 @@ def test_columns_are_known_by_their_field_ids() -> None:
     out = io.BytesIO()
     schema = {"type": "record", "name": "r", "fields": [{"name": "odd", "type": "int", "field-id": 7}]}
     fastavro.writer(out, schema, [{"odd": 1}])
-    assert read_avro(out.getvalue(), {7: "known"}, "x").rows.to_pylist() == [{"known": 1}]
+    assert read_avro(out.getvalue(), {7: "known"}, "x").to_pylist() == [{"known": 1}]
 
 
 KEY_VALUES = st.none() | st.dictionaries(st.integers(1, 4), st.integers(-(2**31), 2**31 - 1), max_size=3)

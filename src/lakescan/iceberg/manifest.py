@@ -67,7 +67,7 @@ def read_manifest(manifest: Mapping[str, Any], spec: PartitionSpec, storage: Sto
     """
     path = manifest["manifest_path"]
     names = _NAMES | (_STATS if with_stats else {})
-    rows = read_avro(storage.read(path), names, path).rows
+    rows = read_avro(storage.read(path), names, path)
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise CorruptMetadata(f"{path} is not a manifest: its records have no status or data_file")
     rows = rows.filter(pc.not_equal(rows["status"], _DELETED)).combine_chunks()
@@ -119,7 +119,7 @@ def _partition(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.Stru
 
 
 def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> int | None:
-    ids = [int((f.metadata or {}).get(b"field-id", -1)) for f in written]
+    ids = [int((f.metadata or {}).get(b"PARQUET:field_id", -1)) for f in written]
     if field_id in ids:
         return ids.index(field_id)
     names = [f.name for f in written]

@@ -62,9 +62,9 @@ def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
         paths = pa.array(snapshot.manifests, pa.string())
         return _completed(pa.table({"manifest_path": paths}))
     read = read_avro(storage.read(snapshot.manifest_list), _NAMES, snapshot.manifest_list)
-    if "manifest_path" not in read.rows.column_names:
+    if "manifest_path" not in read.column_names:
         raise CorruptMetadata(f"{snapshot.manifest_list} is not a manifest list: it has no manifest_path")
-    return _completed(read.rows)
+    return _completed(read)
 
 
 def _completed(table: pa.Table) -> pa.Table:

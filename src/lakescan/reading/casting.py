@@ -34,6 +34,8 @@ def _cast(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:
         return pa.ExtensionArray.from_storage(target, _binary16(array))
     if pa.types.is_null(target):
         return pa.nulls(len(array))
+    if kind == t.TIME and pa.types.is_integer(source):  # ORC has no time type: microseconds in a long
+        return array.cast(pa.int64()).cast(target)
     if isinstance(kind, t.Timestamp):
         return _timestamp(array, kind, target)
     if isinstance(kind, t.Decimal) and pa.types.is_integer(source):

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.planning.file_table import POSITION, VECTOR
+from lakescan.planning.split import NO_END
+from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet import open_parquet
 from lakescan.reading.projection import resolve
 from lakescan.reading.roaring import decode_bitmaps, decode_framed
 from lakescan.schema import FieldMatching, Schema
@@ -56,15 +57,12 @@ class DeleteLoader:
         return self._position_files[location].get(path, _NO_POSITIONS)
 
     def _read_position_file(self, location: str, file_format: str) -> dict[str, np.ndarray]:
-        if file_format != "parquet":
-            raise UnsupportedFeature(f"position delete files in {file_format}")
         matching = FieldMatching(by_id=True)
         tables = []
-        with open_parquet(self._storage, location) as data:
+        with open_data_file(self._storage, location, file_format) as data:
             fields = read_fields(data.schema, matching)
             projection = resolve(fields, _POSITION_DELETES, matching, {})
-            everything = list(range(data.file.metadata.num_row_groups))
-            for _, batch in data.batches(everything, projection, 1 << 17):
+            for _, batch in data.batches(data.chunks(0, NO_END), projection, 1 << 17):
                 table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
                 self._warn_of_near_misses(location, table["file_path"])
                 tables.append(table.filter(pc.is_in(table["file_path"], value_set=self._data_paths)))

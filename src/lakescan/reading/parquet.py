@@ -35,7 +35,7 @@ class ParquetData:
         """Its Arrow schema; field ids are in the metadata of the fields."""
         return self.file.schema_arrow
 
-    def row_groups(self, start: int, stop: int) -> list[int]:
+    def chunks(self, start: int, stop: int) -> list[int]:
         """The row groups whose first byte lies in [start, stop). One step a row group of the file."""
         metadata = self.file.metadata
         return [i for i in range(metadata.num_row_groups) if start <= _first_byte(metadata.row_group(i)) < stop]
@@ -48,11 +48,11 @@ class ParquetData:
         return result
 
     def batches(
-        self, row_groups: list[int], projection: Projection, batch_size: int
+        self, chunks: list[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Batches of the projection's columns, each with the position in the file of its first row."""
         first = self.first_rows()
-        for run in _runs(row_groups):
+        for run in _runs(chunks):
             position = int(first[run[0]])
             if not projection.leaves:
                 yield from _empty_batches(position, int(first[run[-1] + 1]) - position, batch_size)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE
 from lakescan.planning.plan import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
+from lakescan.reading.data_file import open_data_file
 from lakescan.reading.deletes import DeleteLoader, live_rows
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet import matching_row_groups, open_parquet
+from lakescan.reading.parquet import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
 
 
@@ -29,23 +29,21 @@ def read_group(group: TaskGroup, context: ReadContext) -> Iterator[pa.RecordBatc
 
 
 def _read_task(task: FileScanTask, context: ReadContext, loader: DeleteLoader) -> Iterator[pa.RecordBatch]:
-    if task.file_format != "parquet":
-        raise UnsupportedFeature(f"{task.file_format} data files", f"{task.path} is one.")
     residual = context.residuals[task.residual]
     if residual == FALSE:
         return
     columns = context.columns_for(residual)
     schema = context.output.arrow()
-    with open_parquet(context.storage, task.path) as data:
+    with open_data_file(context.storage, task.path, task.file_format) as data:
         fields = read_fields(data.schema, context.matching)
         projection = resolve(fields, columns, context.matching, task.constants)
-        groups = data.row_groups(task.start, task.stop)
-        if residual != TRUE:
-            groups = matching_row_groups(data, groups, residual, fields, projection, columns)
-        if not groups:
+        chunks = data.chunks(task.start, task.stop)
+        if residual != TRUE and isinstance(data, ParquetData):
+            chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
+        if not chunks:
             return
         deleted = loader.positions(task.path, task.deletes)
-        for first, batch in data.batches(groups, projection, context.batch_size):
+        for first, batch in data.batches(chunks, projection, context.batch_size):
             arrays = projection.apply(batch)
             rows = batch.num_rows
             mask = live_rows(deleted, first, rows)

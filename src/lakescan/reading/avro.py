@@ -1,0 +1,68 @@
+"""Avro data and delete files. They have no row groups and are never split: batches come in file order."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from lakescan.errors import CorruptMetadata
+from lakescan.reading.avro_records import arrow_field, column
+from lakescan.reading.projection import Projection
+from lakescan.storage import Storage
+
+
+@dataclass(frozen=True)
+class AvroData:
+    """An open Avro file."""
+
+    reader: Any
+    schema: pa.Schema
+    path: str
+
+    def chunks(self, start: int, stop: int) -> list[int]:
+        """The whole file as one chunk, in the split that begins it."""
+        return [0] if start == 0 else []
+
+    def batches(
+        self, chunks: list[int], projection: Projection, batch_size: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches of the projection's columns, each with the position in the file of its first row."""
+        fields = [self.schema.field(i) for i in projection.columns]
+        position = 0
+        records = iter(self.reader)
+        while block := self._next(records, batch_size):
+            arrays = [column([r[f.name] for r in block], f.type) for f in fields]
+            yield position, _batch(arrays, fields, len(block))
+            position += len(block)
+
+    def _next(self, records: Iterator[Any], count: int) -> list[Any]:
+        try:
+            return list(islice(records, count))
+        except (ValueError, EOFError, IndexError) as error:
+            raise CorruptMetadata(f"{self.path} is an Avro file that breaks off: {error}") from error
+
+
+@contextmanager
+def open_avro(storage: Storage, path: str) -> Iterator[AvroData]:
+    """Open a data or delete file; raises `MissingFile`, and `CorruptMetadata` for what is not Avro."""
+    with storage.open(path) as handle:
+        try:
+            reader = fastavro.reader(io.BufferedReader(handle))
+            fields = json.loads(reader.metadata["avro.schema"])["fields"]
+        except (ValueError, KeyError, EOFError, IndexError) as error:
+            raise CorruptMetadata(f"{path} is not an Avro file that can be read: {error}") from error
+        yield AvroData(reader, pa.schema([arrow_field(f) for f in fields]), path)
+
+
+def _batch(arrays: list[pa.Array], fields: list[pa.Field], rows: int) -> pa.RecordBatch:
+    if not arrays:
+        return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

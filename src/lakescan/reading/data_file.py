@@ -1,0 +1,44 @@
+"""Files of rows, data or deletes, in any of the formats that a table may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.reading.avro import open_avro
+from lakescan.reading.orc import open_orc
+from lakescan.reading.parquet import open_parquet
+from lakescan.reading.projection import Projection
+from lakescan.storage import Storage
+
+
+class DataFile(Protocol):
+    """An open file of rows. Its chunks (row groups, stripes) are numbered in file order."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its Arrow schema, field ids in the fields' metadata."""
+
+    def chunks(self, start: int, stop: int) -> list[int]:
+        """The chunks that begin in the bytes from `start` up to `stop`."""
+
+    def batches(
+        self, chunks: list[int], projection: Projection, batch_size: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The projection's columns of those chunks, each batch with the position in the file of its first row."""
+
+
+def open_data_file(storage: Storage, path: str, file_format: str) -> AbstractContextManager[DataFile]:
+    """Open a file; raises `MissingFile`, `CorruptMetadata`, and `UnsupportedFeature` for another format."""
+    match file_format:
+        case "parquet":
+            return open_parquet(storage, path)
+        case "orc":
+            return open_orc(storage, path)
+        case "avro":
+            return open_avro(storage, path)
+    raise UnsupportedFeature(f"{file_format} data files", f"{path} is one.")

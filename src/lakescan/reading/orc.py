@@ -1,0 +1,64 @@
+"""ORC data and delete files. They are read whole, a stripe at a time: Arrow does not say where stripes start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import orc
+
+from lakescan.errors import CorruptMetadata
+from lakescan.reading.projection import Projection
+from lakescan.storage import Storage
+
+
+@dataclass(frozen=True)
+class OrcData:
+    """An open ORC file; field ids are in the attribute `iceberg.id`."""
+
+    file: orc.ORCFile
+    path: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its Arrow schema."""
+        return self.file.schema
+
+    def chunks(self, start: int, stop: int) -> list[int]:
+        """All stripes, in the split that begins the file."""
+        return list(range(self.file.nstripes)) if start == 0 else []
+
+    def batches(
+        self, chunks: list[int], projection: Projection, batch_size: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches of the projection's columns, each with the position in the file of its first row."""
+        names = [self.schema.names[i] for i in projection.columns]
+        position = 0
+        for stripe in chunks:
+            rows = self._read(stripe, names)
+            for start in range(0, rows.num_rows, batch_size):
+                batch = rows.slice(start, batch_size)
+                yield position, batch
+                position += batch.num_rows
+
+    def _read(self, stripe: int, names: list[str]) -> pa.RecordBatch:
+        """One stripe's columns. Arrow takes a dot in a name for nesting: such files are read whole."""
+        dotted = any("." in name for name in self.schema.names)
+        try:
+            found = self.file.read_stripe(stripe, columns=None if dotted or not names else names)
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptMetadata(f"{self.path}: stripe {stripe} cannot be read: {error}") from error
+        return found.select([found.schema.get_field_index(name) for name in names])
+
+
+@contextmanager
+def open_orc(storage: Storage, path: str) -> Iterator[OrcData]:
+    """Open a data or delete file; raises `MissingFile`, and `CorruptMetadata` for what is not ORC."""
+    with storage.open(path) as handle:
+        try:
+            file = orc.ORCFile(handle)
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptMetadata(f"{path} is not an ORC file that can be read: {error}") from error
+        yield OrcData(file, path)
