@@ -186,7 +186,7 @@ class Scan:
         return ReadContext(
             storage=self._storage,
             output=plan.schema,
-            table_schema=self.snapshot.schema,
+            table_schema=self.snapshot.all_columns,
             matching=self._format.matching(self.snapshot),
             residuals=plan.residuals,
             batch_size=self._options.get("batch-size", batch_size),

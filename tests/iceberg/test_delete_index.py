@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         ("sequence_number", pa.int64()),
         ("spec_id", pa.int32()),
         ("partition_key", pa.string()),
+        ("equality_ids", pa.list_(pa.int32())),
         ("stats", STATS),
     ]
 )

@@ -153,17 +153,3 @@ def test_a_moved_table_is_read_where_it_is_now(events: Any, tmp_path: Path) -> N
     finally:
         for file in Path(old, "data").glob("*.hidden"):
             file.rename(file.with_suffix(".parquet"))
-
-
-def test_equality_deletes_are_refused_by_name_before_any_row(shop, tmp_path: Path) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-    from samples.iceberg_deletes import commit_deletes, write_equality_deletes
-
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("n")
-    table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
-    table.append(pa.table({"id": [1, 2]}))
-    delete = write_equality_deletes(f"{table.location()}/data/eq.parquet", pa.table({"id": [1]}), {"id": 1})
-    location = commit_deletes(table.metadata_location, [delete])
-    with pytest.raises(lakescan.UnsupportedFeature, match="equality deletes"):
-        lakescan.table(location).scan().plan()

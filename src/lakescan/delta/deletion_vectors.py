@@ -53,6 +53,9 @@ def delete_table(vectors: pa.StructArray, location: str) -> pa.Table:
             "inline": _inline(where, inline, sizes),
             "record_count": counts,
             "size": lengths,
+            "sequence_number": pa.nulls(rows, pa.int64()),
+            "equality_ids": pa.nulls(rows, pa.list_(pa.int32())),
+            "scope": pa.nulls(rows, pa.string()),
         },
         schema=DELETES,
     )

@@ -111,11 +111,12 @@ def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
 
 
 def columns_of(batch: pa.RecordBatch | pa.Table, schema: Schema) -> Columns:
-    """Access to a batch whose top-level columns are named as in the schema, nested fields included."""
+    """Access by field id to a batch whose columns are those of the schema, in its order; members of structs too."""
+    places = {field.id: i for i, field in enumerate(schema.fields)}
 
     def column(field_id: int) -> pa.Array:
         top = schema.top_level_of[field_id]
-        found, field = batch.column(schema.names.index(top.name)), top
+        found, field = batch.column(places[top.id]), top
         while field.id != field_id:
             assert isinstance(field.type, t.Struct)
             index, field = next(

@@ -64,6 +64,9 @@ class DeleteIndex:
                 "inline": pa.nulls(entries.num_rows, pa.binary()),
                 "record_count": entries["record_count"],
                 "size": pc.coalesce(entries["content_size_in_bytes"], entries["file_size_in_bytes"]),
+                "sequence_number": entries["sequence_number"],
+                "equality_ids": entries["equality_ids"],
+                "scope": _scopes(entries, unpartitioned_specs),
             },
             schema=DELETES,
         )
@@ -154,6 +157,13 @@ def _by_path(data: pa.Table, rows: np.ndarray, referenced: pa.ChunkedArray) -> _
     place = pc.index_in(referenced, value_set=data["file_path"].combine_chunks())
     found = pc.is_valid(place).to_numpy()
     return _Pairs(place.drop_null().to_numpy().astype(np.int64), rows[found])
+
+
+def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
+    """Where each equality delete applies: a partition of a spec, or, under an unpartitioned spec, everywhere."""
+    everywhere = pc.is_in(entries["spec_id"], value_set=pa.array(sorted(unpartitioned_specs), pa.int32()))
+    partition = pc.binary_join_element_wise(entries["spec_id"].cast(pa.string()), entries["partition_key"], "/")
+    return pc.if_else(everywhere, "", partition)
 
 
 def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:

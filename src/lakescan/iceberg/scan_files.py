@@ -25,7 +25,7 @@ from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.partition_bounds import stats_of_partitions, stats_of_summaries, tightened
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import EQUALITY, FILES, FileTable
+from lakescan.planning.file_table import FILES, FileTable
 from lakescan.planning.plan import Candidates
 from lakescan.planning.prune import might_match, must_match
 from lakescan.planning.report import ScanMetrics
@@ -127,7 +127,6 @@ class ScanFiles:
         proven = [must_match(part, by_partition, kept.num_rows) for part in conjuncts(self._predicate)]
         _refuse_encrypted(kept)
         deletes = index.match(_keyed(kept))
-        _refuse_equality(index, deletes)
         constants = self._constants(kept["partition"].combine_chunks(), spec)
         listed = self._file_table(kept, spec, deletes).append_column("constants", constants)
         fields = {spec.id: tuple(int(f.name) for f in constants.type)}
@@ -206,12 +205,6 @@ def _stacked(tables: list[pa.Table]) -> pa.Table | None:
 def _refuse_encrypted(files: pa.Table) -> None:
     if files.num_rows - files["key_metadata"].null_count:
         raise UnsupportedFeature("encrypted data files", "The table's manifests carry key metadata.")
-
-
-def _refuse_equality(index: DeleteIndex, deletes: pa.Array) -> None:
-    used = index.table["kind"].take(pc.unique(deletes.flatten()))
-    if pc.any(pc.equal(used, EQUALITY)).as_py():
-        raise UnsupportedFeature("equality deletes", "Some of the files to read have them: no row was returned.")
 
 
 def _concatenated(parts: list[Candidates], index: DeleteIndex) -> Candidates:

@@ -125,7 +125,7 @@ class IcebergTable:
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema
         if snapshot is None:
-            return Snapshot(None, None, "", schema, self.metadata.properties)
+            return Snapshot(None, None, "", schema, schema, self.metadata.properties)
         if own_schema and snapshot.schema_id is not None:
             schema = self.metadata.schemas.get(snapshot.schema_id, schema)
         return Snapshot(
@@ -133,9 +133,18 @@ class IcebergTable:
             from_millis(snapshot.timestamp_ms),
             snapshot.operation,
             schema,
+            self._all_columns(schema),
             self.metadata.properties,
             snapshot,
         )
+
+    def _all_columns(self, schema: Schema) -> Schema:
+        """The columns of a schema, then those that other schemas of the table have beside."""
+        columns = {f.id: f for f in schema.fields}
+        for other in sorted(self.metadata.schemas.values(), key=lambda s: -s.id):  # the newest first
+            for field in other.fields:
+                columns.setdefault(field.id, field)
+        return Schema(tuple(columns.values()), schema.id)
 
     def _kind(self, name: str) -> str:
         reference = self.metadata.refs.get(name)

@@ -36,6 +36,9 @@ DELETES = pa.schema(
         pa.field("inline", pa.binary()),  # an inline vector
         pa.field("record_count", pa.int64()),  # deleted rows, or keys
         pa.field("size", pa.int64()),  # bytes that reading it costs
+        pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
+        pa.field("equality_ids", pa.list_(pa.int32())),  # of an equality delete: the fields it compares
+        pa.field("scope", pa.string()),  # of an equality delete: its partition, or empty for the whole table
     ]
 )
 

@@ -20,6 +20,8 @@ from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
 from lakescan.schema import Schema
 
+_TASK_COLUMNS = ("path", "file_format", "start", "stop", "sequence_number", "residual")
+
 
 @dataclass(frozen=True)
 class PackingOptions:
@@ -47,6 +49,7 @@ class FileScanTask:
     file_format: str
     start: int
     stop: int
+    sequence_number: int | None
     residual: int
     constants: dict[int, pa.Scalar]
     deletes: tuple[dict[str, Any], ...]
@@ -72,11 +75,10 @@ class TaskGroup:
         """The group's tasks, one at a time."""
         constants = self.splits["constants"].combine_chunks()
         for row in range(self.splits.num_rows):
-            values = {name: self.splits[name][row].as_py() for name in ("path", "file_format", "start", "stop")}
+            values = {name: self.splits[name][row].as_py() for name in _TASK_COLUMNS}
             referenced = self.splits["deletes"][row].as_py() or []
             yield FileScanTask(
                 **values,
-                residual=self.splits["residual"][row].as_py(),
                 constants={
                     i: constants.field(str(i))[row] for i in self.constant_fields[self.splits["spec_id"][row].as_py()]
                 },
@@ -113,7 +115,7 @@ class TaskGroups(Sequence[TaskGroup]):
         splits = self._splits.slice(low, high - low)
         files = self._table.files.take(splits["file"])
         own = FileTable(files, self._table.deletes).used_deletes()
-        wanted = own.files.select(["path", "file_format", "spec_id", "constants", "deletes"])
+        wanted = own.files.select(["path", "file_format", "spec_id", "sequence_number", "constants", "deletes"])
         for name in ("start", "stop", "length", "residual"):
             wanted = wanted.append_column(name, splits[name])
         return TaskGroup(index, wanted.combine_chunks(), own.deletes.combine_chunks(), self._table.constant_fields)

@@ -37,6 +37,7 @@ class SnapshotSelector:
 class Snapshot:
     """A resolved state of the table: its id (Iceberg snapshot id, Delta version), commit time, schema and properties.
 
+    `all_columns` has the schema's columns, then those dropped before, which equality deletes may still compare.
     `state` is the format's own. `id` is None for a table without any snapshot.
     """
 
@@ -44,6 +45,7 @@ class Snapshot:
     timestamp: datetime | None
     operation: str
     schema: Schema
+    all_columns: Schema
     properties: Mapping[str, str]
     state: Any = None
 

@@ -5,6 +5,7 @@ Sent to workers once, beside the task groups.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakescan.expressions.predicate import Predicate, leaves
@@ -17,7 +18,7 @@ WHOLE_TABLE_BATCH_SIZE = 1 << 20  # where all rows are wanted at once anyway: fe
 
 @dataclass(frozen=True)
 class ReadContext:
-    """`output` is what batches have; `table_schema` is where the columns of the residuals are looked up too."""
+    """`output` is what batches have; `table_schema` has all columns, those that only filters or deletes need too."""
 
     storage: Storage
     output: Schema
@@ -26,9 +27,10 @@ class ReadContext:
     residuals: tuple[Predicate, ...]
     batch_size: int = BATCH_SIZE
 
-    def columns_for(self, residual: Predicate) -> Schema:
-        """The columns to read where `residual` has to run: the output's, then those that only it needs."""
-        names = {f.id for f in self.output.fields}
-        needed = {self.table_schema.top_level_of[leaf.bound_id].id for leaf in leaves(residual)}
-        extra = tuple(f for f in self.table_schema.fields if f.id in needed - names)
+    def columns_for(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
+        """The columns to read: the output's, then those that `residual`, or deletes that compare fields, need."""
+        known = {f.id for f in self.output.fields}
+        ids = {leaf.bound_id for leaf in leaves(residual)} | {i for i in compared if i in self.table_schema.by_id}
+        needed = {self.table_schema.top_level_of[i].id for i in ids}
+        extra = tuple(f for f in self.table_schema.fields if f.id in needed - known)
         return Schema(self.output.fields + extra, self.output.id)

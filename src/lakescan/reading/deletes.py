@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.planning.file_table import POSITION, VECTOR
+from lakescan.errors import CorruptMetadata
+from lakescan.planning.file_table import EQUALITY, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
@@ -41,7 +41,7 @@ class DeleteLoader:
 
     def positions(self, path: str, deletes: tuple[dict[str, Any], ...]) -> np.ndarray:
         """The deleted positions of a data file: ascending, without duplicates."""
-        parts = [self._load(path, delete) for delete in deletes]
+        parts = [self._load(path, delete) for delete in deletes if delete["kind"] != EQUALITY]
         if len(parts) == 1:
             return parts[0]
         return np.unique(np.concatenate(parts)) if parts else _NO_POSITIONS
@@ -49,8 +49,6 @@ class DeleteLoader:
     def _load(self, path: str, delete: dict[str, Any]) -> np.ndarray:
         if delete["kind"] == VECTOR:
             return load_vector(self._storage, delete)
-        if delete["kind"] != POSITION:
-            raise UnsupportedFeature(delete["kind"])
         location = delete["path"]
         if location not in self._position_files:
             self._position_files[location] = self._read_position_file(location, delete["file_format"])

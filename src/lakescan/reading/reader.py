@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from lakescan.planning.plan import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.deletes import DeleteLoader, live_rows
+from lakescan.reading.equality import EqualityDeletes
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
@@ -23,17 +25,18 @@ def read_group(group: TaskGroup, context: ReadContext) -> Iterator[pa.RecordBatc
 
     Raises `MissingFile` or `CorruptMetadata` where a data or delete file cannot be read: rows are never skipped.
     """
-    deletes = DeleteLoader(context.storage, group.splits["path"].to_pylist())
+    positions = DeleteLoader(context.storage, group.splits["path"].to_pylist())
+    equality = EqualityDeletes(context, group.deletes)
     for task in group.tasks():
-        yield from _read_task(task, context, deletes)
+        if context.residuals[task.residual] != FALSE:
+            yield from _read_task(task, context, positions, equality)
 
 
-def _read_task(task: FileScanTask, context: ReadContext, loader: DeleteLoader) -> Iterator[pa.RecordBatch]:
+def _read_task(
+    task: FileScanTask, context: ReadContext, positions: DeleteLoader, equality: EqualityDeletes
+) -> Iterator[pa.RecordBatch]:
     residual = context.residuals[task.residual]
-    if residual == FALSE:
-        return
-    columns = context.columns_for(residual)
-    schema = context.output.arrow()
+    columns = context.columns_for(residual, equality.columns_of(task))
     with open_data_file(context.storage, task.path, task.file_format) as data:
         fields = read_fields(data.schema, context.matching)
         projection = resolve(fields, columns, context.matching, task.constants)
@@ -42,23 +45,26 @@ def _read_task(task: FileScanTask, context: ReadContext, loader: DeleteLoader) -
             chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
         if not chunks:
             return
-        deleted = loader.positions(task.path, task.deletes)
+        deleted = positions.positions(task.path, task.deletes)
         for first, batch in data.batches(chunks, projection, context.batch_size):
-            arrays = projection.apply(batch)
             rows = batch.num_rows
-            mask = live_rows(deleted, first, rows)
+            full = _batch(projection.apply(batch), columns.arrow(), rows)
+            found = columns_of(full, columns)
+            masks = [live_rows(deleted, first, rows), equality.live_rows(task, found, rows)]
             if residual != TRUE:
-                full = pa.RecordBatch.from_arrays(arrays, schema=columns.arrow())
-                matched = keep(residual, columns_of(full, columns), rows)
-                mask = matched if mask is None else pc.and_(mask, matched)
-            result = _output(arrays[: len(schema)], schema, rows)
-            if mask is not None:
-                result = result.filter(mask)
-            if result.num_rows:
-                yield result
+                masks.append(keep(residual, found, rows))
+            result = full.select(range(len(context.output.fields)))
+            yield from _kept(result, [m for m in masks if m is not None])
 
 
-def _output(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+def _kept(batch: pa.RecordBatch, masks: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+    """The rows that every mask keeps, if any."""
+    result = batch.filter(reduce(pc.and_, masks)) if masks else batch
+    if result.num_rows:
+        yield result
+
+
+def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     if not arrays:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

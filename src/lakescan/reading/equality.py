@@ -1,0 +1,140 @@
+"""Equality deletes: which rows of a batch have a key that was deleted after their file was written.
+
+All delete files with the same columns that apply in the same place (a partition, or the whole table) become one map:
+key -> newest sequence number that deletes it. A row is deleted if that number is greater than its file's (Iceberg
+specification, "Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever
+their ages. A null in a delete matches null; NaN matches NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.expressions.evaluate import Columns, columns_of, storage
+from lakescan.planning.file_table import EQUALITY
+from lakescan.planning.plan import FileScanTask
+from lakescan.planning.split import NO_END
+from lakescan.reading.context import ReadContext
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.file_schema import read_fields
+from lakescan.reading.projection import resolve
+from lakescan.schema import Schema
+
+_BATCH = 1 << 17
+
+
+@dataclass(frozen=True)
+class DeletedKeys:
+    """Keys as codes, column by column: its distinct `values`, and `levels`, the known codes of the columns so far."""
+
+    columns: tuple[int, ...]
+    values: tuple[pa.Array, ...]
+    levels: tuple[np.ndarray, ...]
+    newest: np.ndarray
+
+    @staticmethod
+    def of(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeys:
+        """The map of keys (an array a column) that were deleted at these sequence numbers."""
+        values, levels = [], []
+        codes = np.zeros(len(sequence), dtype=np.int64)
+        for key in map(_comparable, keys):
+            distinct = pc.unique(key)
+            numbers = pc.index_in(key, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int64)
+            known, codes = np.unique(codes * len(distinct) + numbers, return_inverse=True)
+            values.append(distinct)
+            levels.append(known)
+        newest = np.full(len(levels[-1]), -1, dtype=np.int64)
+        np.maximum.at(newest, codes, sequence)
+        return DeletedKeys(columns, tuple(values), tuple(levels), newest)
+
+    def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
+        """For each row, the newest sequence number that deletes its key; -1 where none does."""
+        codes, found = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
+        if not len(self.newest):
+            return np.full(rows, -1, dtype=np.int64)
+        for field_id, distinct, known in zip(self.columns, self.values, self.levels, strict=True):
+            column = _comparable(columns(field_id)).cast(distinct.type)
+            numbers = pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)
+            found &= numbers >= 0
+            wanted = codes * len(distinct) + numbers
+            codes = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            found &= known[codes] == wanted
+        result: np.ndarray = np.where(found, self.newest[codes], -1)
+        return result
+
+
+class EqualityDeletes:
+    """The equality deletes of one task group, each file decoded once."""
+
+    def __init__(self, context: ReadContext, deletes: pa.Table) -> None:
+        self._context = context
+        self._files = deletes.filter(pc.equal(deletes["kind"], EQUALITY)).to_pylist()
+        self._maps: dict[tuple[str, tuple[int, ...]], DeletedKeys] = {}
+
+    @staticmethod
+    def columns_of(task: FileScanTask) -> set[int]:
+        """The field ids that the task's equality deletes compare."""
+        return {i for d in task.deletes if d["kind"] == EQUALITY for i in d["equality_ids"]}
+
+    def live_rows(self, task: FileScanTask, columns: Columns, rows: int) -> pa.Array | None:
+        """The mask of a batch of the task: true where no equality delete applies; None where the task has none."""
+        places = {_place(d) for d in task.deletes if d["kind"] == EQUALITY}
+        if not places:
+            return None
+        newest = [self._map(place).newest_delete(columns, rows) for place in places]
+        return pa.array(np.maximum.reduce(newest) <= task.sequence_number)
+
+    def _map(self, place: tuple[str, tuple[int, ...]]) -> DeletedKeys:
+        if place not in self._maps:
+            self._maps[place] = self._load(place[1], [d for d in self._files if _place(d) == place])
+        return self._maps[place]
+
+    def _load(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> DeletedKeys:
+        schema = self._schema(ids)
+        keys: list[list[pa.Array]] = [[] for _ in ids]
+        sequence = []
+        for file in files:
+            table = self._read(file, schema)
+            found = columns_of(table, schema)
+            for key, field_id in zip(keys, ids, strict=True):
+                key.append(_comparable(found(field_id)))
+            sequence.append(np.full(table.num_rows, file["sequence_number"], dtype=np.int64))
+        return DeletedKeys.of(ids, [pa.concat_arrays(key) for key in keys], np.concatenate(sequence))
+
+    def _schema(self, ids: tuple[int, ...]) -> Schema:
+        """The table's columns that hold the compared fields, dropped ones included."""
+        known = self._context.table_schema
+        missing = [i for i in ids if i not in known.by_id]
+        if missing:
+            raise UnsupportedFeature(f"equality deletes by dropped nested fields (id {missing[0]})")
+        tops = {known.top_level_of[i].id: known.top_level_of[i] for i in ids}
+        return Schema(tuple(tops.values()))
+
+    def _read(self, file: dict[str, Any], schema: Schema) -> pa.Table:
+        path, matching = file["path"], self._context.matching
+        batches = []
+        with open_data_file(self._context.storage, path, file["file_format"]) as data:
+            projection = resolve(read_fields(data.schema, matching), schema, matching, {})
+            absent = [s.target.name for s in projection.sources if s.child is None]
+            if absent:
+                raise CorruptMetadata(f"equality delete file {path} lacks the column {absent[0]!r} that it deletes by")
+            for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
+                batches.append(pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow()))
+        return pa.Table.from_batches(batches, schema=schema.arrow())
+
+
+def _place(delete: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
+    """Where a delete applies and by which columns: deletes of one place share a map."""
+    return delete["scope"], tuple(delete["equality_ids"])
+
+
+def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Values that hash as they compare: plain storage, one zero."""
+    flat = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+    return pc.add(flat, pa.scalar(0.0, flat.type)) if pa.types.is_floating(flat.type) else flat

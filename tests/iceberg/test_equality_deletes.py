@@ -1,0 +1,177 @@
+"""Equality deletes remove the rows that had a deleted key when the delete was committed, and no later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equality_deletes
+
+import lakescan
+from lakescan.reading.equality import DeletedKeys
+
+NAN = float("nan")
+KEYS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from([NAN, 0.0, -0.0, 1.0]))
+
+
+def key(row: tuple[int | None, float | None]) -> tuple[Any, Any]:
+    """A row's key as one that Python compares as the specification does."""
+    number, value = row
+    return number, "NaN" if value is not None and value != value else value
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=st.lists(KEYS, max_size=12), deletes=st.lists(st.tuples(KEYS, st.integers(1, 5)), max_size=12))
+def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: list[Any]) -> None:
+    def columns(values: list[Any]) -> list[pa.Array]:
+        return [pa.array([v[0] for v in values], pa.int64()), pa.array([v[1] for v in values], pa.float64())]
+
+    found = DeletedKeys.of((1, 2), columns([d for d, _ in deletes]), np.array([s for _, s in deletes], dtype=np.int64))
+    data = columns(rows)
+    newest = found.newest_delete(lambda field_id: data[field_id - 1], len(rows))
+    expected = [max((s for d, s in deletes if key(d) == key(r)), default=-1) for r in rows]
+    assert newest.tolist() == expected
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """An empty pyiceberg table of (id, name)."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    return catalog.create_table("n.t", pa.schema([("id", pa.int32()), ("name", pa.string())]))
+
+
+def rows(ids: list[int | None], names: list[str | None]) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int32()), "name": names})
+
+
+def committed(table: Any, *deletes: Callable[[str], DeleteFile]) -> Any:
+    """The table after these delete files were committed, open in pyiceberg again."""
+    from pyiceberg.table import StaticTable
+
+    base = f"{table.location()}/data/eq-{len(list(local(table.location()).glob('data/eq-*')))}"
+    location = commit_deletes(table.metadata_location, [make(f"{base}-{n}.parquet") for n, make in enumerate(deletes)])
+    return StaticTable.from_metadata(location)
+
+
+def by(columns: pa.Table, **ids: int) -> Callable[[str], DeleteFile]:
+    return lambda path: write_equality_deletes(path, columns, ids)
+
+
+def ids(table: Any) -> list[Any]:
+    return sorted(lakescan.table(table.metadata_location).scan().to_arrow()["id"].to_pylist(), key=str)
+
+
+def test_rows_with_a_deleted_key_are_gone(table: Any) -> None:
+    table.append(rows([1, 2, 3, 4], ["a", "b", "c", None]))
+    assert ids(committed(table, by(pa.table({"id": pa.array([2, 9], pa.int32())}), id=1))) == [1, 3, 4]
+    assert ids(committed(table, by(pa.table({"name": ["a"]}), name=2))) == [2, 3, 4]
+
+
+def test_a_null_key_deletes_null(table: Any) -> None:
+    table.append(rows([1, 2], ["a", None]))
+    assert ids(committed(table, by(pa.table({"name": pa.array([None], pa.string())}), name=2))) == [1]
+
+
+def test_all_compared_columns_must_match(table: Any) -> None:
+    table.append(rows([1, 1, 2], ["a", "b", "a"]))
+    deleted = rows([1, 2], ["a", "b"])
+    found = lakescan.table(committed(table, by(deleted, id=1, name=2)).metadata_location).scan().to_arrow()
+    assert sorted(zip(found["id"].to_pylist(), found["name"].to_pylist(), strict=True)) == [(1, "b"), (2, "a")]
+
+
+def test_delete_files_by_different_columns_apply_together(table: Any) -> None:
+    table.append(rows([1, 2, 3], ["a", "b", "c"]))
+    deletes = [by(pa.table({"id": pa.array([1], pa.int32())}), id=1), by(pa.table({"name": ["c"]}), name=2)]
+    assert ids(committed(table, *deletes)) == [2]
+
+
+def test_rows_written_with_or_after_the_delete_stay(table: Any) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    table.append(rows([1, 2], ["a", "b"]))
+    static = committed(table, by(pa.table({"id": pa.array([1], pa.int32())}), id=1))
+    folder = local(table.location()).parents[1]
+    catalog = SqlCatalog("again", uri=f"sqlite:///{folder}/again.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("n")
+    again = catalog.register_table("n.t", static.metadata_location)
+    again.append(rows([1], ["new"]))
+    assert ids(again) == [1, 2]
+
+
+def test_compared_columns_need_not_be_selected(table: Any) -> None:
+    table.append(rows([1, 2], ["a", "b"]))
+    location = committed(table, by(pa.table({"id": pa.array([1], pa.int32())}), id=1)).metadata_location
+    scan = lakescan.table(location).scan()
+    assert scan.select("name").to_arrow()["name"].to_pylist() == ["b"]
+    assert scan.where("name >= 'a'").select("name").to_arrow()["name"].to_pylist() == ["b"]
+
+
+def test_a_filter_on_another_column_loses_no_delete(table: Any) -> None:
+    table.append(rows([1, 2], ["a", "b"]))
+    location = committed(table, by(pa.table({"id": pa.array([1], pa.int32())}), id=1)).metadata_location
+    assert lakescan.table(location).scan().where("name = 'a'").to_arrow().num_rows == 0
+
+
+def test_compared_columns_may_be_renamed_promoted_and_dropped_later(table: Any) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.types import LongType
+
+    table.append(rows([1, 2, 3], ["a", "b", "c"]))
+    deletes = [by(pa.table({"id": pa.array([1], pa.int32())}), id=1), by(pa.table({"name": ["c"]}), name=2)]
+    static = committed(table, *deletes)
+    folder = local(table.location()).parents[1]
+    catalog = SqlCatalog("again", uri=f"sqlite:///{folder}/again.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("n")
+    again = catalog.register_table("n.t", static.metadata_location)
+    with again.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("id", LongType())
+        update.rename_column("id", "key")
+        update.delete_column("name")
+    found = lakescan.table(again.metadata_location).scan().to_arrow()
+    assert found.to_pydict() == {"key": [2]}
+
+
+def test_a_delete_file_without_its_column_is_refused(table: Any) -> None:
+    table.append(rows([1], ["a"]))
+
+    def broken(path: str) -> DeleteFile:
+        found = write_equality_deletes(path, pa.table({"id": pa.array([1], pa.int32())}), {"id": 1})
+        pq.write_table(
+            pa.table(
+                {"other": [1]}, schema=pa.schema([pa.field("other", pa.int64(), metadata={"PARQUET:field_id": "9"})])
+            ),
+            local(path),
+        )
+        return found
+
+    with pytest.raises(lakescan.CorruptMetadata, match="lacks the column 'id'"):
+        ids(committed(table, broken))
+
+
+def test_deletes_of_a_partition_do_not_reach_others(tmp_path: Path) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.transforms import IdentityTransform
+
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int32()), ("name", pa.string())]))
+    with table.update_spec() as update:
+        update.add_field("name", IdentityTransform(), "name")
+    table.append(rows([1, 1, 2], ["a", "b", "a"]))
+
+    def in_partition(path: str) -> DeleteFile:
+        columns = pa.table({"id": pa.array([1], pa.int32())})
+        return write_equality_deletes(path, columns, {"id": 1}, partition={"name": "a"}, spec_id=table.spec().spec_id)
+
+    found = lakescan.table(committed(table, in_partition).metadata_location).scan().to_arrow()
+    assert sorted(zip(found["id"].to_pylist(), found["name"].to_pylist(), strict=True)) == [(1, "b"), (2, "a")]
