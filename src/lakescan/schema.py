@@ -92,11 +92,13 @@ class FieldMatching:
     """How a table's fields are found in a data file.
 
     `by_id`: by field id (Iceberg, Delta's id mode), in files that have ids; else by physical name. `name_mapping` gives
-    ids to the fields of files without any, by full dotted path (Iceberg's `schema.name-mapping.default`).
+    ids to the fields of files without any, by full dotted path (Iceberg's `schema.name-mapping.default`); without a
+    mapping, `by_position` numbers the columns of such files from 1, as Iceberg's reader does.
     """
 
     by_id: bool = False
     name_mapping: dict[str, int] | None = None
+    by_position: bool = False
 
 
 def _paths(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakescan.delta.actions import ActionReader, parse_json_lines, parse_json_lines_in_python, single_actions
-from lakescan.delta.replay import decoded_paths, reconcile
+from lakescan.delta.replay import file_locations, reconcile
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
 
@@ -41,9 +41,10 @@ def content(actions: list[dict[str, Any]]) -> bytes:
 
 
 def live(parts: list[pa.Table]) -> set[tuple[str, str | None]]:
-    found = reconcile(parts)
+    found = reconcile(parts, "/table")
     vectors = found["vector"].combine_chunks().field("pathOrInlineDv") if found.num_rows else pa.array([], pa.string())
-    return set(zip(found["path"].to_pylist(), vectors.to_pylist(), strict=True))
+    names = [path.removeprefix("/table/") for path in found["path"].to_pylist()]
+    return set(zip(names, vectors.to_pylist(), strict=True))
 
 
 def replayed(commits: list[list[dict[str, Any]]]) -> set[tuple[str, str | None]]:
@@ -98,9 +99,10 @@ def test_two_spellings_of_an_absolute_path_are_one_file() -> None:
     assert live([READER.commits(commits).table]) == set()
 
 
-def test_paths_are_percent_decoded() -> None:
-    paths = pa.array(["plain", "a%20b", "p=%25/x", None])
-    assert decoded_paths(paths).to_pylist() == ["plain", "a b", "p=%/x", None]
+def test_paths_are_uris_relative_to_the_table_or_absolute() -> None:
+    paths = pa.array(["plain", "a%20b", "p=%25/x", "time%3A1.parquet", "s3://b/a%20b", "/abs/%41"])
+    locations = ["/t/plain", "/t/a b", "/t/p=%/x", "/t/time:1.parquet", "s3://b/a b", "/abs/A"]
+    assert file_locations(paths, "/t/").to_pylist() == locations
 
 
 LINES = st.lists(
@@ -159,6 +161,6 @@ def test_a_checkpoints_adds_are_read_from_parquet(tmp_path: Path) -> None:
     rows = [{"path": "a%20b", "partitionValues": [("p", "x")], "size": 3, "stats": "{}"}, None]
     pq.write_table(pa.table({"add": pa.array(rows, kind)}), tmp_path / "c.parquet")
     part = READER.checkpoint_part(str(tmp_path / "c.parquet"))
-    found = reconcile([part.table])
-    assert found["path"].to_pylist() == ["a b"]
+    found = reconcile([part.table], "/table")
+    assert found["path"].to_pylist() == ["/table/a b"]
     assert found["partition"].to_pylist() == [{"p": "x"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import datetime, timedelta
 from typing import Any
 
 import fastavro
@@ -121,6 +122,12 @@ def test_bounds_are_decoded_as_the_specification_serialises_them() -> None:
         return found.to_pylist()
 
     assert decoded(t.LONG, (7).to_bytes(8, "little"), (7).to_bytes(4, "little"), None) == [7, 7, None]
+    days, micros = (3).to_bytes(4, "little"), (5).to_bytes(8, "little")
+    start = datetime(1970, 1, 1)
+    assert decoded(t.Timestamp("us", zoned=False), days, micros) == [
+        start + timedelta(days=3),
+        start + timedelta(microseconds=5),
+    ]
     assert decoded(t.BOOLEAN, b"\x00", b"\x01") == [False, True]
     assert [str(v) for v in decoded(t.Decimal(9, 2), b"\x01\x00", b"\xff", b"\x00\x80")] == ["2.56", "-0.01", "1.28"]
     assert decoded(t.STRING, "é".encode(), b"") == ["é", ""]

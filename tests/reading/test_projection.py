@@ -126,9 +126,15 @@ def test_a_file_without_ids_takes_them_from_the_name_mapping() -> None:
 
 
 def test_without_ids_and_mapping_columns_are_found_by_position() -> None:
-    assert read(pa.table({"x": [1], "y": [2]}), [t.Field(2, "b", t.LONG), t.Field(1, "a", t.LONG)]) == [
+    matching = FieldMatching(by_id=True, by_position=True)
+    assert read(pa.table({"x": [1], "y": [2]}), [t.Field(2, "b", t.LONG), t.Field(1, "a", t.LONG)], matching) == [
         {"b": 2, "a": 1}
     ]
+
+
+def test_without_ids_mapping_and_position_columns_are_found_by_their_physical_name() -> None:
+    fields = [t.Field(5, "a", t.LONG, physical_name="col-5")]
+    assert read(pa.table({"x": [1], "col-5": [2]}), fields) == [{"a": 2}]
 
 
 def test_by_name_the_physical_name_counts() -> None:

@@ -13,15 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
 
-def reconcile(parts: list[pa.Table]) -> pa.Table:
-    """The live adds out of file actions, given oldest first: a checkpoint's (version -1), then the commits'."""
+
+def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
+    """The live adds out of file actions, given oldest first: a checkpoint's (version -1), then the commits'.
+
+    Paths become locations: those that are relative are under `location`, the table's folder.
+    """
     actions = pa.concat_tables(parts, promote_options="permissive").combine_chunks()
     if not actions.num_rows:
         return actions
-    actions = actions.set_column(
-        actions.schema.get_field_index("path"), "path", decoded_paths(actions["path"].combine_chunks())
-    )
+    locations = file_locations(actions["path"].combine_chunks(), location)
+    actions = actions.set_column(actions.schema.get_field_index("path"), "path", locations)
     codes = identity(actions).dictionary_encode().indices.to_numpy()
     version = actions["version"].to_numpy()
     # Within a commit an add and a remove of one identity contradict each other: the add stands.
@@ -40,6 +44,16 @@ def identity(actions: pa.Table) -> pa.Array:
     at = pc.fill_null(at, "")
     vector_id = pc.fill_null(pc.binary_join_element_wise(kind, where, at, ""), "")
     return pc.binary_join_element_wise(_canonical(actions["path"].combine_chunks()), vector_id, "\x00")
+
+
+def file_locations(paths: pa.Array, location: str) -> pa.Array:
+    """Locations of files from their paths in the log: URIs, relative to the table's folder or absolute.
+
+    Whether a path is absolute shows before it is decoded: a relative one may hold an encoded colon.
+    """
+    absolute = pc.match_substring_regex(paths, _ABSOLUTE)
+    decoded = decoded_paths(paths)
+    return pc.if_else(absolute, decoded, pc.binary_join_element_wise(location.rstrip("/"), decoded, "/"))
 
 
 def decoded_paths(paths: pa.Array) -> pa.Array:

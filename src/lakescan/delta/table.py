@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,7 +52,6 @@ HISTORY = pa.schema(
     ]
 )
 _READERS = 8
-_ABSOLUTE = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)")
 
 
 @dataclass(frozen=True)
@@ -210,7 +208,7 @@ class DeltaTable:
         parts.append(reader.commits(zip(versions, contents, strict=True)).table)
         metrics.total_data_manifests = len(checkpoint) + len(sidecars) + len(versions)
         metrics.scanned_data_manifests = metrics.total_data_manifests
-        return reconcile(parts)
+        return reconcile(parts, self._location)
 
     def _file_table(self, adds: pa.Table, record_counts: pa.Array, has_vector: pa.Array) -> pa.Table:
         rows = adds.num_rows
@@ -218,7 +216,7 @@ class DeltaTable:
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
         numbers = pa.array(range(pc.sum(counts).as_py() or 0), pa.int32())
         columns = {
-            "path": absolute_paths(adds["path"].combine_chunks(), self._location),
+            "path": adds["path"],
             "file_format": pa.repeat(pa.scalar("parquet"), rows),
             "size": adds["size"],
             "record_count": record_counts,
@@ -229,12 +227,6 @@ class DeltaTable:
             "deletes": pa.ListArray.from_arrays(offsets, numbers),
         }
         return pa.table(columns, schema=FILES)
-
-
-def absolute_paths(paths: pa.Array, location: str) -> pa.Array:
-    """Locations of files whose paths are relative to the table's folder, or absolute already."""
-    absolute = pc.match_substring_regex(paths, _ABSOLUTE.pattern)
-    return pc.if_else(absolute, paths, pc.binary_join_element_wise(location.rstrip("/"), paths, "/"))
 
 
 def _file_stats(adds: pa.Table, schema: Schema, fields: list[t.Field]) -> FileStats:

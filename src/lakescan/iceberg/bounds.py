@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.planning.column_stats import ColumnStats
+from lakescan.reading.casting import cast_leaf
 
 _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
     t.BOOLEAN: ("u1",),
@@ -28,10 +29,9 @@ def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
     None for types whose order or encoding says nothing that pruning can use (uuid, variant, geospatial, nested).
     """
     if isinstance(kind, t.Timestamp):
-        numbers = _fixed(values, ("<i8", "<i4"))
-        if kind.unit == "ns" or numbers is None:
-            return None if numbers is None else numbers.cast(kind.arrow())
-        return numbers.cast(kind.arrow())
+        # A column that was a date has old bounds of 4 bytes: days.
+        days = _fixed(values, ("<i4",)).cast(pa.int32()).cast(pa.date32())
+        return pc.coalesce(_fixed(values, ("<i8",)).cast(kind.arrow()), cast_leaf(days, kind, ""))
     if kind in _FIXED_WIDTH:
         return _fixed(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
     if isinstance(kind, t.Decimal):

@@ -73,6 +73,8 @@ class ScanFiles:
             for spec, files in self._read(kept, with_stats=True)
         ]
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
+        for files in tables:
+            _refuse_encrypted(files)
         index = DeleteIndex.build(_stacked(tables), unpartitioned)
         self._metrics.count_indexed(index.table["kind"])
         return index
@@ -204,7 +206,7 @@ def _stacked(tables: list[pa.Table]) -> pa.Table | None:
 
 def _refuse_encrypted(files: pa.Table) -> None:
     if files.num_rows - files["key_metadata"].null_count:
-        raise UnsupportedFeature("encrypted data files", "The table's manifests carry key metadata.")
+        raise UnsupportedFeature("encrypted files", "The table's manifests carry key metadata.")
 
 
 def _concatenated(parts: list[Candidates], index: DeleteIndex) -> Candidates:

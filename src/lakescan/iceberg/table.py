@@ -104,10 +104,10 @@ class IcebergTable:
         return pa.Table.from_pylist(rows, schema=HISTORY)
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """By field id; files without ids by the table's name mapping."""
+        """By field id; files without ids by the table's name mapping, or by position where it has none."""
         text = self.metadata.properties.get("schema.name-mapping.default")
         if text is None:
-            return FieldMatching(by_id=True)
+            return FieldMatching(by_id=True, by_position=True)
         try:
             return FieldMatching(by_id=True, name_mapping=dict(_mapping(json.loads(text), "")))
         except (json.JSONDecodeError, TypeError, KeyError) as error:

@@ -31,15 +31,14 @@ class FileField:
 def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, ...]:
     """The file's columns, with ids as `matching` says.
 
-    A file without any ids takes them from the name mapping; where the table is matched by id and has no mapping, its
-    top-level columns are numbered by position, from 1, as Iceberg's reader does.
+    A file without any ids takes them from the name mapping, or by position, or has none.
     """
     fields = tuple(_read(schema.field(i), i) for i in range(len(schema)))
     if not matching.by_id or any(f.id is not None for f in _walk(fields)):
         return fields
     if matching.name_mapping is not None:
         return tuple(_mapped(f, "", matching.name_mapping) for f in fields)
-    return tuple(replace(f, id=f.index + 1) for f in fields)
+    return tuple(replace(f, id=f.index + 1) for f in fields) if matching.by_position else fields
 
 
 def _read(field: pa.Field, index: int) -> FileField:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from lakescan import types as t
@@ -161,4 +162,4 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
 
 def _unsliced(array: pa.Array) -> pa.Array:
     """The array from offset 0: offsets and validity can then be taken apart."""
-    return array.take(pa.array(range(len(array)), pa.int64())) if array.offset else array
+    return array.take(pa.array(np.arange(len(array)))) if array.offset else array
