@@ -17,6 +17,9 @@ test: setup ## run all tests
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
 	@scripts/smoke_spark41.sh
 
+test-interop: setup ## read what the JVM implementations write (JARs from Maven)
+	@scripts/interop.sh $(PYTEST_ARGS)
+
 lint: setup ## ruff, import-linter, mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -33,4 +36,4 @@ bench: setup ## measure against peers, side by side, and print ratios
 clean: ## remove what the targets made
 	rm -rf .venv .venv-spark41 demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test smoke-4.1 lint format bench clean
+.PHONY: help setup demo test smoke-4.1 test-interop lint format bench clean

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
-# The oldest supported PySpark, in an environment of its own: one read of each format.
+# The oldest supported PySpark: one read of each format.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-uv="$(command -v uv || echo build/uv/bin/uv)"
-"$uv" venv --quiet --allow-existing --python .venv/bin/python .venv-spark41
-"$uv" pip install --quiet --python .venv-spark41/bin/python 'pyspark[connect]==4.1.*' 'pandas<3' -e '.[iceberg,delta,sql]' 'pyiceberg[pyiceberg-core]' pytest
+scripts/spark41_env.sh
 .venv-spark41/bin/python -m pytest tests/spark/test_smoke.py -q

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan import types as t
+from lakescan.iceberg.partition_bounds import tightened
 from lakescan.iceberg.partition_spec import Transform
+from lakescan.planning.column_stats import ColumnStats
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
@@ -74,3 +77,31 @@ def test_periods_before_1970_allow_for_writers_that_rounded_up() -> None:
 def test_transforms_without_order_bound_nothing(name: str) -> None:
     value = pa.array([1], pa.int32())
     assert Transform(name, 4).source_bounds(value, value, t.LONG) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (t.LONG, 1, 2),
+        (t.DOUBLE, 1.0, 2.0),
+        (t.STRING, "a", "b"),
+        (t.BINARY, b"a", b"b"),
+        (t.BOOLEAN, False, True),
+        (t.DATE, date(2026, 1, 1), date(2026, 1, 2)),
+        (t.Timestamp(), EPOCH, EPOCH + timedelta(days=1)),
+        (t.Timestamp("us", zoned=False), datetime(2026, 1, 1), datetime(2026, 1, 2)),
+        (t.Decimal(9, 2), Decimal("1.00"), Decimal("2.00")),
+    ],
+    ids=str,
+)
+def test_two_sources_of_bounds_leave_the_tighter_of_every_type(kind: t.Type, low: object, high: object) -> None:
+    def bounds(*values: object) -> pa.Array:
+        return pa.array(values, kind.arrow())
+
+    one = ColumnStats(bounds(low, high, low, None), bounds(low, high, high, None))
+    other = ColumnStats(bounds(high, low, None, low), bounds(high, low, None, high))
+    found = tightened(one, other)
+    assert found.lower is not None
+    assert found.upper is not None
+    assert found.lower.to_pylist() == [high, high, low, low]
+    assert found.upper.to_pylist() == [low, low, high, high]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,8 @@ from lakescan import types as t
 from lakescan.iceberg.bounds import decode_values
 from lakescan.iceberg.partition_spec import PartitionField, PartitionSpec
 from lakescan.planning.column_stats import ColumnStats
+
+Compare = Callable[[pa.Array, pa.Array], pa.Array]
 
 
 def stats_of_partitions(
@@ -98,24 +100,22 @@ def tightened(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
     if known is None:
         return more
     return ColumnStats(
-        lower=_extreme(known.lower, more.lower, pc.max_element_wise),
-        upper=_extreme(known.upper, more.upper, pc.min_element_wise),
+        lower=_better(known.lower, more.lower, pc.greater_equal),
+        upper=_better(known.upper, more.upper, pc.less_equal),
         null_count=_count(known, more, known.null_count, more.null_count),
         nan_count=_count(known, more, known.nan_count, more.nan_count),
         value_count=known.value_count if known.value_count is not None else more.value_count,
     )
 
 
-def _extreme(one: pa.Array | None, other: pa.Array | None, choose: object) -> pa.Array | None:
+def _better(one: pa.Array | None, other: pa.Array | None, is_better: Compare) -> pa.Array | None:
+    """Of two bounds, row by row, the one that `is_better`; the known one where the other is null."""
     if one is None or other is None:
         return one if other is None else other
-    if pa.types.is_binary(one.type) or pa.types.is_boolean(one.type):
-        return other  # no kernel takes these; the partition's is exact
-    if pa.types.is_decimal(one.type) or pa.types.is_decimal(other.type):
-        return pc.coalesce(other.cast(one.type), one)
+    other = other.cast(one.type)
     if pa.types.is_floating(one.type):
         one = pc.if_else(pc.is_nan(one), pa.scalar(None, one.type), one)
-    return choose(one, other, skip_nulls=True)  # type: ignore[operator]
+    return pc.if_else(pc.coalesce(is_better(one, other), pc.is_valid(one)), one, other)
 
 
 def _count(known: ColumnStats, more: ColumnStats, own: pa.Array | None, other: pa.Array | None) -> pa.Array | None:

@@ -1,0 +1,1 @@
+"""Tables written by the reference implementations on the JVM, read here: run by `make test-interop`."""

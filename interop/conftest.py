@@ -1,0 +1,55 @@
+"""A Spark session with the reference implementations' JARs, and tables written by their SQL."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+@pytest.fixture(scope="session")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder under which both catalogs keep their tables."""
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="session")
+def jvm(warehouse: Path) -> Iterator[Any]:
+    """PySpark 4.1 with Iceberg's and Delta's own runtimes: the catalogs `ice` and `spark_catalog`."""
+    from pyspark.sql import SparkSession
+
+    extensions = (
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,io.delta.sql.DeltaSparkSessionExtension"
+    )
+    settings = {
+        "spark.jars.packages": f"{ICEBERG},{DELTA}",
+        "spark.sql.extensions": extensions,
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": f"{warehouse}/ice",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": f"{warehouse}/hive",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "4g",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("lakescan interop")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sql("CREATE NAMESPACE IF NOT EXISTS ice.db")
+    yield session
+    session.stop()

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Tables written by the JVM implementations on PySpark 4.1, read here: an environment of its own, JARs from Maven.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/spark41_env.sh
+.venv-spark41/bin/python -m pytest interop -q "$@"

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# The environment of the oldest supported PySpark.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uv="$(command -v uv || echo build/uv/bin/uv)"
+"$uv" venv --quiet --allow-existing --python .venv/bin/python .venv-spark41
+"$uv" pip install --quiet --python .venv-spark41/bin/python 'pyspark[connect]==4.1.*' 'pandas<3' \
+    -e '.[iceberg,delta,sql]' 'pyiceberg[pyiceberg-core]' pytest
