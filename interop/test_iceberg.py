@@ -211,3 +211,40 @@ def delete_by_name(jvm: Any, identifier: str, location: str, file_format: str, n
         writer.write(record)
     writer.close()
     table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+
+
+@pytest.mark.parametrize("case", ["position deletes", "partition evolution", "version 1"])
+def test_metadata_columns_are_those_of_java(jvm, warehouse: Path, case: str) -> None:
+    identifier, location = written(jvm, warehouse, f"metadata {case}", CASES[case])
+    columns = ["id", "_file", "_pos", "_spec_id", "_partition"]
+    expected = jvm.sql(f"SELECT {', '.join(columns)} FROM {identifier}").toArrow()
+    assert differences(lakescan.table(location).scan().select(*columns).to_arrow(), expected) == ""
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_row_lineage_is_that_of_java(jvm, warehouse: Path, file_format: str) -> None:
+    properties = f"'format-version'='3', 'write.update.mode'='copy-on-write', 'write.format.default'='{file_format}'"
+    statements = [
+        f"CREATE TABLE {{t}} USING iceberg TBLPROPERTIES ({properties}) AS {ROWS}",
+        f"INSERT INTO {{t}} {ROWS}",
+        "UPDATE {t} SET price = -1 WHERE id % 10 = 4",
+        "INSERT INTO {t} VALUES (1000, 1, 'later', 2.0)",
+        "DELETE FROM {t} WHERE id < 10",
+    ]
+    identifier, location = written(jvm, warehouse, f"lineage {file_format}", statements)
+    columns = ["id", "_row_id", "_last_updated_sequence_number"]
+    expected = jvm.sql(f"SELECT {', '.join(columns)} FROM {identifier}").toArrow()
+    assert differences(lakescan.table(location).scan().select(*columns).to_arrow(), expected) == ""
+
+
+def test_row_lineage_of_an_upgraded_table_is_that_of_java(jvm, warehouse: Path) -> None:
+    statements = [f"CREATE TABLE {{t}} USING iceberg TBLPROPERTIES ('format-version'='2') AS {ROWS}"]
+    statements += ["ALTER TABLE {t} SET TBLPROPERTIES ('format-version'='3')"]
+    identifier, location = written(jvm, warehouse, "lineage upgraded", statements)
+    columns = "id, _row_id, _last_updated_sequence_number"
+    for statement in ("", f"INSERT INTO {identifier} VALUES (1000, 1, 'later', 2.0)"):
+        if statement:
+            jvm.sql(statement)
+        expected = jvm.sql(f"SELECT {columns} FROM {identifier}").toArrow()
+        actual = lakescan.table(location).scan().select(*columns.split(", ")).to_arrow()
+        assert differences(actual, expected) == ""

@@ -72,7 +72,7 @@ class Scan:
         return replace(self, _predicate=self._predicate & as_predicate(condition))
 
     def select(self, *columns: str) -> Scan:
-        """Return only these columns, in this order."""
+        """Return only these columns, in this order; metadata columns (`_file`, `_pos`, ...) may be among them."""
         return replace(self, _columns=tuple(columns))
 
     def as_of(
@@ -124,7 +124,12 @@ class Scan:
         names = self._columns if self._columns is not None else self._options.get("columns")
         if names is None:
             return self.snapshot.schema
-        return self.snapshot.schema.select(names, case_sensitive=self._case_sensitive)
+        return self._selectable.select(names, case_sensitive=self._case_sensitive)
+
+    @cached_property
+    def _selectable(self) -> Schema:
+        """The table's columns and its metadata columns."""
+        return self.snapshot.schema.extended(self.snapshot.metadata_columns)
 
     @property
     def _case_sensitive(self) -> bool:
@@ -132,7 +137,7 @@ class Scan:
 
     @cached_property
     def _bound(self) -> Predicate:
-        return bind(self._full_predicate, self.snapshot.schema, case_sensitive=self._case_sensitive)
+        return bind(self._full_predicate, self._selectable, case_sensitive=self._case_sensitive)
 
     def plan(self, *, parallelism: int | None = None) -> ScanPlan:
         """Plan the scan: prune, find deletes and residuals, split and pack.
@@ -186,7 +191,7 @@ class Scan:
         return ReadContext(
             storage=self._storage,
             output=plan.schema,
-            table_schema=self.snapshot.all_columns,
+            table_schema=_by_id(self.snapshot.all_columns, self._selectable),
             matching=self._format.matching(self.snapshot),
             residuals=plan.residuals,
             batch_size=self._options.get("batch-size", batch_size),
@@ -276,6 +281,12 @@ def _as_text(value: Any) -> str:
         if value in (True, False)
         else str(value)
     )
+
+
+def _by_id(columns: Schema, more: Schema) -> Schema:
+    """Columns and those of `more` with other ids: some may share a name, so they are looked up by id only."""
+    known = {f.id for f in columns.fields}
+    return Schema(columns.fields + tuple(f for f in more.fields if f.id not in known))
 
 
 def _selector_from(options: Options) -> SnapshotSelector | None:

@@ -78,6 +78,12 @@ class Schema:
             raise NoSuchColumn(f"{name!r} is a nested field: select its column {name.split('.')[0]!r}")
         return found
 
+    def extended(self, more: Iterable[Field]) -> Schema:
+        """The columns, then those of `more` whose names and ids are not taken."""
+        names, ids = set(self.names), {f.id for f in self.fields}
+        added = tuple(f for f in more if f.name not in names and f.id not in ids)
+        return Schema(self.fields + added, self.id, self.identifier_ids)
+
     def struct(self) -> Struct:
         """The columns as one struct type."""
         return Struct(self.fields)

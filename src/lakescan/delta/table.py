@@ -95,7 +95,7 @@ class DeltaTable:
         moment = self._moment(state)
         state.protocol.check_readable(self._location)
         schema = parse_schema(state.metadata.schema_string, state.metadata.column_mapping_mode, self._location)
-        return Snapshot(state.segment.version, moment, "", schema, schema, state.metadata.configuration, state)
+        return Snapshot(state.segment.version, moment, "", schema, schema, (), state.metadata.configuration, state)
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """The version's number."""

@@ -70,13 +70,14 @@ def read_manifest(manifest: Mapping[str, Any], spec: PartitionSpec, storage: Sto
     rows = read_avro(storage.read(path), names, path)
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise CorruptMetadata(f"{path} is not a manifest: its records have no status or data_file")
-    rows = rows.filter(pc.not_equal(rows["status"], _DELETED)).combine_chunks()
+    rows = rows.filter(pc.not_equal(rows["status"], _DELETED)).combine_chunks()  # live entries, in order
     files = _chunk(rows, "data_file")
     columns: dict[str, pa.Array] = {
         field.name: _member(files, field.name, field.type, len(rows)) for field in _DATA_FILE
     }
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
+    columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifest)
     columns["sequence_number"] = _inherited(rows, manifest)
     columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
     columns["partition"] = _partition(files, spec, len(rows))
@@ -93,6 +94,19 @@ def _chunk(rows: pa.Table, name: str) -> pa.Array:
 def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> pa.Array:
     index = files.type.get_field_index(name)
     return pa.nulls(rows, kind) if index < 0 else files.field(index).cast(kind)
+
+
+def _row_ids(own: pa.Array, record_count: pa.Array, manifest: Mapping[str, Any]) -> pa.Array:
+    """Files without a first row id take theirs from the manifest (specification, "First Row ID Inheritance").
+
+    It is the manifest's, plus the rows of the files before that have none either.
+    """
+    start = manifest.get("first_row_id")
+    if start is None:
+        return own
+    unassigned = pc.if_else(pc.is_null(own), record_count, 0)
+    preceding = pc.subtract(pc.cumulative_sum(unassigned), unassigned)
+    return pc.coalesce(own, pc.add(preceding, start))
 
 
 def _inherited(rows: pa.Table, manifest: Mapping[str, Any]) -> pa.Array:

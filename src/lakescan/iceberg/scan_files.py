@@ -49,7 +49,7 @@ class ScanFiles:
         self._metadata, self._schema, self._predicate = metadata, schema, predicate
         self._storage, self._metrics = storage, metrics
         ids = {leaf.bound_id for leaf in leaves(predicate)}
-        self._filtered = {i: schema.by_id[i] for i in ids}
+        self._filtered = {i: schema.by_id[i] for i in ids if i in schema.by_id}
 
     def plan(self, snapshot: IcebergSnapshot) -> Candidates:
         """The candidates of the snapshot: files left by partitions, with statistics of the filter's columns."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
@@ -20,6 +21,7 @@ from lakescan.planning.report import ScanMetrics
 from lakescan.planning.table_format import Snapshot, SnapshotSelector
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
+from lakescan.types import Field
 
 HISTORY = pa.schema(
     [
@@ -125,7 +127,7 @@ class IcebergTable:
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema
         if snapshot is None:
-            return Snapshot(None, None, "", schema, schema, self.metadata.properties)
+            return Snapshot(None, None, "", schema, schema, self._metadata_columns(), self.metadata.properties)
         if own_schema and snapshot.schema_id is not None:
             schema = self.metadata.schemas.get(snapshot.schema_id, schema)
         return Snapshot(
@@ -134,6 +136,7 @@ class IcebergTable:
             snapshot.operation,
             schema,
             self._all_columns(schema),
+            self._metadata_columns(),
             self.metadata.properties,
             snapshot,
         )
@@ -145,6 +148,13 @@ class IcebergTable:
             for field in other.fields:
                 columns.setdefault(field.id, field)
         return Schema(tuple(columns.values()), schema.id)
+
+    def _metadata_columns(self) -> tuple[Field, ...]:
+        """The reserved columns; row lineage from format version 3 on."""
+        fields = {f.name: f for spec in self.metadata.specs.values() for f in spec.fields}
+        partition = m.partition_column(tuple(Field(f.id, f.name, f.type) for f in fields.values()))
+        lineage = (m.ROW_ID, m.LAST_UPDATED) if self.metadata.format_version >= 3 else ()
+        return (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)
 
     def _kind(self, name: str) -> str:
         reference = self.metadata.refs.get(name)

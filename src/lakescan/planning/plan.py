@@ -20,7 +20,8 @@ from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
 from lakescan.schema import Schema
 
-_TASK_COLUMNS = ("path", "file_format", "start", "stop", "sequence_number", "residual")
+_FILE_COLUMNS = ("path", "file_format", "spec_id", "sequence_number", "first_row_id")
+_SPLIT_COLUMNS = ("start", "stop", "residual")
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,11 @@ class FileScanTask:
     file_format: str
     start: int
     stop: int
+    spec_id: int
     sequence_number: int | None
+    first_row_id: int | None
     residual: int
+    partition: pa.Scalar
     constants: dict[int, pa.Scalar]
     deletes: tuple[dict[str, Any], ...]
 
@@ -75,13 +79,12 @@ class TaskGroup:
         """The group's tasks, one at a time."""
         constants = self.splits["constants"].combine_chunks()
         for row in range(self.splits.num_rows):
-            values = {name: self.splits[name][row].as_py() for name in _TASK_COLUMNS}
+            values = {name: self.splits[name][row].as_py() for name in (*_FILE_COLUMNS, *_SPLIT_COLUMNS)}
             referenced = self.splits["deletes"][row].as_py() or []
             yield FileScanTask(
                 **values,
-                constants={
-                    i: constants.field(str(i))[row] for i in self.constant_fields[self.splits["spec_id"][row].as_py()]
-                },
+                partition=self.splits["partition"][row],
+                constants={i: constants.field(str(i))[row] for i in self.constant_fields[values["spec_id"]]},
                 deletes=tuple(self.deletes.slice(d, 1).to_pylist()[0] for d in referenced),
             )
 
@@ -115,8 +118,8 @@ class TaskGroups(Sequence[TaskGroup]):
         splits = self._splits.slice(low, high - low)
         files = self._table.files.take(splits["file"])
         own = FileTable(files, self._table.deletes).used_deletes()
-        wanted = own.files.select(["path", "file_format", "spec_id", "sequence_number", "constants", "deletes"])
-        for name in ("start", "stop", "length", "residual"):
+        wanted = own.files.select([*_FILE_COLUMNS, "partition", "constants", "deletes"])
+        for name in (*_SPLIT_COLUMNS, "length"):
             wanted = wanted.append_column(name, splits[name])
         return TaskGroup(index, wanted.combine_chunks(), own.deletes.combine_chunks(), self._table.constant_fields)
 

@@ -13,6 +13,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import FieldMatching, Schema
+from lakescan.types import Field
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Snapshot:
     """A resolved state of the table: its id (Iceberg snapshot id, Delta version), commit time, schema and properties.
 
     `all_columns` has the schema's columns, then those dropped before, which equality deletes may still compare.
+    `metadata_columns` can be selected and filtered by, too.
     `state` is the format's own. `id` is None for a table without any snapshot.
     """
 
@@ -46,6 +48,7 @@ class Snapshot:
     operation: str
     schema: Schema
     all_columns: Schema
+    metadata_columns: tuple[Field, ...]
     properties: Mapping[str, str]
     state: Any = None
 

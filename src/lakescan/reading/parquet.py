@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.metadata_columns import RESERVED_IDS
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
 from lakescan.reading.casting import cast_leaf
@@ -87,7 +88,7 @@ def matching_row_groups(
 ) -> list[int]:
     """The row groups that the predicate cannot rule out by the statistics in the file's footer."""
     stats = {}
-    for field_id in {leaf.bound_id for leaf in leaves(predicate)}:
+    for field_id in {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS:  # those may be inherited
         if (found := projection.leaf_of(field_id, fields)) is not None:
             stats[field_id] = _leaf_stats(data.file.metadata, row_groups, *found, schema.by_id[field_id])
     mask = might_match(predicate, stats, len(row_groups)).to_pylist()

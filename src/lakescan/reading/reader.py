@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE
+from lakescan.metadata_columns import DELETED, RESERVED_IDS
 from lakescan.planning.plan import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
@@ -18,6 +19,8 @@ from lakescan.reading.equality import EqualityDeletes
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
+from lakescan.reading.row_metadata import metadata_values
+from lakescan.schema import Schema
 
 
 def read_group(group: TaskGroup, context: ReadContext) -> Iterator[pa.RecordBatch]:
@@ -48,23 +51,41 @@ def _read_task(
         deleted = positions.positions(task.path, task.deletes)
         for first, batch in data.batches(chunks, projection, context.batch_size):
             rows = batch.num_rows
-            full = _batch(projection.apply(batch), columns.arrow(), rows)
+            full = _with_metadata(projection.apply(batch), columns, task, first, rows)
             found = columns_of(full, columns)
-            masks = [live_rows(deleted, first, rows), equality.live_rows(task, found, rows)]
-            if residual != TRUE:
-                masks.append(keep(residual, found, rows))
-            result = full.select(range(len(context.output.fields)))
-            yield from _kept(result, [m for m in masks if m is not None])
+            live = _all_of([live_rows(deleted, first, rows), equality.live_rows(task, found, rows)])
+            if DELETED in columns.fields:
+                full, live = _marked(full, columns.fields.index(DELETED), live), None
+                found = columns_of(full, columns)
+            matched = None if residual == TRUE else keep(residual, found, rows)
+            yield from _kept(full.select(range(len(context.output.fields))), _all_of([live, matched]))
 
 
-def _kept(batch: pa.RecordBatch, masks: list[pa.Array]) -> Iterator[pa.RecordBatch]:
-    """The rows that every mask keeps, if any."""
-    result = batch.filter(reduce(pc.and_, masks)) if masks else batch
-    if result.num_rows:
-        yield result
-
-
-def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+def _with_metadata(
+    arrays: list[pa.Array], columns: Schema, task: FileScanTask, first: int, rows: int
+) -> pa.RecordBatch:
+    """The columns as a batch, metadata columns filled in."""
     if not arrays:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    filled = [
+        metadata_values(field, array, task, first) if field.id in RESERVED_IDS else array
+        for field, array in zip(columns.fields, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(filled, schema=columns.arrow())
+
+
+def _marked(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:
+    """The batch with its `_deleted` column true where rows are deleted: who selects it sees those rows, too."""
+    return batch if live is None else batch.set_column(place, DELETED.arrow(), pc.invert(live))
+
+
+def _all_of(masks: list[pa.Array | None]) -> pa.Array | None:
+    present = [m for m in masks if m is not None]
+    return reduce(pc.and_, present) if present else None
+
+
+def _kept(batch: pa.RecordBatch, mask: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    """The rows that the mask keeps, if any."""
+    result = batch if mask is None else batch.filter(mask)
+    if result.num_rows:
+        yield result

@@ -1,0 +1,98 @@
+"""Metadata columns tell of each row which file it is from, where in it, and its lineage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from samples.iceberg_deletes import commit_deletes, local, write_position_deletes
+
+import lakescan
+from lakescan.iceberg.manifest import _row_ids
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Partitioned by name: {1, 2, 3} under a, {4} under b; row 2 deleted by position, in many row groups."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.transforms import IdentityTransform
+
+    folder = tmp_path_factory.mktemp("metadata")
+    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    with table.update_spec() as update:
+        update.add_field("name", IdentityTransform(), "name")
+    table.append(pa.table({"id": [1, 2, 3, 4], "name": ["a", "a", "a", "b"]}))
+    return table
+
+
+@pytest.fixture(scope="module")
+def location(table: Any) -> str:
+    (path,) = [f["file_path"] for f in table.inspect.files().to_pylist() if f["record_count"] == 3]
+    where = {"partition": {"name": "a"}, "spec_id": table.spec().spec_id}
+    delete = write_position_deletes(f"{table.location()}/data/deletes.parquet", [(path, 1)], **where)
+    return commit_deletes(table.metadata_location, [delete])
+
+
+def rows(location: str, *columns: str, where: str = "true") -> list[dict[str, Any]]:
+    found = lakescan.table(location).scan().where(where).select(*columns).to_arrow()
+    return sorted(found.to_pylist(), key=lambda r: str(r.get("id")))
+
+
+def test_file_and_position_point_at_the_stored_row(location: str) -> None:
+    for row in rows(location, "id", "_file", "_pos"):
+        stored = pq.ParquetFile(local(row["_file"])).read()
+        assert stored["id"][row["_pos"]].as_py() == row["id"]
+
+
+def test_positions_count_deleted_rows(location: str) -> None:
+    assert [(r["id"], r["_pos"]) for r in rows(location, "id", "_pos", where="name = 'a'")] == [(1, 0), (3, 2)]
+
+
+def test_spec_and_partition_are_the_files(location: str) -> None:
+    found = rows(location, "id", "_spec_id", "_partition")
+    assert [(r["id"], r["_spec_id"], r["_partition"]) for r in found] == [
+        (1, 1, {"name": "a"}),
+        (3, 1, {"name": "a"}),
+        (4, 1, {"name": "b"}),
+    ]
+
+
+def test_who_selects_deleted_sees_deleted_rows_marked(location: str) -> None:
+    found = rows(location, "id", "_deleted")
+    assert [(r["id"], r["_deleted"]) for r in found] == [(1, False), (2, True), (3, False), (4, False)]
+
+
+def test_rows_are_filtered_by_metadata_columns(location: str) -> None:
+    assert [r["id"] for r in rows(location, "id", where="_pos = 2")] == [3]
+    assert [r["id"] for r in rows(location, "id", where="_file like '%name=b%'")] == [4]
+    assert [r["id"] for r in rows(location, "id", where="_deleted")] == [2]
+
+
+def test_they_are_read_only_when_named(location: str) -> None:
+    assert lakescan.table(location).scan().schema.names == ["id", "name"]
+
+
+def test_row_lineage_starts_with_format_version_3(location: str) -> None:
+    with pytest.raises(lakescan.NoSuchColumn, match="_row_id"):
+        rows(location, "_row_id")
+
+
+def test_a_tables_own_column_goes_first(tmp_path: Path) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([("_pos", pa.string())]))
+    table.append(pa.table({"_pos": ["mine"]}))
+    assert rows(table.metadata_location, "_pos") == [{"_pos": "mine"}]
+
+
+def test_files_without_a_first_row_id_take_theirs_from_the_manifest() -> None:
+    own, counts = pa.array([None, 500, None, None], pa.int64()), pa.array([10, 20, 30, 40], pa.int64())
+    assert _row_ids(own, counts, {"first_row_id": 1000}).to_pylist() == [1000, 500, 1010, 1040]
+    assert _row_ids(own, counts, {"first_row_id": None}).to_pylist() == [None, 500, None, None]
