@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lakescan.planning.plan import ScanPlan, TaskGroup
+from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
+from lakescan.reading.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
 
 _AHEAD = 4  # batches that each reader may be ahead of the consumer
@@ -40,9 +41,10 @@ def read_batches(plan: ScanPlan, context: ReadContext, readers: int | None = Non
 def _batches(plan: ScanPlan, context: ReadContext, readers: int) -> Iterator[pa.RecordBatch]:
     if plan.limit == 0:
         return
+    equality = EqualityDeletes(context, plan.deletes)
     if readers == 1 or len(plan.groups) == 1:
         for only in plan.groups:
-            yield from read_group(only, context)
+            yield from read_group(only, context, equality)
         return
     stopped = threading.Event()
     running: list[_Reader] = []
@@ -50,7 +52,7 @@ def _batches(plan: ScanPlan, context: ReadContext, readers: int) -> Iterator[pa.
     try:
         while True:
             while len(running) < readers and (group := next(groups, None)) is not None:
-                running.append(_Reader(group, context, stopped))
+                running.append(_Reader(read_group(group, context, equality), stopped))
             if not running:
                 return
             yield from running.pop(0).batches()
@@ -63,10 +65,10 @@ class _Reader:
 
     _END = object()
 
-    def __init__(self, group: TaskGroup, context: ReadContext, stopped: threading.Event) -> None:
+    def __init__(self, source: Iterator[pa.RecordBatch], stopped: threading.Event) -> None:
         self._queue: queue.Queue[object] = queue.Queue(_AHEAD)
         self._stopped = stopped
-        threading.Thread(target=self._run, args=(group, context), daemon=True).start()
+        threading.Thread(target=self._run, args=(source,), daemon=True).start()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         while (item := self._queue.get()) is not self._END:
@@ -74,10 +76,10 @@ class _Reader:
                 raise item
             yield item
 
-    def _run(self, group: TaskGroup, context: ReadContext) -> None:
+    def _run(self, source: Iterator[pa.RecordBatch]) -> None:
         last: object = self._END
         try:
-            for batch in read_group(group, context):
+            for batch in source:
                 if not self._put(batch):
                     return
         except BaseException as error:  # handed to the consumer, which raises it

@@ -8,6 +8,7 @@ their ages. A null in a delete matches null; NaN matches NaN.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +71,16 @@ class DeletedKeys:
 
 
 class EqualityDeletes:
-    """The equality deletes of one task group, each file decoded once."""
+    """The equality deletes of a task group, or of a whole plan: each file is decoded once, when it is first needed.
+
+    Safe to share between threads. More deletes than a file's own do no harm: what counts is their sequence numbers.
+    """
 
     def __init__(self, context: ReadContext, deletes: pa.Table) -> None:
         self._context = context
         self._files = deletes.filter(pc.equal(deletes["kind"], EQUALITY)).to_pylist()
         self._maps: dict[tuple[str, tuple[int, ...]], DeletedKeys] = {}
+        self._lock = threading.Lock()
 
     @staticmethod
     def columns_of(task: FileScanTask) -> set[int]:
@@ -91,9 +96,10 @@ class EqualityDeletes:
         return pa.array(np.maximum.reduce(newest) <= task.sequence_number)
 
     def _map(self, place: tuple[str, tuple[int, ...]]) -> DeletedKeys:
-        if place not in self._maps:
-            self._maps[place] = self._load(place[1], [d for d in self._files if _place(d) == place])
-        return self._maps[place]
+        with self._lock:
+            if place not in self._maps:
+                self._maps[place] = self._load(place[1], [d for d in self._files if _place(d) == place])
+            return self._maps[place]
 
     def _load(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> DeletedKeys:
         schema = self._schema(ids)

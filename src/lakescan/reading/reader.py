@@ -23,13 +23,16 @@ from lakescan.reading.row_metadata import metadata_values
 from lakescan.schema import Schema
 
 
-def read_group(group: TaskGroup, context: ReadContext) -> Iterator[pa.RecordBatch]:
+def read_group(
+    group: TaskGroup, context: ReadContext, equality: EqualityDeletes | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a task group, as batches of the context's output schema; memory is bounded by a batch.
 
+    `equality` may hold the equality deletes of the whole plan, to be shared by its groups where one process reads them.
     Raises `MissingFile` or `CorruptMetadata` where a data or delete file cannot be read: rows are never skipped.
     """
     positions = DeleteLoader(context.storage, group.splits["path"].to_pylist())
-    equality = EqualityDeletes(context, group.deletes)
+    equality = equality or EqualityDeletes(context, group.deletes)
     for task in group.tasks():
         if context.residuals[task.residual] != FALSE:
             yield from _read_task(task, context, positions, equality)
