@@ -138,6 +138,21 @@ def test_writer_features_do_not_matter_to_a_reader(numbers: Path) -> None:
     assert found(numbers) == [1, 2, 3, 4]
 
 
+def test_geometries_are_read_as_their_well_known_binary(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    point = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+    write_deltalake(str(tmp_path), pa.table({"n": [1, 2], "g": [point, None]}))
+    first = tmp_path / "_delta_log" / f"{0:020d}.json"
+    (metadata,) = [a["metaData"] for a in map(json.loads, first.read_text().splitlines()) if "metaData" in a]
+    metadata["schemaString"] = metadata["schemaString"].replace('"binary"', '"geometry(OGC:CRS84)"')
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["geospatial"], "writerFeatures": []}
+    actions = [{"protocol": protocol}, {"metaData": metadata}]
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    assert "geometry(OGC:CRS84)" in metadata["schemaString"]
+    assert lakescan.table(tmp_path).scan().to_arrow()["g"].to_pylist() == [point, None]
+
+
 def test_a_broken_last_checkpoint_file_does_not_matter(numbers: Path) -> None:
     from deltalake import DeltaTable
 

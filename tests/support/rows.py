@@ -9,6 +9,33 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.variant_utils import VariantUtils
+
+from lakescan import types as t
+from lakescan.reading.casting import cast_leaf
+
+
+def with_variants_decoded(table: pa.Table) -> pa.Table:
+    """The table with each variant, shredded or not and however deep, as the text of its value."""
+    columns = [_decoded(table.column(i).combine_chunks()) for i in range(table.num_columns)]
+    return pa.table(columns, names=table.column_names)
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_struct(kind) and "metadata" in [f.name for f in kind]:
+        plain = cast_leaf(array, t.VARIANT, "variant").to_pylist()
+        texts = [None if v is None else str(VariantUtils.to_python(v["value"], v["metadata"])) for v in plain]
+        return pa.array(texts, pa.string())
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind) and kind.num_fields:
+        members = [_decoded(array.field(i)) for i in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(members, names=[f.name for f in kind], mask=mask)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(array.offsets, _decoded(array.values), mask=mask)
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(array.offsets, _decoded(array.keys), _decoded(array.items), mask=mask)
+    return array
 
 
 def bag(table: pa.Table) -> Counter[str]:

@@ -19,6 +19,9 @@ SUPPORTED_READER_FEATURES = frozenset(
         "typeWidening-preview",
         "variantType",
         "variantType-preview",
+        "variantShredding",
+        "variantShredding-preview",
+        "geospatial",
     }
 )
 _WHY = {

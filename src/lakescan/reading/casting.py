@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata
+from lakescan.reading.variant import unshredded
 
 
 def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
@@ -75,11 +76,14 @@ def _variant(array: pa.Array, column: str) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
-    names = [kind.field(i).name for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
-    if sorted(names) != ["metadata", "value"]:
-        from lakescan.errors import UnsupportedFeature
-
-        raise UnsupportedFeature("shredded variant", f"Column {column!r} is stored as {', '.join(names) or kind}.")
-    members = [array.field(n).cast(pa.binary()) for n in ("metadata", "value")]
+    names = {kind.field(i).name for i in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
+    if "metadata" not in names or not names <= {"metadata", "value", "typed_value"}:
+        raise CorruptMetadata(f"column {column!r} is a variant in the table and {kind} in a data file")
+    if "typed_value" in names:
+        metadata, values = unshredded(array)
+    else:
+        metadata, values = (array.field(n).cast(pa.binary()) for n in ("metadata", "value"))
     mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(members, fields=list(t.VARIANT.arrow()), mask=mask)
+    if mask is not None:  # Arrow wants bytes under null structs, whose members are not nullable
+        metadata, values = metadata.fill_null(b""), values.fill_null(b"")
+    return pa.StructArray.from_arrays([metadata, values], fields=list(t.VARIANT.arrow()), mask=mask)

@@ -1,0 +1,212 @@
+"""Shredded variants put together again (Parquet's variant shredding specification).
+
+A shredded variant keeps some of its values in typed Parquet columns (`typed_value`) and the rest in `value`. Engines
+want metadata and one binary value, so the typed parts are encoded again, as the variant encoding specification says.
+One Python step a value that was shredded: this is the general way, not a fast one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+
+_NULL = b"\x00"
+_OBJECT, _ARRAY = 2, 3
+_Names = Mapping[str, int]
+
+# Arrow type -> (type id of the encoding, struct format of the stored integer or float).
+_NUMBERS: dict[pa.DataType, tuple[int, str]] = {
+    pa.int8(): (3, "<b"),
+    pa.int16(): (4, "<h"),
+    pa.int32(): (5, "<i"),
+    pa.int64(): (6, "<q"),
+    pa.float64(): (7, "<d"),
+    pa.float32(): (14, "<f"),
+    pa.date32(): (11, "<i"),
+    pa.time64("us"): (17, "<q"),
+    pa.timestamp("us", "UTC"): (12, "<q"),
+    pa.timestamp("us"): (13, "<q"),
+    pa.timestamp("ns", "UTC"): (18, "<q"),
+    pa.timestamp("ns"): (19, "<q"),
+}
+
+
+def unshredded(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+    """The metadata and the values of a shredded variant column; both null where the variant is."""
+    metadata = array.field("metadata").cast(pa.binary())
+    present = array.is_valid().to_pylist()
+    names: list[_Names] = [_dictionary(m) if ok else {} for m, ok in zip(metadata.to_pylist(), present, strict=True)]
+    values = _values(array, names)
+    found = [(_NULL if v is None else v) if ok else None for v, ok in zip(values, present, strict=True)]
+    return metadata, pa.array(found, pa.binary())
+
+
+def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
+    """The encoded value of each row of a group of `value` and `typed_value`; None where it is missing."""
+    members = [f.name for f in group.type]
+    rows = len(group)
+    rest = _member(group, "value").cast(pa.binary()).to_pylist() if "value" in members else [None] * rows
+    if "typed_value" not in members:
+        return rest
+    typed = _member(group, "typed_value")
+    if pa.types.is_struct(typed.type):
+        return _objects(typed, rest, names)
+    if pa.types.is_list(typed.type) or pa.types.is_large_list(typed.type):
+        encoded = _arrays(typed, names)
+    else:
+        encoded = _primitives(typed)
+    return [r if e is None else e for e, r in zip(encoded, rest, strict=True)]
+
+
+def _member(group: pa.StructArray, name: str) -> pa.Array:
+    """A member, null where the group is."""
+    return pa.compute.struct_field(group, name)
+
+
+def _objects(typed: pa.StructArray, rest: list[bytes | None], names: list[_Names]) -> list[bytes | None]:
+    fields = {f.name: _values(_member(typed, f.name), names) for f in typed.type}
+    present = typed.is_valid().to_pylist()
+    found: list[bytes | None] = []
+    for row, ok in enumerate(present):
+        if not ok:
+            found.append(rest[row])
+            continue
+        members = {name: values[row] for name, values in fields.items() if values[row] is not None}
+        others = {} if rest[row] is None else _object_members(rest[row] or b"", names[row])
+        # A field that is shredded is not in `value`, or should not be: there it does not count.
+        others = {name: value for name, value in others.items() if name not in fields}
+        found.append(_object({**others, **members}, names[row]))
+    return found
+
+
+def _arrays(typed: pa.ListArray, names: list[_Names]) -> list[bytes | None]:
+    offsets = typed.offsets.to_pylist()
+    repeated = [names[row] for row in range(len(typed)) for _ in range(offsets[row + 1] - offsets[row])]
+    elements = _values(typed.values.slice(offsets[0], offsets[-1] - offsets[0]), repeated)
+    found: list[bytes | None] = []
+    for row, ok in enumerate(typed.is_valid().to_pylist()):
+        low, high = offsets[row] - offsets[0], offsets[row + 1] - offsets[0]
+        found.append(_array([_NULL if e is None else e for e in elements[low:high]]) if ok else None)
+    return found
+
+
+def _primitives(typed: pa.Array) -> list[bytes | None]:
+    kind = typed.type
+    if kind in _NUMBERS:
+        type_id, layout = _NUMBERS[kind]
+        head = bytes([type_id << 2])
+        numbers = typed if pa.types.is_floating(kind) else _as_integers(typed)
+        return [None if v is None else head + struct.pack(layout, v) for v in numbers.to_pylist()]
+    return [None if v is None else _primitive(v, kind) for v in typed.to_pylist()]
+
+
+def _as_integers(typed: pa.Array) -> pa.Array:
+    narrow = pa.types.is_date(typed.type)
+    return typed.cast(pa.int32() if narrow else pa.int64())
+
+
+def _primitive(value: Any, kind: pa.DataType) -> bytes:
+    if pa.types.is_boolean(kind):
+        return bytes([(1 if value else 2) << 2])
+    if pa.types.is_decimal(kind):
+        return _decimal(value, kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        text = value.encode()
+        return bytes([1 | len(text) << 2]) + text if len(text) < 64 else _sized(16, text)
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
+        return bytes([20 << 2]) + value
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _sized(15, value)
+    raise UnsupportedFeature(f"variants shredded into {kind}")
+
+
+def _sized(type_id: int, data: bytes) -> bytes:
+    return bytes([type_id << 2]) + len(data).to_bytes(4, "little") + data
+
+
+def _decimal(value: Decimal, kind: pa.DataType) -> bytes:
+    type_id, width = next((i, w) for i, w, most in ((8, 4, 9), (9, 8, 18), (10, 16, 38)) if kind.precision <= most)
+    unscaled = int(value.scaleb(kind.scale))
+    return bytes([type_id << 2, kind.scale]) + unscaled.to_bytes(width, "little", signed=True)
+
+
+def _object(members: Mapping[str, bytes | None], names: _Names) -> bytes:
+    """An object: field ids in the order of their names, offsets, values."""
+    ordered = sorted((name, value or b"") for name, value in members.items())
+    missing = [name for name, _ in ordered if name not in names]
+    if missing:
+        raise CorruptMetadata(f"a shredded variant has a field {missing[0]!r} that its dictionary lacks")
+    ids, values = [names[name] for name, _ in ordered], [value for _, value in ordered]
+    offsets = _running(values)
+    id_size, offset_size = _width(max(ids, default=0)), _width(offsets[-1])
+    large = len(values) > 255
+    head = _OBJECT | (offset_size - 1) << 2 | (id_size - 1) << 4 | large << 6
+    body = b"".join(i.to_bytes(id_size, "little") for i in ids)
+    return bytes([head]) + _count(len(values), large) + body + _packed(offsets, offset_size) + b"".join(values)
+
+
+def _array(elements: list[bytes]) -> bytes:
+    offsets = _running(elements)
+    size, large = _width(offsets[-1]), len(elements) > 255
+    head = _ARRAY | (size - 1) << 2 | large << 4
+    return bytes([head]) + _count(len(elements), large) + _packed(offsets, size) + b"".join(elements)
+
+
+def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
+    """The fields of an encoded object, each with its encoded value."""
+    if value[0] & 3 != _OBJECT:
+        raise CorruptMetadata("a shredded variant has an object beside a value that is no object")
+    by_id = {i: name for name, i in names.items()}
+    head = value[0] >> 2
+    offset_size, id_size, large = (head & 3) + 1, (head >> 2 & 3) + 1, head >> 4 & 1
+    at = 5 if large else 2
+    count = int.from_bytes(value[1:at], "little")
+    ids = [_integer(value, at + i * id_size, id_size) for i in range(count)]
+    at += count * id_size
+    offsets = [_integer(value, at + i * offset_size, offset_size) for i in range(count + 1)]
+    data = value[at + (count + 1) * offset_size :]
+    ends = sorted(offsets)  # values may be stored in another order than that of the fields
+    return {
+        by_id[i]: data[start : ends[ends.index(start) + 1] if start != ends[-1] else len(data)]
+        for i, start in zip(ids, offsets[:-1], strict=True)
+    }
+
+
+def _dictionary(metadata: bytes) -> dict[str, int]:
+    """The field names of a variant's metadata, with their ids."""
+    if not metadata or metadata[0] & 15 != 1:
+        raise CorruptMetadata("a variant's metadata is not of version 1")
+    size = (metadata[0] >> 6) + 1
+    count = _integer(metadata, 1, size)
+    offsets = [_integer(metadata, 1 + size * (i + 1), size) for i in range(count + 1)]
+    start = 1 + size * (count + 2)
+    return {metadata[start + offsets[i] : start + offsets[i + 1]].decode(): i for i in range(count)}
+
+
+def _integer(data: bytes, at: int, size: int) -> int:
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def _running(values: list[bytes]) -> list[int]:
+    offsets = [0]
+    for value in values:
+        offsets.append(offsets[-1] + len(value))
+    return offsets
+
+
+def _packed(numbers: list[int], size: int) -> bytes:
+    return b"".join(n.to_bytes(size, "little") for n in numbers)
+
+
+def _count(count: int, large: bool) -> bytes:
+    return count.to_bytes(4 if large else 1, "little")
+
+
+def _width(largest: int) -> int:
+    return max(1, (largest.bit_length() + 7) // 8)
