@@ -18,6 +18,7 @@ from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts, leaves
 from lakescan.iceberg.bounds import column_stats
+from lakescan.iceberg.bucket import buckets_that_match
 from lakescan.iceberg.delete_index import DeleteIndex
 from lakescan.iceberg.manifest import read_manifest
 from lakescan.iceberg.manifest_list import DATA, DELETES, read_manifest_list
@@ -123,7 +124,10 @@ class ScanFiles:
         """The files of one spec: pruned by partition values, matched with their deletes."""
         partitions = files["partition"].combine_chunks()
         by_partition = stats_of_partitions(partitions, spec, self._filtered)
-        mask = might_match(self._predicate, by_partition, files.num_rows)
+        mask = pc.and_(
+            might_match(self._predicate, by_partition, files.num_rows),
+            buckets_that_match(conjuncts(self._predicate), partitions, spec, self._filtered),
+        )
         kept = files.filter(mask)
         by_partition = {i: s.filter(mask) for i, s in by_partition.items()}
         proven = [must_match(part, by_partition, kept.num_rows) for part in conjuncts(self._predicate)]

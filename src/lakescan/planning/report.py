@@ -5,7 +5,7 @@ For Delta, a "manifest" is a file of the log: a commit, a checkpoint part or a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -75,7 +75,6 @@ class ScanReport:
     splits: int = 0
     groups: int = 0
     records: int | None = None
-    notes: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; counters under the hyphenated names of Iceberg's ScanMetrics."""

@@ -39,16 +39,3 @@ def decode_bitmaps(body: bytes, where: str) -> np.ndarray:
     except ValueError as error:
         raise CorruptMetadata(f"the deletion vector at {where} is not a roaring bitmap: {error}") from error
     return np.frombuffer(bitmap.to_array(), dtype=np.uint64).astype(np.int64)
-
-
-def encode_bitmaps(positions: np.ndarray) -> bytes:
-    """Magic number and bitmaps of ascending positions: the inverse of `decode_bitmaps`."""
-    bitmap = pyroaring.BitMap64(np.asarray(positions, dtype=np.uint64))
-    serialized: bytes = bitmap.serialize()
-    return _MAGIC.to_bytes(4, "little") + serialized
-
-
-def encode_framed(positions: np.ndarray) -> bytes:
-    """The blob with length and CRC: the inverse of `decode_framed`."""
-    body = encode_bitmaps(positions)
-    return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
