@@ -5,7 +5,7 @@
 >>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark)
 """
 
-from lakescan import errors
+from lakescan import errors, spark
 from lakescan.diagnose import doctor
 from lakescan.errors import (
     CorruptMetadata,
@@ -52,5 +52,6 @@ __all__ = [
     "col",
     "doctor",
     "errors",
+    "spark",
     "table",
 ]

@@ -39,11 +39,11 @@ def scan(case: Case) -> lakescan.Scan:
 
 def collected(frame: Any, case: Case) -> pa.Table:
     """The rows of a data frame. Variants are collected as objects: Spark's Arrow collection refuses null ones."""
-    expected = case.expected
-    if expected is None:
-        return pa.table({"row": range(frame.count())})
     if "variant" not in frame.schema.json():
         return frame.toArrow()
+    expected = case.expected
+    if expected is None:  # Spark cannot show every variant that it can carry
+        return pa.table({"row": range(frame.count())})
     rows = [plain(row.asDict()) for row in frame.collect()]
     return pa.Table.from_pylist(rows, schema=with_variants_decoded(expected).schema)
 
