@@ -146,8 +146,12 @@ class Like(Leaf):
 
 def starts_with(column: str, prefix: str, *, negate: bool = False) -> Like:
     """`column like 'prefix%'`, with the prefix taken literally."""
-    escaped = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return Like(column, pattern=escaped + "%", negate=negate)
+    return Like(column, pattern=escaped(prefix) + "%", negate=negate)
+
+
+def escaped(text: str) -> str:
+    """Text as a pattern that matches just it."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}

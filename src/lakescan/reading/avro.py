@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.avro_records import arrow_field, column
+from lakescan.reading.batches import batch_of
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
 
@@ -40,7 +41,7 @@ class AvroData:
         records = iter(self.reader)
         while block := self._next(records, batch_size):
             arrays = [column([r[f.name] for r in block], f.type) for f in fields]
-            yield position, _batch(arrays, fields, len(block))
+            yield position, batch_of(arrays, pa.schema(fields), len(block))
             position += len(block)
 
     def _next(self, records: Iterator[Any], count: int) -> list[Any]:
@@ -60,9 +61,3 @@ def open_avro(storage: Storage, path: str) -> Iterator[AvroData]:
         except (ValueError, KeyError, EOFError, IndexError) as error:
             raise CorruptMetadata(f"{path} is not an Avro file that can be read: {error}") from error
         yield AvroData(reader, pa.schema([arrow_field(f) for f in fields]), path)
-
-
-def _batch(arrays: list[pa.Array], fields: list[pa.Field], rows: int) -> pa.RecordBatch:
-    if not arrays:
-        return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

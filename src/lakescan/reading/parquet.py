@@ -17,6 +17,7 @@ from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.metadata_columns import RESERVED_IDS
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
+from lakescan.reading.batches import batch_of
 from lakescan.reading.casting import cast_leaf
 from lakescan.reading.file_schema import FileField
 from lakescan.reading.projection import Projection
@@ -143,5 +144,4 @@ def _empty_batches(position: int, rows: int, batch_size: int) -> Iterator[tuple[
     """Batches with rows and no columns, for scans that only need to count."""
     for start in range(0, rows, batch_size):
         size = min(batch_size, rows - start)
-        marker = pa.RecordBatch.from_arrays([pa.nulls(size)], names=[""])
-        yield position + start, marker.select([])  # keeps its row count
+        yield position + start, batch_of([], pa.schema([]), size)

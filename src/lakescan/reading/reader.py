@@ -12,6 +12,7 @@ from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE
 from lakescan.metadata_columns import DELETED, RESERVED_IDS
 from lakescan.planning.plan import FileScanTask, TaskGroup
+from lakescan.reading.batches import batch_of
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.deletes import DeleteLoader, live_rows
@@ -68,13 +69,11 @@ def _with_metadata(
     arrays: list[pa.Array], columns: Schema, task: FileScanTask, first: int, rows: int
 ) -> pa.RecordBatch:
     """The columns as a batch, metadata columns filled in."""
-    if not arrays:
-        return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""]).select([])
     filled = [
         metadata_values(field, array, task, first) if field.id in RESERVED_IDS else array
         for field, array in zip(columns.fields, arrays, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(filled, schema=columns.arrow())
+    return batch_of(filled, columns.arrow(), rows)
 
 
 def _marked(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:

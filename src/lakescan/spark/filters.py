@@ -15,6 +15,7 @@ from lakescan.expressions.predicate import (
     Like,
     Predicate,
     conjunction,
+    escaped,
     negated,
     starts_with,
 )
@@ -62,12 +63,8 @@ def _predicate(each: ds.Filter) -> Predicate | None:
         case ds.StringStartsWith():
             return starts_with(column, each.value)
         case ds.StringEndsWith():
-            return Like(column, pattern="%" + _escaped(each.value))
+            return Like(column, pattern="%" + escaped(each.value))
         case ds.StringContains():
-            return Like(column, pattern="%" + _escaped(each.value) + "%")
+            return Like(column, pattern="%" + escaped(each.value) + "%")
     op = _COMPARISONS.get(type(each))
     return None if op is None or each.value is None else Comparison(column, op=op, value=each.value)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
