@@ -32,7 +32,7 @@ from lakescan.errors import CorruptMetadata, NoSuchSnapshot, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts, leaves
 from lakescan.moments import from_millis
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import FILES, FileTable
+from lakescan.planning.file_table import FILES, FileTable, struct_of
 from lakescan.planning.plan import Candidates
 from lakescan.planning.prune import might_match, must_match
 from lakescan.planning.report import ScanMetrics
@@ -146,11 +146,10 @@ class DeltaTable:
         deletes = delete_table(vectors.filter(has_vector), self._location)
         metrics.count_indexed(deletes["kind"])
         files = self._file_table(kept, stats.record_counts(), has_vector)
-        names = [f.name for f in partition_fields]
-        arrays = list(values.values())
-        files = files.append_column("partition", _struct(arrays, names, kept.num_rows)).append_column(
-            "constants", _struct(arrays, [str(i) for i in values], kept.num_rows)
-        )
+        shown = {f.name: values[f.id] for f in partition_fields}
+        constants = {str(i): v for i, v in values.items()}
+        files = files.append_column("partition", struct_of(shown, kept.num_rows))
+        files = files.append_column("constants", struct_of(constants, kept.num_rows))
         table = FileTable(files, deletes, {**stats.columns(), **exact}, {0: tuple(values)})
         return Candidates(table, proven, adds.num_rows - kept.num_rows)
 
@@ -240,12 +239,6 @@ def _sidecar(location: str, name: str) -> str:
     if split_location(name)[0] != "file" or name.startswith("/"):
         return name
     return join(location, LOG_FOLDER, "_sidecars", name)
-
-
-def _struct(arrays: list[pa.Array], names: list[str], rows: int) -> pa.StructArray:
-    if not arrays:
-        return pa.array([{}] * rows, pa.struct([]))
-    return pa.StructArray.from_arrays(arrays, names=names)
 
 
 def _version_number(version: int | str) -> int:

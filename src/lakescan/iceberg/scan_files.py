@@ -26,7 +26,7 @@ from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.partition_bounds import stats_of_partitions, stats_of_summaries, tightened
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import FILES, FileTable
+from lakescan.planning.file_table import FILES, FileTable, struct_of
 from lakescan.planning.plan import Candidates
 from lakescan.planning.prune import might_match, must_match
 from lakescan.planning.report import ScanMetrics
@@ -168,7 +168,7 @@ class ScanFiles:
             source = self._schema.by_id.get(each.source_id)
             if each.transform.name == "identity" and source is not None:
                 members[str(source.id)] = _as_column(partition.field(position), source.type)
-        return _struct(members, len(partition))
+        return struct_of(members, len(partition))
 
 
 def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
@@ -178,14 +178,8 @@ def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
     return values.cast(arrow)
 
 
-def _struct(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
-    if not members:
-        return pa.array([{}] * rows, pa.struct([]))
-    return pa.StructArray.from_arrays(list(members.values()), names=list(members))
-
-
 def _shown(partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-    return _struct({f.name: partition.field(i) for i, f in enumerate(spec.fields)}, len(partition))
+    return struct_of({f.name: partition.field(i) for i, f in enumerate(spec.fields)}, len(partition))
 
 
 def _keyed(files: pa.Table) -> pa.Table:

@@ -5,6 +5,7 @@ The delete table beside it has one row a delete file or deletion vector; a data 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -89,6 +90,13 @@ class FileTable:
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
+
+
+def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
+    """A struct array of `rows` rows, which it keeps where it has no members: `partition` and `constants` columns."""
+    if not members:
+        return pa.array([{}] * rows, pa.struct([]))
+    return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
 
 def delete_counts(files: pa.Table) -> pa.ChunkedArray:
