@@ -20,6 +20,7 @@ from lakescan.expressions.sql import parse_filter
 from lakescan.local import default_readers, read_batches
 from lakescan.moments import as_moment, from_millis
 from lakescan.options import Options
+from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.pack import LOOKBACK, OPEN_COST
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics
@@ -181,6 +182,15 @@ class Scan:
             adaptive=properties.get("read.split.adaptive-size.enabled", "true").lower() == "true",
             parallelism=parallelism,
         )
+
+    def metadata_table(self, name: str) -> MetadataTable:
+        """One of the table's metadata tables, of the state that this scan reads; `Table.inspect` gives its rows.
+
+        Raises `InvalidOption` for a name that the format does not have, and for options that rows are chosen by.
+        """
+        if self._full_predicate != TRUE or self._limit is not None or "limit" in self._options:
+            raise InvalidOption(f"metadata table {name!r}: filter and limit what comes back, not the scan")
+        return self._format.metadata_table(name, self.snapshot)
 
     def has_option(self, name: str) -> bool:
         """Whether the scan was given an option, by its canonical name."""

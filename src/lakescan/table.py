@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +17,13 @@ from lakescan.errors import InvalidOption, NotATable
 from lakescan.iceberg.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
 from lakescan.options import Options
+from lakescan.planning.metadata_table import as_table
 from lakescan.planning.table_format import SnapshotSelector, TableFormat
 from lakescan.scan import Scan
 from lakescan.storage import Storage, join
 
 FORMATS = ("iceberg", "delta")
+_METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +56,30 @@ class Table:
     def history(self) -> pa.Table:
         """The table's commits, oldest first: snapshots for Iceberg, versions for Delta."""
         return self._format.history()
+
+    @property
+    def metadata_tables(self) -> tuple[str, ...]:
+        """The names that `inspect` takes."""
+        return self._format.metadata_tables
+
+    def inspect(
+        self,
+        name: str,
+        *,
+        version: int | str | None = None,
+        timestamp: datetime | date | str | None = None,
+        branch: str | None = None,
+        tag: str | None = None,
+    ) -> pa.Table:
+        """A metadata table, such as 'snapshots' or 'files', with the columns that the format's own reader gives it.
+
+        The state is the current one, or what `version`, `timestamp`, `branch` or `tag` selects (see `Scan.as_of`).
+        Raises `InvalidOption` for an unknown name, and `NoSuchSnapshot`.
+        """
+        scan = self.scan()
+        if any(v is not None for v in (version, timestamp, branch, tag)):
+            scan = scan.as_of(version=version, timestamp=timestamp, branch=branch, tag=tag)
+        return as_table(scan.metadata_table(name))
 
     def scan(self) -> Scan:
         """A scan of all rows and columns, with the options the table was opened with."""
@@ -88,6 +116,12 @@ def table(
     return Table(opened, storage, location, checked)
 
 
+def split_metadata_name(path: str) -> tuple[str, str | None]:
+    """A path such as `/lake/events#snapshots` as the table's path and the metadata table's name, if there is one."""
+    found = _METADATA_NAME.fullmatch(path)
+    return (path, None) if found is None else (found[1], found[2])
+
+
 def _detect(location: str, storage: Storage) -> str:
     if is_metadata_file(location):
         return "iceberg"
@@ -99,5 +133,7 @@ def _detect(location: str, storage: Storage) -> str:
     if found:
         raise InvalidOption(f"{location} has both a Delta log and Iceberg metadata: say which with format=")
     if not storage.exists(location):
-        raise NotATable(f"{location} does not exist")
+        base, name = split_metadata_name(location)
+        hint = f": for a metadata table, open {base} and inspect({name!r})" if name else ""
+        raise NotATable(f"{location} does not exist{hint}")
     raise NotATable(f"{location} is not a table: it has neither {LOG_FOLDER}/ (Delta) nor metadata/ (Iceberg)")

@@ -63,7 +63,7 @@ def bounds(low: str, high: str) -> dict[str, Any]:
 
 
 def matched(data: list[dict[str, Any]], deletes: list[dict[str, Any]]) -> dict[str, list[str]]:
-    index = DeleteIndex.build(pa.Table.from_pylist(deletes, schema=SCHEMA), frozenset({0}))
+    index = DeleteIndex.build(pa.Table.from_pylist(deletes, schema=SCHEMA), frozenset({0}), {})
     found = index.match(pa.Table.from_pylist(data, schema=SCHEMA)).to_pylist()
     names = [d["file_path"] for d in deletes]
     return {d["file_path"]: [names[i] for i in f] for d, f in zip(data, found, strict=True)}

@@ -11,7 +11,7 @@ import pytest
 from samples.iceberg_deletes import commit_deletes, local, write_position_deletes
 
 import lakescan
-from lakescan.iceberg.manifest import _row_ids
+from lakescan.iceberg.manifest import inherited_row_ids
 
 
 @pytest.fixture(scope="module")
@@ -94,5 +94,5 @@ def test_a_tables_own_column_goes_first(tmp_path: Path) -> None:
 
 def test_files_without_a_first_row_id_take_theirs_from_the_manifest() -> None:
     own, counts = pa.array([None, 500, None, None], pa.int64()), pa.array([10, 20, 30, 40], pa.int64())
-    assert _row_ids(own, counts, {"first_row_id": 1000}).to_pylist() == [1000, 500, 1010, 1040]
-    assert _row_ids(own, counts, {"first_row_id": None}).to_pylist() == [None, 500, None, None]
+    assert inherited_row_ids(own, counts, {"first_row_id": 1000}).to_pylist() == [1000, 500, 1010, 1040]
+    assert inherited_row_ids(own, counts, {"first_row_id": None}).to_pylist() == [None, 500, None, None]

@@ -28,11 +28,12 @@ from lakescan.delta.time_travel import (
     in_commit_timestamp,
     version_at,
 )
-from lakescan.errors import CorruptMetadata, NoSuchSnapshot, UnsupportedFeature
+from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts, leaves
 from lakescan.moments import from_millis
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FILES, FileTable, struct_of
+from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.plan import Candidates
 from lakescan.planning.prune import might_match, must_match
 from lakescan.planning.report import ScanMetrics
@@ -118,6 +119,15 @@ class DeltaTable:
 
         with ThreadPoolExecutor(_READERS) as pool:
             return pa.Table.from_pylist(list(pool.map(read, self._listing.commits)), schema=HISTORY)
+
+    @property
+    def metadata_tables(self) -> tuple[str, ...]:
+        """None yet."""
+        return ()
+
+    def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
+        """Raises `InvalidOption`."""
+        raise InvalidOption(f"{self._location}: there is no metadata table {name!r} of a Delta table")
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """By id in the id mode of column mapping, else by physical name."""

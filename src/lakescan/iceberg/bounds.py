@@ -50,16 +50,16 @@ def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) 
     the manifest has; each a list of (key: field id, value).
     """
     bounds = [
-        decode_values(found, field.type) if (found := _pick(stats, name, field.id)) is not None else None
+        decode_values(found, field.type) if (found := value_of_key(stats, name, field.id)) is not None else None
         for name in ("lower_bounds", "upper_bounds")
     ]
-    values = _pick(stats, "value_counts", field.id)
-    counts = [_pick(stats, name, field.id) for name in ("null_value_counts", "nan_value_counts")]
+    values = value_of_key(stats, "value_counts", field.id)
+    counts = [value_of_key(stats, name, field.id) for name in ("null_value_counts", "nan_value_counts")]
     return ColumnStats(bounds[0], bounds[1], counts[0], counts[1], record_count if values is None else values)
 
 
-def _pick(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
-    """For each row, the value under `key` in a key-value list; null where it has none."""
+def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
+    """For each row, the value under `key` in its key-value list `name`, null where it has none; None without a list."""
     index = stats.type.get_field_index(name)
     if index < 0:
         return None

@@ -4,13 +4,14 @@
 - A position delete file applies to data files of its partition, or only to the one that it references, that are not
   newer than it (data sequence number <= delete sequence number).
 - An equality delete file applies to data files of its partition, or to all where its spec is unpartitioned, that are
-  older (data sequence number < delete sequence number).
+  older (data sequence number < delete sequence number), unless statistics show that no key of it can be in the file.
 
 Matching is columnar: pairs are made partition by partition for all files at once, then filtered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +21,10 @@ import pyarrow.compute as pc
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.bounds import column_stats
+from lakescan.iceberg.equality_ranges import may_share_keys
 from lakescan.planning.file_table import DELETES, EQUALITY, POSITION, VECTOR
+from lakescan.reading.deletes import DELETED_PATH
 
-# The reserved field of a position delete file that holds data file paths.
-_FILE_PATH = t.Field(2147483546, "file_path", t.STRING)
 _POSITION_CONTENT, _EQUALITY_CONTENT = 1, 2
 
 
@@ -45,12 +46,18 @@ class DeleteIndex:
     entries: pa.Table
     table: pa.Table
     unpartitioned_specs: frozenset[int]
+    fields: Mapping[int, t.Field]
 
     @staticmethod
-    def build(entries: pa.Table | None, unpartitioned_specs: frozenset[int]) -> DeleteIndex:
-        """The index of delete entries; None where the snapshot has no delete manifest."""
+    def build(
+        entries: pa.Table | None, unpartitioned_specs: frozenset[int], fields: Mapping[int, t.Field]
+    ) -> DeleteIndex:
+        """The index of delete entries, None where the snapshot has no delete manifest.
+
+        `fields` are those that the table has or had: the keys of equality deletes are among them.
+        """
         if entries is None or not entries.num_rows:
-            return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs)
+            return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs, fields)
         is_vector = pc.equal(entries["file_format"], "puffin")
         is_equality = pc.equal(entries["content"], _EQUALITY_CONTENT)
         kind = pc.if_else(is_equality, EQUALITY, pc.if_else(is_vector, VECTOR, POSITION))
@@ -70,7 +77,12 @@ class DeleteIndex:
             },
             schema=DELETES,
         )
-        return DeleteIndex(entries, table, unpartitioned_specs)
+        return DeleteIndex(entries, table, unpartitioned_specs, fields)
+
+    @property
+    def compares_keys(self) -> bool:
+        """Whether there are equality deletes, which statistics of data files can rule out."""
+        return len(self._rows(EQUALITY)) > 0
 
     def match(self, data: pa.Table) -> pa.Array:
         """For each data file, the row numbers of its deletes: a list array."""
@@ -129,12 +141,13 @@ class DeleteIndex:
         pairs = _Pairs(
             np.concatenate([everywhere.data, inside.data]), np.concatenate([everywhere.delete, inside.delete])
         )
-        return pairs.where(_sequence(self.entries, pairs.delete) > _sequence(data, pairs.data))
+        pairs = pairs.where(_sequence(self.entries, pairs.delete) > _sequence(data, pairs.data))
+        return pairs.where(may_share_keys(data, self.entries, pairs.data, pairs.delete, self.fields))
 
     def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
         stats = self.entries["stats"].combine_chunks()
         counts = self.entries["record_count"].combine_chunks()
-        found = column_stats(stats, _FILE_PATH, counts)
+        found = column_stats(stats, DELETED_PATH, counts)
         unknown = pa.nulls(self.entries.num_rows, pa.string())
         return (
             unknown if found.lower is None else found.lower,

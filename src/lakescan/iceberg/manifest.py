@@ -77,8 +77,10 @@ def read_manifest(manifest: Mapping[str, Any], spec: PartitionSpec, storage: Sto
     }
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
-    columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifest)
-    columns["sequence_number"] = _inherited(rows, manifest)
+    columns["first_row_id"] = inherited_row_ids(columns["first_row_id"], columns["record_count"], manifest)
+    written = "sequence_number" in rows.column_names
+    own = _chunk(rows, "sequence_number") if written else pa.nulls(len(rows))
+    columns["sequence_number"] = inherited_sequence_numbers(own, manifest)
     columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
     columns["partition"] = _partition(files, spec, len(rows))
     if with_stats:
@@ -96,22 +98,25 @@ def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> p
     return pa.nulls(rows, kind) if index < 0 else files.field(index).cast(kind)
 
 
-def _row_ids(own: pa.Array, record_count: pa.Array, manifest: Mapping[str, Any]) -> pa.Array:
+def inherited_row_ids(
+    own: pa.Array, record_count: pa.Array, manifest: Mapping[str, Any], live: pa.Array | None = None
+) -> pa.Array:
     """Files without a first row id take theirs from the manifest (specification, "First Row ID Inheritance").
 
-    It is the manifest's, plus the rows of the files before that have none either.
+    It is the manifest's, plus the rows of the live files before that have none either. Files that are not `live` have
+    none to inherit.
     """
     start = manifest.get("first_row_id")
     if start is None:
         return own
-    unassigned = pc.if_else(pc.is_null(own), record_count, 0)
-    preceding = pc.subtract(pc.cumulative_sum(unassigned), unassigned)
-    return pc.coalesce(own, pc.add(preceding, start))
+    inherits = pc.is_null(own) if live is None else pc.and_(pc.is_null(own), live)
+    rows = pc.if_else(inherits, record_count, 0)
+    preceding = pc.subtract(pc.cumulative_sum(rows), rows)
+    return pc.if_else(inherits, pc.add(preceding, start), own)
 
 
-def _inherited(rows: pa.Table, manifest: Mapping[str, Any]) -> pa.Array:
+def inherited_sequence_numbers(own: pa.Array, manifest: Mapping[str, Any]) -> pa.Array:
     """Entries without a sequence number take their manifest's (specification, "Sequence Number Inheritance")."""
-    own = _chunk(rows, "sequence_number") if "sequence_number" in rows.column_names else pa.nulls(len(rows), pa.int64())
     return pc.fill_null(own.cast(pa.int64()), manifest["sequence_number"] or 0)
 
 

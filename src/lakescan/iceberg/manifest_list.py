@@ -27,6 +27,7 @@ _NAMES = {
     518: "contains_nan",
     510: "lower_bound",
     511: "upper_bound",
+    519: "key_metadata",
     520: "first_row_id",
 }
 _SUMMARY = pa.list_(
@@ -49,6 +50,8 @@ MANIFESTS = pa.schema(
         pa.field("added_snapshot_id", pa.int64()),
         pa.field("added_files_count", pa.int32()),
         pa.field("existing_files_count", pa.int32()),
+        pa.field("deleted_files_count", pa.int32()),
+        pa.field("key_metadata", pa.binary()),
         pa.field("first_row_id", pa.int64()),
         pa.field("partitions", _SUMMARY),
     ]

@@ -6,14 +6,16 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.partition_spec import PartitionSpec, parse_spec
+from lakescan.iceberg.partition_spec import PartitionSpec, parse_spec, partition_type
 from lakescan.iceberg.schema_json import parse_schema
 from lakescan.schema import Schema
+from lakescan.types import Field, Struct
 
 LATEST_VERSION = 3
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -40,10 +42,11 @@ class IcebergSnapshot:
 
 @dataclass(frozen=True)
 class Reference:
-    """A branch or tag: a name for a snapshot."""
+    """A branch or tag: a name for a snapshot. `retention` has what the table says of how long to keep it."""
 
     snapshot_id: int
     kind: str
+    retention: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,33 @@ class TableMetadata:
     snapshot_log: tuple[tuple[int, int], ...]
     refs: Mapping[str, Reference]
     last_updated_ms: int
+    metadata_log: tuple[tuple[int, str], ...] = ()
     source: str = field(default="", compare=False)
 
     @property
     def schema(self) -> Schema:
         """The current schema."""
         return self.schemas[self.current_schema_id]
+
+    @cached_property
+    def all_fields(self) -> dict[int, Field]:
+        """Every field that a schema of the table has, by id: as the current schema has it, else the newest."""
+        schemas = sorted(self.schemas.values(), key=lambda s: s.id)
+        return {i: f for schema in [*schemas, self.schema] for i, f in schema.by_id.items()}
+
+    @cached_property
+    def current_ancestors(self) -> frozenset[int]:
+        """The current snapshot and those that it came from, as far as they are still known."""
+        found, at = set(), self.current_snapshot_id
+        while at is not None and at in self.snapshots and at not in found:
+            found.add(at)
+            at = self.snapshots[at].parent_id
+        return frozenset(found)
+
+    @cached_property
+    def partition_type(self) -> Struct:
+        """The partition values of all specs as one struct."""
+        return partition_type(self.specs.values(), self.schema)
 
 
 def parse_metadata(data: bytes, source: str) -> TableMetadata:
@@ -130,6 +154,9 @@ class _Parser:
             ),
             refs=self._refs(current, snapshots),
             last_updated_ms=int(self.node.get("last-updated-ms") or 0),
+            metadata_log=tuple(
+                (int(e["timestamp-ms"]), str(e["metadata-file"])) for e in self.node.get("metadata-log") or []
+            ),
             source=self.source,
         )
 
@@ -190,7 +217,7 @@ class _Parser:
 
     def _refs(self, current: int | None, snapshots: Mapping[int, IcebergSnapshot]) -> dict[str, Reference]:
         refs = {
-            name: Reference(int(node["snapshot-id"]), str(node["type"]).lower())
+            name: Reference(int(node["snapshot-id"]), str(node["type"]).lower(), _retention(node))
             for name, node in (self.node.get("refs") or {}).items()
         }
         if current is not None:
@@ -201,3 +228,8 @@ class _Parser:
                     f"{reference.kind} {name!r} points to snapshot {reference.snapshot_id}: there is none"
                 )
         return refs
+
+
+def _retention(node: Mapping[str, Any]) -> dict[str, int]:
+    names = ("max-ref-age-ms", "min-snapshots-to-keep", "max-snapshot-age-ms")
+    return {name: int(node[name]) for name in names if node.get(name) is not None}

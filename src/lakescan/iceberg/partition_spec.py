@@ -8,8 +8,8 @@ partitions, manifests, files and row groups, inclusive and strict alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,27 @@ def parse_spec(spec_id: int, fields: list[Mapping[str, Any]], sources: Mapping[i
         kind = t.UNKNOWN if source is None else transform.result_type(source.type)
         parsed.append(PartitionField(int(node.get("field-id", 1000 + position)), name, source_id, transform, kind))
     return PartitionSpec(spec_id, tuple(parsed))
+
+
+def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:
+    """One struct for the partition values of all specs: the fields whose sources the table still has, by id.
+
+    A field has the name of its newest spec, and the type of a spec in which it is not void (v1 tables drop fields so).
+    """
+    found: dict[int, PartitionField] = {}
+    for spec in sorted(specs, key=lambda s: -s.id):
+        for each in spec.fields:
+            if each.source_id not in schema.by_id:
+                continue
+            known = found.setdefault(each.id, each)
+            if known.transform.name == "void" != each.transform.name:
+                found[each.id] = replace(each, name=known.name)
+    members, names = [], set()
+    for field_id in sorted(found):
+        name = found[field_id].name
+        members.append(t.Field(field_id, f"{name}_{field_id}" if name in names else name, found[field_id].type))
+        names.add(name)
+    return t.Struct(tuple(members))
 
 
 def _truncated_upper(upper: pa.Array, width: int) -> pa.Array | None:

@@ -24,6 +24,7 @@ from lakescan.iceberg.manifest import read_manifest
 from lakescan.iceberg.manifest_list import DATA, DELETES, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.partition_bounds import stats_of_partitions, stats_of_summaries, tightened
+from lakescan.iceberg.partition_key import with_partition_key
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FILES, FileTable, struct_of
@@ -61,7 +62,8 @@ class ScanFiles:
         kept = self._prune_manifests(data)
         self._metrics.scanned_data_manifests = kept.num_rows
         self._metrics.skipped_data_manifests = data.num_rows - kept.num_rows
-        parts = [self._candidates(spec, files, index) for spec, files in self._read(kept, bool(self._filtered))]
+        with_stats = bool(self._filtered) or index.compares_keys
+        parts = [self._candidates(spec, files, index) for spec, files in self._read(kept, with_stats)]
         return _concatenated(parts, index)
 
     def _delete_index(self, manifests: pa.Table) -> DeleteIndex:
@@ -70,13 +72,13 @@ class ScanFiles:
         self._metrics.scanned_delete_manifests = kept.num_rows
         self._metrics.skipped_delete_manifests = manifests.num_rows - kept.num_rows
         tables = [
-            _keyed(self._in_partitions(spec, files)).drop_columns(["partition"])
+            with_partition_key(self._in_partitions(spec, files)).drop_columns(["partition"])
             for spec, files in self._read(kept, with_stats=True)
         ]
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
         for files in tables:
             _refuse_encrypted(files)
-        index = DeleteIndex.build(_stacked(tables), unpartitioned)
+        index = DeleteIndex.build(_stacked(tables), unpartitioned, self._metadata.all_fields)
         self._metrics.count_indexed(index.table["kind"])
         return index
 
@@ -132,7 +134,7 @@ class ScanFiles:
         by_partition = {i: s.filter(mask) for i, s in by_partition.items()}
         proven = [must_match(part, by_partition, kept.num_rows) for part in conjuncts(self._predicate)]
         _refuse_encrypted(kept)
-        deletes = index.match(_keyed(kept))
+        deletes = index.match(with_partition_key(kept))
         constants = self._constants(kept["partition"].combine_chunks(), spec)
         listed = self._file_table(kept, spec, deletes).append_column("constants", constants)
         fields = {spec.id: tuple(int(f.name) for f in constants.type)}
@@ -158,8 +160,14 @@ class ScanFiles:
             "split_offsets": files["split_offsets"],
             "deletes": deletes,
         }
-        partition = _shown(files["partition"].combine_chunks(), spec)
+        partition = self._shown(files["partition"].combine_chunks(), spec)
         return pa.table(columns, schema=FILES).append_column("partition", partition)
+
+    def _shown(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
+        """Partition values under the names that their fields have in the table's newest spec."""
+        names = {f.id: f.name for f in self._metadata.partition_type.fields}
+        members = {names.get(f.id, f.name): partition.field(i) for i, f in enumerate(spec.fields)}
+        return struct_of(members, len(partition))
 
     def _constants(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
         """Identity partition values by source field id (specification, "Column Projection", the first rule)."""
@@ -176,26 +184,6 @@ def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
     if isinstance(arrow, pa.ExtensionType):
         return pa.ExtensionArray.from_storage(arrow, values)
     return values.cast(arrow)
-
-
-def _shown(partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-    return struct_of({f.name: partition.field(i) for i, f in enumerate(spec.fields)}, len(partition))
-
-
-def _keyed(files: pa.Table) -> pa.Table:
-    """The files with their partition as text, `partition_key`: one type for all specs, equal just when they are."""
-    array = files["partition"].combine_chunks()
-    members = [pc.fill_null(_plain(array.field(i)).cast(pa.string()), "\x01") for i in range(array.type.num_fields)]
-    key = pc.binary_join_element_wise(*members, "\x00") if members else pa.repeat(pa.scalar(""), len(array))
-    return files.append_column("partition_key", key)
-
-
-def _plain(values: pa.Array) -> pa.Array:
-    """Values that have a text form of their own."""
-    if pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type):
-        texts = [None if v is None else v.hex() for v in values.dictionary_encode().dictionary.to_pylist()]
-        return pa.array(texts, pa.string()).take(values.dictionary_encode().indices)
-    return values
 
 
 def _stacked(tables: list[pa.Table]) -> pa.Table | None:

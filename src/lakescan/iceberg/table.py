@@ -13,9 +13,11 @@ from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, parse_metadata
+from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.file_table import FileTable
+from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.table_format import Snapshot, SnapshotSelector
@@ -86,10 +88,6 @@ class IcebergTable:
         log = self.metadata.snapshot_log or tuple(
             (s.timestamp_ms, s.id) for s in sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)
         )
-        ancestors, at = set(), self.metadata.current_snapshot_id
-        while at is not None and at in self.metadata.snapshots and at not in ancestors:
-            ancestors.add(at)
-            at = self.metadata.snapshots[at].parent_id
         rows = []
         for milliseconds, snapshot_id in log:
             known = self.metadata.snapshots.get(snapshot_id)
@@ -99,11 +97,20 @@ class IcebergTable:
                     "snapshot_id": snapshot_id,
                     "parent_id": known.parent_id if known else None,
                     "operation": known.operation if known else None,
-                    "is_current_ancestor": snapshot_id in ancestors,
+                    "is_current_ancestor": snapshot_id in self.metadata.current_ancestors,
                     "summary": list(known.summary.items()) if known else None,
                 }
             )
         return pa.Table.from_pylist(rows, schema=HISTORY)
+
+    @property
+    def metadata_tables(self) -> tuple[str, ...]:
+        """The names that `metadata_table` takes."""
+        return tuple(METADATA_TABLES)
+
+    def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
+        """One of the sixteen metadata tables; raises `InvalidOption` for another name."""
+        return metadata_table(name, self.metadata, self.storage, snapshot.state)
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """By field id; files without ids by the table's name mapping, or by position where it has none."""
@@ -151,8 +158,7 @@ class IcebergTable:
 
     def _metadata_columns(self) -> tuple[Field, ...]:
         """The reserved columns; row lineage from format version 3 on."""
-        fields = {f.name: f for spec in self.metadata.specs.values() for f in spec.fields}
-        partition = m.partition_column(tuple(Field(f.id, f.name, f.type) for f in fields.values()))
+        partition = m.partition_column(self.metadata.partition_type.fields)
         lineage = (m.ROW_ID, m.LAST_UPDATED) if self.metadata.format_version >= 3 else ()
         return (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)
 

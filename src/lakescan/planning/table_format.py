@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakescan.expressions.predicate import Predicate
+from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import FieldMatching, Schema
@@ -72,6 +73,13 @@ class TableFormat(Protocol):
 
     def history(self) -> pa.Table:
         """The commits of the table, newest last."""
+
+    @property
+    def metadata_tables(self) -> tuple[str, ...]:
+        """The names of its metadata tables."""
+
+    def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
+        """One of them, of a state of the table; raises `InvalidOption` for a name that it does not have."""
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """How the table's fields are found in data files."""

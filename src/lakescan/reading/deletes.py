@@ -24,9 +24,9 @@ from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 
 # The reserved fields of a position delete file (Iceberg specification, "Reserved Field IDs").
-_FILE_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)
-_POS = t.Field(2147483545, "pos", t.LONG, required=True)
-_POSITION_DELETES = Schema((_FILE_PATH, _POS))
+DELETED_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)
+DELETED_POSITION = t.Field(2147483545, "pos", t.LONG, required=True)
+_POSITION_DELETES = Schema((DELETED_PATH, DELETED_POSITION))
 _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
 

@@ -16,13 +16,14 @@ from pyspark.sql.types import StructType
 
 from lakescan.errors import InvalidOption
 from lakescan.options import normalised
+from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.plan import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.scan import Scan
 from lakescan.spark.filters import usable_predicate
-from lakescan.spark.types import arrow_schema, as_spark_array, spark_schema
-from lakescan.table import table
+from lakescan.spark.types import as_spark_batch, spark_schema
+from lakescan.table import split_metadata_name, table
 
 
 class TableSource(DataSource):
@@ -39,22 +40,27 @@ class TableSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns that the options ask for."""
-        return spark_schema(self._scan().projected)
+        scan, name = self._target()
+        return spark_schema(scan.projected if name is None else scan.metadata_table(name).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`: the table's own, or those of a user's narrower schema."""
-        scan = self._scan()
+        scan, name = self._target()
+        if name is not None:
+            return MetadataReader(scan.metadata_table(name), schema)
         if list(schema.names) != scan.projected.names:
             scan = scan.select(*schema.names)
         _check_types(spark_schema(scan.projected), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism)
 
-    def _scan(self) -> Scan:
+    def _target(self) -> tuple[Scan, str | None]:
+        """The scan that the options describe, and the metadata table that the path names, if it does."""
         options: dict[str, Any] = {normalised(name): value for name, value in self.options.items()}
         path = options.pop("path", None)
         if path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
+        path, name = split_metadata_name(path)
         given = options.pop("format", None)
         opened = table(
             path,
@@ -63,7 +69,7 @@ class TableSource(DataSource):
             storage_options=_json(options.pop("storageoptions", None)),
             **options,
         )
-        return opened.scan()
+        return opened.scan(), name
 
 
 def source_class(name: str, *, pushdown: bool, parallelism: int) -> type[TableSource]:
@@ -104,14 +110,8 @@ class TableReader(DataSourceReader):
         """The rows of a group as batches of Spark's Arrow schema."""
         if not isinstance(partition, GroupPartition):  # Spark's stand-in for a plan without groups
             return
-        target = arrow_schema(self._schema)
-        fields = partition.context.output.fields
         for batch in read_group(partition.group, partition.context):
-            columns = [
-                as_spark_array(column, field.type, kind)
-                for column, field, kind in zip(batch.columns, fields, target.types, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=target)
+            yield as_spark_batch(batch, partition.context.output.fields, self._schema)
 
 
 class FilteringReader(TableReader):
@@ -122,6 +122,32 @@ class FilteringReader(TableReader):
         assert self._scan is not None
         self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema))
         return filters
+
+
+@dataclass
+class MetadataPartition(InputPartition):
+    """A part of a metadata table."""
+
+    part: Any
+
+
+class MetadataReader(DataSourceReader):
+    """Reads a metadata table, a part a partition; `schema` may leave columns out."""
+
+    def __init__(self, table: MetadataTable, schema: StructType) -> None:
+        self._table, self._schema = table, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The table's parts."""
+        return [MetadataPartition(part) for part in self._table.parts()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        if isinstance(partition, MetadataPartition):
+            by_name = {f.name: f for f in self._table.schema.fields}
+            names = self._schema.names
+            for batch in self._table.read(partition.part):
+                yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
 
 
 def _json(text: str | None) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +75,16 @@ def arrow_schema(schema: s.StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of batches for a Spark schema: instants are in UTC."""
     says_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 takes UTC for granted
     return to_arrow_schema(schema, timezone="UTC") if says_zone else to_arrow_schema(schema)
+
+
+def as_spark_batch(batch: pa.RecordBatch, fields: Iterable[t.Field], schema: s.StructType) -> pa.RecordBatch:
+    """A batch of the fields' types as one of Spark's Arrow types for `schema`."""
+    target = arrow_schema(schema)
+    columns = [
+        as_spark_array(column, field.type, kind)
+        for column, field, kind in zip(batch.columns, fields, target.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:

@@ -1,0 +1,64 @@
+"""The metadata tables have the columns and rows that Iceberg's Java implementation gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.rows import differences
+
+import lakescan
+from interop.test_iceberg import CASES, written
+
+TABLES = [
+    "entries", "files", "data_files", "delete_files", "history", "metadata_log_entries", "snapshots", "refs",
+    "manifests", "partitions", "all_data_files", "all_delete_files", "all_files", "all_manifests", "all_entries",
+    "position_deletes",
+]  # fmt: skip
+ROWS = [
+    "partition evolution",
+    "position deletes",
+    "deletion vectors",
+    "version 1",
+    "types",
+    "types in avro",
+    "rewritten",
+]
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_metadata_tables_are_those_of_java(jvm, warehouse: Path, case: str) -> None:
+    identifier, location = written(jvm, warehouse, f"metadata {case}", CASES[case])
+    wrong = {}
+    for name in TABLES:
+        if name == "position_deletes" and case in ("version 1",):
+            continue
+        expected = jvm.table(f"{identifier}.{name}").toArrow()
+        actual = lakescan.table(location).inspect(name)
+        assert actual.column_names == expected.column_names, name
+        if name in ("manifests", "all_manifests"):
+            expected = with_true_nulls(expected)
+        if found := differences(actual, expected):
+            wrong[name] = found
+    assert wrong == {}
+
+
+def with_true_nulls(manifests: pa.Table) -> pa.Table:
+    """Java writes the bound of a partition without one as the text 'null': here it is a null."""
+    place = manifests.schema.get_field_index("partition_summaries")
+    rows = [
+        None if summaries is None else [s | {k: None for k, v in s.items() if v == "null"} for s in summaries]
+        for summaries in manifests["partition_summaries"].to_pylist()
+    ]
+    return manifests.set_column(
+        place, manifests.schema.field(place), pa.array(rows, manifests.schema.field(place).type)
+    )
+
+
+def test_a_metadata_table_follows_the_snapshot_asked_for(jvm, warehouse: Path) -> None:
+    identifier, location = written(jvm, warehouse, "metadata as of", CASES["deletion vectors"])
+    for row in jvm.table(f"{identifier}.snapshots").collect():
+        expected: Any = jvm.sql(f"SELECT * FROM {identifier}.files VERSION AS OF {row.snapshot_id}").toArrow()
+        assert differences(lakescan.table(location).inspect("files", version=row.snapshot_id), expected) == ""

@@ -1,0 +1,64 @@
+"""Iceberg's metadata tables: what a table knows of itself, with the columns that Iceberg's own reader gives them.
+
+Those about one state (`files`, `entries`, `manifests`, `partitions`, ...) follow the snapshot that is asked for; the
+others are about the table. `all_...` tables look at the manifests of every snapshot that the metadata still has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakescan.errors import InvalidOption, nearest
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.metadata_tables.commits import (
+    history_table,
+    metadata_log_table,
+    refs_table,
+    snapshots_table,
+)
+from lakescan.iceberg.metadata_tables.entries import EntriesTable
+from lakescan.iceberg.metadata_tables.manifests import AllManifestsTable, ManifestsTable
+from lakescan.iceberg.metadata_tables.partitions import PartitionsTable
+from lakescan.iceberg.metadata_tables.position_deletes import PositionDeletesTable
+from lakescan.planning.metadata_table import MetadataTable
+from lakescan.storage import Storage
+
+Builder = Callable[[TableMetadata, Storage, IcebergSnapshot | None], MetadataTable]
+
+
+def _entries(*, data: bool = True, deletes: bool = True, every: bool = False, as_files: bool = False) -> Builder:
+    def build(metadata: TableMetadata, storage: Storage, snapshot: IcebergSnapshot | None) -> MetadataTable:
+        snapshots = list(metadata.snapshots.values()) if every else [s for s in [snapshot] if s is not None]
+        return EntriesTable(metadata, storage, tuple(snapshots), data=data, deletes=deletes, as_files=as_files)
+
+    return build
+
+
+METADATA_TABLES: dict[str, Builder] = {
+    "entries": _entries(),
+    "files": _entries(as_files=True),
+    "data_files": _entries(as_files=True, deletes=False),
+    "delete_files": _entries(as_files=True, data=False),
+    "history": lambda metadata, *_: history_table(metadata),
+    "metadata_log_entries": lambda metadata, *_: metadata_log_table(metadata),
+    "snapshots": lambda metadata, *_: snapshots_table(metadata),
+    "refs": lambda metadata, *_: refs_table(metadata),
+    "manifests": ManifestsTable,
+    "partitions": PartitionsTable,
+    "all_data_files": _entries(as_files=True, deletes=False, every=True),
+    "all_delete_files": _entries(as_files=True, data=False, every=True),
+    "all_files": _entries(as_files=True, every=True),
+    "all_manifests": lambda metadata, storage, _: AllManifestsTable(metadata, storage),
+    "all_entries": _entries(every=True),
+    "position_deletes": PositionDeletesTable,
+}
+
+
+def metadata_table(
+    name: str, metadata: TableMetadata, storage: Storage, snapshot: IcebergSnapshot | None
+) -> MetadataTable:
+    """The metadata table of that name; raises `InvalidOption`, with the nearest name, for another one."""
+    if name not in METADATA_TABLES:
+        known = ", ".join(METADATA_TABLES)
+        raise InvalidOption(f"no metadata table {name!r}.{nearest(name, METADATA_TABLES)} There are: {known}")
+    return METADATA_TABLES[name](metadata, storage, snapshot)

@@ -1,0 +1,135 @@
+"""The metadata tables that the metadata file alone answers: `snapshots`, `history`, `refs`, `metadata_log_entries`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan import types as t
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.moments import from_millis
+from lakescan.schema import Schema
+
+_SUMMARY = t.MapOf(t.Field(7, "key", t.STRING, required=True), t.Field(8, "value", t.STRING, required=True))
+SNAPSHOTS = Schema(
+    (
+        t.Field(1, "committed_at", t.Timestamp(), required=True),
+        t.Field(2, "snapshot_id", t.LONG, required=True),
+        t.Field(3, "parent_id", t.LONG),
+        t.Field(4, "operation", t.STRING),
+        t.Field(5, "manifest_list", t.STRING),
+        t.Field(6, "summary", _SUMMARY),
+    )
+)
+HISTORY = Schema(
+    (
+        t.Field(1, "made_current_at", t.Timestamp(), required=True),
+        t.Field(2, "snapshot_id", t.LONG, required=True),
+        t.Field(3, "parent_id", t.LONG),
+        t.Field(4, "is_current_ancestor", t.BOOLEAN, required=True),
+    )
+)
+REFS = Schema(
+    (
+        t.Field(1, "name", t.STRING, required=True),
+        t.Field(2, "type", t.STRING, required=True),
+        t.Field(3, "snapshot_id", t.LONG, required=True),
+        t.Field(4, "max_reference_age_in_ms", t.LONG),
+        t.Field(5, "min_snapshots_to_keep", t.INT),
+        t.Field(6, "max_snapshot_age_in_ms", t.LONG),
+    )
+)
+METADATA_LOG = Schema(
+    (
+        t.Field(1, "timestamp", t.Timestamp(), required=True),
+        t.Field(2, "file", t.STRING, required=True),
+        t.Field(3, "latest_snapshot_id", t.LONG),
+        t.Field(4, "latest_schema_id", t.INT),
+        t.Field(5, "latest_sequence_number", t.LONG),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A metadata table whose rows are at hand: one a commit or a reference of the table."""
+
+    schema: Schema
+    rows: tuple[dict[str, Any], ...]
+
+    def parts(self) -> Sequence[Any]:
+        """One part."""
+        return (None,)
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        yield pa.RecordBatch.from_pylist(list(self.rows), schema=self.schema.arrow())
+
+
+def snapshots_table(metadata: TableMetadata) -> Rows:
+    """Every snapshot that the metadata still has."""
+    return Rows(SNAPSHOTS, tuple(_snapshot(s) for s in metadata.snapshots.values()))
+
+
+def _snapshot(snapshot: IcebergSnapshot) -> dict[str, Any]:
+    summary = {k: v for k, v in snapshot.summary.items() if k != "operation"}
+    return {
+        "committed_at": from_millis(snapshot.timestamp_ms),
+        "snapshot_id": snapshot.id,
+        "parent_id": snapshot.parent_id,
+        "operation": snapshot.operation or None,
+        "manifest_list": snapshot.manifest_list,
+        "summary": list(summary.items()),
+    }
+
+
+def history_table(metadata: TableMetadata) -> Rows:
+    """The snapshot log: which snapshot became current when."""
+    ancestors = metadata.current_ancestors
+    rows = (
+        {
+            "made_current_at": from_millis(at),
+            "snapshot_id": snapshot_id,
+            "parent_id": known.parent_id if (known := metadata.snapshots.get(snapshot_id)) else None,
+            "is_current_ancestor": snapshot_id in ancestors,
+        }
+        for at, snapshot_id in metadata.snapshot_log
+    )
+    return Rows(HISTORY, tuple(rows))
+
+
+def refs_table(metadata: TableMetadata) -> Rows:
+    """Branches and tags, with what they say of retention."""
+    rows = (
+        {
+            "name": name,
+            "type": reference.kind.upper(),
+            "snapshot_id": reference.snapshot_id,
+            "max_reference_age_in_ms": reference.retention.get("max-ref-age-ms"),
+            "min_snapshots_to_keep": reference.retention.get("min-snapshots-to-keep"),
+            "max_snapshot_age_in_ms": reference.retention.get("max-snapshot-age-ms"),
+        }
+        for name, reference in metadata.refs.items()
+    )
+    return Rows(REFS, tuple(rows))
+
+
+def metadata_log_table(metadata: TableMetadata) -> Rows:
+    """Metadata files, the current one last, each with the snapshot that was current when it was written."""
+    log = [*metadata.metadata_log, (metadata.last_updated_ms, metadata.source)]
+    return Rows(METADATA_LOG, tuple(_logged(metadata, at, file) for at, file in log))
+
+
+def _logged(metadata: TableMetadata, at: int, file: str) -> dict[str, Any]:
+    earlier = [snapshot_id for when, snapshot_id in metadata.snapshot_log if when <= at]
+    known = metadata.snapshots.get(earlier[-1]) if earlier else None
+    return {
+        "timestamp": from_millis(at),
+        "file": file,
+        "latest_snapshot_id": earlier[-1] if earlier else None,
+        "latest_schema_id": known.schema_id if known else None,
+        "latest_sequence_number": known.sequence_number if known else None,
+    }

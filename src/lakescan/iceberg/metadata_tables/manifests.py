@@ -1,0 +1,147 @@
+"""The `manifests` and `all_manifests` tables: manifests with the counts and partition bounds of their lists."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.iceberg.bounds import decode_values
+from lakescan.iceberg.manifest_list import DATA, read_manifest_list
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.partition_spec import PartitionField
+from lakescan.schema import Schema
+from lakescan.storage import Storage
+
+_SUMMARY = t.Struct(
+    (
+        t.Field(10, "contains_null", t.BOOLEAN),
+        t.Field(11, "contains_nan", t.BOOLEAN),
+        t.Field(12, "lower_bound", t.STRING),
+        t.Field(13, "upper_bound", t.STRING),
+    )
+)
+MANIFESTS = Schema(
+    (
+        t.Field(14, "content", t.INT, required=True),
+        t.Field(1, "path", t.STRING, required=True),
+        t.Field(2, "length", t.LONG),
+        t.Field(3, "partition_spec_id", t.INT),
+        t.Field(4, "added_snapshot_id", t.LONG),
+        t.Field(5, "added_data_files_count", t.INT),
+        t.Field(6, "existing_data_files_count", t.INT),
+        t.Field(7, "deleted_data_files_count", t.INT),
+        t.Field(15, "added_delete_files_count", t.INT),
+        t.Field(16, "existing_delete_files_count", t.INT),
+        t.Field(17, "deleted_delete_files_count", t.INT),
+        t.Field(8, "partition_summaries", t.ListOf(t.Field(9, "element", _SUMMARY, required=True))),
+    )
+)
+ALL_MANIFESTS = Schema(
+    (
+        *MANIFESTS.fields,
+        t.Field(18, "reference_snapshot_id", t.LONG, required=True),
+        t.Field(19, "key_metadata", t.BINARY),
+    )
+)
+
+
+@dataclass(frozen=True)
+class ManifestsTable:
+    """The manifests of one snapshot."""
+
+    metadata: TableMetadata
+    storage: Storage
+    snapshot: IcebergSnapshot | None
+    schema = MANIFESTS
+
+    def parts(self) -> Sequence[Any]:
+        """The snapshot, if there is one."""
+        return () if self.snapshot is None else (self.snapshot,)
+
+    def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
+        """One row a manifest."""
+        yield pa.RecordBatch.from_arrays(
+            _columns(part, self.metadata, self.storage)[: len(MANIFESTS.fields)], schema=MANIFESTS.arrow()
+        )
+
+
+@dataclass(frozen=True)
+class AllManifestsTable:
+    """The manifests of every snapshot: one row for each snapshot that a manifest is in."""
+
+    metadata: TableMetadata
+    storage: Storage
+    schema = ALL_MANIFESTS
+
+    def parts(self) -> Sequence[Any]:
+        """The snapshots."""
+        return tuple(self.metadata.snapshots.values())
+
+    def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
+        """One row a manifest of the snapshot."""
+        yield pa.RecordBatch.from_arrays(_columns(part, self.metadata, self.storage), schema=ALL_MANIFESTS.arrow())
+
+
+def _columns(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> list[pa.Array]:
+    listed = read_manifest_list(snapshot, storage).combine_chunks()
+    is_data = pc.equal(listed["content"], DATA)
+    counts = [listed[f"{kind}_files_count"] for kind in ("added", "existing", "deleted")]
+    zero = pa.scalar(0, pa.int32())
+    columns = [
+        *(listed[n] for n in ("content", "manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id")),
+        *(pc.if_else(is_data, count, zero) for count in counts),
+        *(pc.if_else(is_data, zero, count) for count in counts),
+        _summaries(listed, metadata),
+        pa.repeat(pa.scalar(snapshot.id), listed.num_rows),
+        listed["key_metadata"],
+    ]
+    return [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+
+
+def _summaries(listed: pa.Table, metadata: TableMetadata) -> pa.Array:
+    """Partition summaries with bounds in words: one step a manifest and partition field."""
+    rows = []
+    pairs = zip(listed["partition_spec_id"].to_pylist(), listed["partitions"].to_pylist(), strict=True)
+    for spec_id, summaries in pairs:
+        fields = metadata.specs[spec_id].fields
+        known = summaries if summaries is not None and len(summaries) == len(fields) else None
+        rows.append(None if known is None else [_in_words(s, f) for s, f in zip(known, fields, strict=True)])
+    return pa.array(rows, MANIFESTS.arrow().field("partition_summaries").type)
+
+
+def _in_words(summary: dict[str, Any], field: PartitionField) -> dict[str, Any]:
+    return summary | {side: _bound(summary[side], field) for side in ("lower_bound", "upper_bound")}
+
+
+def _bound(serialized: bytes | None, field: PartitionField) -> str | None:
+    decoded = None if serialized is None else decode_values(pa.array([serialized], pa.binary()), field.type)
+    value = None if decoded is None else decoded[0].as_py()
+    if value is None:
+        return None
+    return human_value(value, field)
+
+
+def human_value(value: Any, field: PartitionField) -> str:
+    """A partition value as people write it: a year as 2026, an hour as 2026-01-31-07, bytes in base 64."""
+    match field.transform.name:
+        case "year":
+            return f"{1970 + value:04d}"
+        case "month":
+            return f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
+        case "hour":
+            return f"{datetime(1970, 1, 1) + timedelta(hours=value):%Y-%m-%d-%H}"
+    match value:
+        case bool():
+            return str(value).lower()
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime() | date():
+            return value.isoformat()
+    return str(value)

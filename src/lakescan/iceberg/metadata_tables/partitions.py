@@ -1,0 +1,114 @@
+"""The `partitions` table: what each partition of a snapshot holds, and when it last changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.iceberg.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.metadata_tables.entries import DELETED, PARTITION_ID, read_entries
+from lakescan.iceberg.partition_key import with_partition_key
+from lakescan.schema import Schema
+from lakescan.storage import Storage
+
+_DATA, _POSITION, _EQUALITY = 0, 1, 2
+_COUNTS = (
+    t.Field(2, "record_count", t.LONG, required=True, doc="Records in data files"),
+    t.Field(3, "file_count", t.INT, required=True, doc="Data files"),
+    t.Field(11, "total_data_file_size_in_bytes", t.LONG, required=True, doc="Bytes of data files"),
+    t.Field(5, "position_delete_record_count", t.LONG, required=True, doc="Records in position delete files"),
+    t.Field(6, "position_delete_file_count", t.INT, required=True, doc="Position delete files"),
+    t.Field(7, "equality_delete_record_count", t.LONG, required=True, doc="Records in equality delete files"),
+    t.Field(8, "equality_delete_file_count", t.INT, required=True, doc="Equality delete files"),
+)
+_UPDATED = (
+    t.Field(9, "last_updated_at", t.Timestamp(), doc="When the partition last changed"),
+    t.Field(10, "last_updated_snapshot_id", t.LONG, doc="The snapshot that last changed it"),
+)
+
+
+@dataclass(frozen=True)
+class PartitionsTable:
+    """One row a partition and spec; one row in all where the table is not partitioned."""
+
+    metadata: TableMetadata
+    storage: Storage
+    snapshot: IcebergSnapshot | None
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The partition, if there is one, then counts of its files and its last change."""
+        partition = self.metadata.partition_type
+        shown = (
+            t.Field(PARTITION_ID, "partition", partition, required=True),
+            t.Field(4, "spec_id", t.INT, required=True),
+        )
+        return Schema(((*shown,) if partition.fields else ()) + _COUNTS + _UPDATED)
+
+    def parts(self) -> Sequence[Any]:
+        """The snapshot, if there is one: partitions span manifests."""
+        return () if self.snapshot is None else (self.snapshot,)
+
+    def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
+        """The partitions of the snapshot, in the order in which its manifests name them."""
+        manifests = read_manifest_list(part, self.storage).to_pylist()
+        if not manifests:
+            return
+        entries = pa.concat_tables([read_entries(m, self.metadata, self.storage) for m in manifests])
+        live = entries.filter(pc.not_equal(entries["status"], DELETED)).combine_chunks()
+        if live.num_rows:
+            yield self._grouped(live)
+
+    def _grouped(self, entries: pa.Table) -> pa.RecordBatch:
+        files = pa.Table.from_struct_array(entries["data_file"].chunk(0))
+        numbers, first = self._numbers(files)
+        groups = len(first)
+        content = files["content"].to_numpy()
+
+        def total(values: np.ndarray, kind: int) -> np.ndarray:
+            return np.bincount(numbers, weights=np.where(content == kind, values, 0), minlength=groups)
+
+        records, sizes = (files[n].to_numpy() for n in ("record_count", "file_size_in_bytes"))
+        ones = np.ones(len(content), dtype=np.int64)
+        counted = [
+            *(total(v, _DATA) for v in (records, ones, sizes)),
+            *(total(v, _POSITION) for v in (records, ones)),
+            *(total(v, _EQUALITY) for v in (records, ones)),
+        ]
+        columns = [pa.array(c.astype(np.int64)).cast(f.type.arrow()) for c, f in zip(counted, _COUNTS, strict=True)]
+        shown = [files[n].take(pa.array(first)).combine_chunks() for n in ("partition", "spec_id")[: self._is_shown]]
+        updated = self._last_updates(entries["snapshot_id"], numbers, groups)
+        return pa.RecordBatch.from_arrays([*shown, *columns, *updated], schema=self.schema.arrow())
+
+    @property
+    def _is_shown(self) -> int:
+        return 2 if self.metadata.partition_type.fields else 0
+
+    def _numbers(self, files: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Each file's partition as a number from 0 in order of appearance, and the first file of each."""
+        if not self._is_shown:
+            return np.zeros(files.num_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        keyed = with_partition_key(files)
+        key = pc.binary_join_element_wise(keyed["spec_id"].cast(pa.string()), keyed["partition_key"], "/")
+        numbers = key.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+        return numbers, np.unique(numbers, return_index=True)[1]
+
+    def _last_updates(self, snapshot_ids: pa.ChunkedArray, numbers: np.ndarray, groups: int) -> list[pa.Array]:
+        """The newest snapshot that is still known, of those that added a partition's files; null where none is."""
+        known = self.metadata.snapshots
+        times = pa.array([s.timestamp_ms for s in known.values()], pa.int64())
+        place = pc.index_in(snapshot_ids, value_set=pa.array(list(known), pa.int64()))
+        moments = pc.fill_null(times.take(place.combine_chunks()), -1).to_numpy()
+        order = np.lexsort((moments, numbers))
+        last = order[np.searchsorted(numbers[order], np.arange(groups), side="right") - 1]
+        unknown = moments[last] < 0
+        at = pa.array(moments[last], mask=unknown).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+        return [at, pa.array(snapshot_ids.to_numpy()[last], mask=unknown)]

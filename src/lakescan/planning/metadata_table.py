@@ -1,0 +1,30 @@
+"""What a metadata table offers to the engines: a schema, and parts that are read one by one, anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakescan.schema import Schema
+
+
+class MetadataTable(Protocol):
+    """A table about a table. Picklable, as its parts are: any worker can read any part."""
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns."""
+
+    def parts(self) -> Sequence[Any]:
+        """The pieces it is read in, such as manifests or delete files."""
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one part, as batches of the schema."""
+
+
+def as_table(table: MetadataTable) -> pa.Table:
+    """All rows of a metadata table."""
+    batches = [batch for part in table.parts() for batch in table.read(part)]
+    return pa.Table.from_batches(batches, schema=table.schema.arrow())

@@ -1,0 +1,212 @@
+"""Metadata tables tell what a table knows of itself, with the columns that Iceberg's own reader gives them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, write_position_deletes
+from samples.shop import Shop
+
+import lakescan
+from lakescan.iceberg.metadata_tables import METADATA_TABLES
+from tests.support.rows import differences
+
+SIXTEEN = {
+    "entries", "files", "data_files", "delete_files", "history", "metadata_log_entries", "snapshots", "refs",
+    "manifests", "partitions", "all_data_files", "all_delete_files", "all_files", "all_manifests", "all_entries",
+    "position_deletes",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Partitioned by name: {1, 2, 3} under a and {4} under b, then 5 under b, after a delete of 1."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.transforms import IdentityTransform
+
+    folder = tmp_path_factory.mktemp("tables")
+    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    with table.update_spec() as update:
+        update.add_field("name", IdentityTransform(), "name")
+    table.append(pa.table({"id": [1, 2, 3, 4], "name": ["a", "a", "a", "b"]}))
+    table.delete("id = 1")
+    table.append(pa.table({"id": [5], "name": ["b"]}))
+    table.manage_snapshots().create_tag(table.history()[0].snapshot_id, "first").commit()
+    return table
+
+
+def unpartitioned(folder: Path) -> Any:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+    catalog.create_namespace("n")
+    return catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
+
+
+def opened(table: Any) -> lakescan.Table:
+    return lakescan.table(table.metadata_location)
+
+
+def test_there_are_sixteen(table: Any) -> None:
+    assert set(opened(table).metadata_tables) == set(METADATA_TABLES) == SIXTEEN
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one(table: Any) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="Did you mean 'snapshots'"):
+        opened(table).inspect("snapshot")
+
+
+def test_snapshots_have_their_operation_and_summary(table: Any) -> None:
+    found = opened(table).inspect("snapshots").to_pylist()
+    expected = table.inspect.snapshots().to_pylist()
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine["snapshot_id"], mine["parent_id"]) == (theirs["snapshot_id"], theirs["parent_id"])
+        assert (mine["operation"], mine["manifest_list"]) == (theirs["operation"], theirs["manifest_list"])
+        assert dict(mine["summary"]) == dict(theirs["summary"])
+
+
+def test_history_and_log_end_with_the_current_state(table: Any) -> None:
+    history = opened(table).inspect("history").to_pylist()
+    assert [r["snapshot_id"] for r in history] == [e.snapshot_id for e in table.history()]
+    assert all(r["is_current_ancestor"] for r in history)
+    last = opened(table).inspect("metadata_log_entries").to_pylist()[-1]
+    assert last["file"] == table.metadata_location
+    assert last["latest_snapshot_id"] == history[-1]["snapshot_id"]
+
+
+def test_refs_are_branches_and_tags(table: Any) -> None:
+    found = {r["name"]: r["type"] for r in opened(table).inspect("refs").to_pylist()}
+    assert found == {"main": "BRANCH", "first": "TAG"}
+
+
+@pytest.mark.parametrize("name", ["files", "data_files", "delete_files"])
+def test_files_are_the_live_ones_of_the_snapshot(table: Any, name: str) -> None:
+    theirs = getattr(table.inspect, name)()
+    mine = opened(table).inspect(name)
+    kept = ["content", "file_path", "partition", "record_count", "file_size_in_bytes", "split_offsets"]
+    assert differences(mine.select(kept), theirs.select(kept)) == ""
+    assert mine.num_rows == theirs.num_rows
+
+
+def test_readable_metrics_are_by_column_in_its_type(table: Any) -> None:
+    rows = opened(table).inspect("files").to_pylist()
+    (added,) = [r for r in rows if r["readable_metrics"]["id"]["lower_bound"] == 5]
+    assert added["readable_metrics"]["name"]["upper_bound"] == "b"
+    assert added["readable_metrics"]["id"] | {"column_size": 0} == {
+        "column_size": 0,
+        "value_count": 1,
+        "null_value_count": 0,
+        "nan_value_count": None,
+        "lower_bound": 5,
+        "upper_bound": 5,
+    }
+
+
+def test_entries_keep_deleted_files_and_inherit_from_their_manifest(table: Any) -> None:
+    snapshots = [e.snapshot_id for e in table.history()]
+    rows = opened(table).inspect("entries", version=snapshots[1]).to_pylist()
+    assert sorted(r["status"] for r in rows) == [0, 1, 2]
+    assert {r["sequence_number"] for r in rows if r["status"] == 1} == {2}
+    assert all(r["snapshot_id"] in snapshots for r in rows)
+
+
+def test_all_tables_look_at_every_snapshot_once(table: Any) -> None:
+    current = set(opened(table).inspect("files")["file_path"].to_pylist())
+    ever = opened(table).inspect("all_files")["file_path"].to_pylist()
+    assert current < set(ever)
+    manifests = opened(table).inspect("all_manifests")
+    assert len(opened(table).inspect("all_entries")) >= len(ever)
+    per_snapshot = [opened(table).inspect("manifests", version=e.snapshot_id).num_rows for e in table.history()]
+    assert manifests.num_rows == sum(per_snapshot)
+
+
+def test_manifests_have_their_partition_bounds_in_words(table: Any) -> None:
+    for row in opened(table).inspect("manifests").to_pylist():
+        (summary,) = row["partition_summaries"]
+        assert summary["lower_bound"] in ("a", "b")
+        assert row["added_delete_files_count"] == 0
+
+
+def test_partitions_count_their_files_and_know_their_last_change(table: Any) -> None:
+    rows = {r["partition"]["name"]: r for r in opened(table).inspect("partitions").to_pylist()}
+    assert {n: (r["record_count"], r["file_count"]) for n, r in rows.items()} == {"a": (2, 1), "b": (2, 2)}
+    assert rows["b"]["last_updated_snapshot_id"] == table.history()[-1].snapshot_id
+
+
+def test_a_table_without_partitions_is_one_row_without_a_partition(tmp_path: Path) -> None:
+    plain = unpartitioned(tmp_path)
+    plain.append(pa.table({"id": [1, 2]}))
+    plain.append(pa.table({"id": [3]}))
+    (row,) = lakescan.table(plain.metadata_location).inspect("partitions").to_pylist()
+    assert (row["record_count"], row["file_count"]) == (3, 2)
+    assert "partition" not in row
+
+
+@pytest.mark.parametrize("name", sorted(SIXTEEN))
+def test_an_empty_table_has_all_tables(tmp_path: Path, name: str) -> None:
+    found = lakescan.table(unpartitioned(tmp_path).metadata_location).inspect(name)
+    assert found.num_rows == (1 if name == "metadata_log_entries" else 0)
+
+
+def test_position_deletes_are_those_of_files_and_vectors(table: Any) -> None:
+    path = next(f["file_path"] for f in table.inspect.files().to_pylist() if f["record_count"] == 2)
+    where = {"partition": {"name": "a"}, "spec_id": table.spec().spec_id}
+    file = write_position_deletes(f"{table.location()}/data/p.parquet", [(path, 1)], **where)
+    vectors = write_deletion_vectors(f"{table.location()}/data/p.puffin", {path: [0, 1]}, **where)
+    location = commit_deletes(table.metadata_location, [file, *vectors])
+    rows = lakescan.table(location).inspect("position_deletes").to_pylist()
+    assert sorted((r["file_path"], r["pos"]) for r in rows) == [(path, 0), (path, 1), (path, 1)]
+    assert {(r["partition"]["name"], r["spec_id"]) for r in rows} == {("a", table.spec().spec_id)}
+
+
+def test_files_of_the_shop_are_pyicebergs(shop: Shop) -> None:
+    from pyiceberg.table import StaticTable
+
+    theirs = StaticTable.from_metadata(shop.orders).inspect.data_files()
+    mine = lakescan.table(shop.orders).inspect("data_files")
+    names = ["file_path", "record_count", "split_offsets", "sort_order_id"]
+    assert differences(mine.select(names), theirs.select(names)) == ""
+    for side in ("lower_bounds", "upper_bounds", "value_counts", "null_value_counts", "column_sizes"):
+        order = pc.sort_indices(theirs["file_path"]), pc.sort_indices(mine["file_path"])
+        pairs = zip(mine[side].take(order[1]).to_pylist(), theirs[side].take(order[0]).to_pylist(), strict=True)
+        assert all(sorted(a) == sorted(b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", sorted(SIXTEEN))
+def test_parts_can_be_sent_and_read_elsewhere(shop: Shop, name: str) -> None:
+    found = pickle.loads(pickle.dumps(lakescan.table(shop.orders).scan().metadata_table(name)))
+    parts = pickle.loads(pickle.dumps(list(found.parts())))
+    rows = pa.Table.from_batches([b for p in parts for b in found.read(p)], schema=found.schema.arrow())
+    assert rows.equals(lakescan.table(shop.orders).inspect(name))
+
+
+def test_a_scan_of_chosen_rows_has_no_metadata_table(shop: Shop) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="filter and limit what comes back"):
+        lakescan.table(shop.orders).scan().limit(1).metadata_table("files")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", sorted(SIXTEEN))
+def test_spark_reads_them_by_path_and_name(shop: Shop, spark: Any, name: str) -> None:
+    found = spark.read.format("iceberg").load(f"{shop.orders}#{name}")
+    assert differences(found.toArrow(), lakescan.table(shop.orders).inspect(name)) == ""
+
+
+@pytest.mark.spark
+def test_spark_reads_them_as_of_a_snapshot(shop: Shop, spark: Any) -> None:
+    first = lakescan.table(shop.orders).inspect("snapshots")["snapshot_id"][0].as_py()
+    found = spark.read.format("iceberg").option("versionAsOf", first).load(f"{shop.orders}#files")
+    assert found.count() == lakescan.table(shop.orders).inspect("files", version=first).num_rows
+
+
+@pytest.mark.spark
+def test_spark_names_the_tables_that_there_are(shop: Shop, spark: Any) -> None:
+    with pytest.raises(Exception, match="Did you mean 'manifests'"):
+        spark.read.format("iceberg").load(f"{shop.orders}#manifest").collect()
