@@ -93,6 +93,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("columns", BOTH, _names, "the columns to read: a, b, c or a JSON list"),
     Option("filter", BOTH, str, "rows to read: SQL text, or an expression as JSON"),
     Option("limit", BOTH, _whole, "rows to return at most", "a number"),
+    Option("nanosAsLong", BOTH, _boolean, "on Spark, timestamps of nanoseconds as BIGINT", "true or false"),
+    Option("key-manager", BOTH, str, "who has the keys of encrypted files, as package.module:attribute"),
     Option("relocate", BOTH, _mapping, "old location prefix to new one", "a JSON object of texts"),
     Option("storage-options", BOTH, _mapping, "settings of the filesystem", "a JSON object"),
     Option("format", BOTH, str, "iceberg or delta, where it should not be detected"),

@@ -192,9 +192,9 @@ class Scan:
             raise InvalidOption(f"metadata table {name!r}: filter and limit what comes back, not the scan")
         return self._format.metadata_table(name, self.snapshot)
 
-    def has_option(self, name: str) -> bool:
-        """Whether the scan was given an option, by its canonical name."""
-        return name in self._options
+    def option(self, name: str, default: Any = None) -> Any:
+        """The value of an option, by its canonical name, where the scan was given it."""
+        return self._options.get(name, default)
 
     def read_context(self, plan: ScanPlan, *, batch_size: int = BATCH_SIZE) -> ReadContext:
         """What readers need beside the task groups of a plan of this scan; the option `batch-size` goes first."""
@@ -251,7 +251,14 @@ class Scan:
         return read_scan(spark, self)
 
     def to_options(self) -> dict[str, str]:
-        """The scan as text options of `spark.read.format("lakescan")`, pinned to the state that it reads now."""
+        """The scan as text options of `spark.read.format("lakescan")`, pinned to the state that it reads now.
+
+        Raises `InvalidOption` for a key manager that was given as an object: text cannot carry it.
+        """
+        if self._storage.key_manager is not None and "key-manager" not in self._options:
+            raise InvalidOption(
+                "on Spark a key manager is named, so that workers import it: 'package.module:attribute'"
+            )
         selector = self._selector or _selector_from(self._options) or SnapshotSelector()
         location, selector = self._format.pinned(self.snapshot, selector)
         options = {n: _as_text(v) for n, v in self._options.without(_REPLACED).items()}

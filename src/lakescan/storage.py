@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from lakescan.encryption import KeyManager
 from lakescan.errors import InvalidOption, MissingFile, StorageError
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$", re.DOTALL)
@@ -69,10 +70,14 @@ class FileEntry:
 
 @dataclass
 class Storage:
-    """Opens files by location. Picklable: workers make their own filesystem handles."""
+    """Opens files by location. Picklable: workers make their own filesystem handles.
+
+    `key_manager` unlocks files that the table's metadata has key metadata of.
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     relocate: Mapping[str, str] = field(default_factory=dict)
+    key_manager: KeyManager | None = None
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
@@ -80,7 +85,7 @@ class Storage:
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "relocate": self.relocate}
+        return {"options": self.options, "relocate": self.relocate, "key_manager": self.key_manager}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]

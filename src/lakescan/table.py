@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.delta.table import DeltaTable
+from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable
 from lakescan.iceberg.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
@@ -92,20 +93,25 @@ def table(
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     relocate: Mapping[str, str] | None = None,
+    key_manager: KeyManager | str | None = None,
     **options: Any,
 ) -> Table:
     """Open an Iceberg or Delta table by its folder, or an Iceberg table by one metadata JSON.
 
     `path` is a local path or a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`). The format is detected unless `format`
     says 'iceberg' or 'delta'. `storage_options` are settings of the filesystem. `relocate` maps old location prefixes
-    to new ones, for a table whose files were moved or copied: the absolute paths inside it do not change. `options`
+    to new ones, for a table whose files were moved or copied: the absolute paths inside it do not change.
+    `key_manager` has the keys of encrypted files: an object, or its name as `package.module:attribute`. `options`
     are the ecosystem's read options (`versionAsOf`, `snapshot-id`, `split-size`, ...), for every scan of the table.
 
     Raises `NotATable`, `CorruptMetadata`, `UnsupportedFeature`, and `InvalidOption` for unknown options.
     """
     location = os.fspath(path)
+    if isinstance(key_manager, str):
+        options["key-manager"], key_manager = key_manager, None
     checked = Options(options)
-    storage = Storage(storage_options or {}, relocate or {})
+    named = checked.get("key-manager")
+    storage = Storage(storage_options or {}, relocate or {}, named_key_manager(named) if named else key_manager)
     name = (format or _detect(location, storage)).lower()
     if name not in FORMATS:
         raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")

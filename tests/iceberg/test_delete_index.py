@@ -32,6 +32,7 @@ SCHEMA = pa.schema(
         ("spec_id", pa.int32()),
         ("partition_key", pa.string()),
         ("equality_ids", pa.list_(pa.int32())),
+        ("key_metadata", pa.binary()),
         ("stats", STATS),
     ]
 )

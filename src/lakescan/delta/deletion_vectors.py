@@ -55,6 +55,7 @@ def delete_table(vectors: pa.StructArray, location: str) -> pa.Table:
             "size": lengths,
             "sequence_number": pa.nulls(rows, pa.int64()),
             "equality_ids": pa.nulls(rows, pa.list_(pa.int32())),
+            "key_metadata": pa.nulls(rows, pa.binary()),
             "scope": pa.nulls(rows, pa.string()),
         },
         schema=DELETES,

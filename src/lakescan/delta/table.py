@@ -233,6 +233,7 @@ class DeltaTable:
             "sequence_number": pa.nulls(rows, pa.int64()),
             "first_row_id": pa.nulls(rows, pa.int64()),
             "split_offsets": pa.nulls(rows, pa.list_(pa.int64())),
+            "key_metadata": pa.nulls(rows, pa.binary()),
             "deletes": pa.ListArray.from_arrays(offsets, numbers),
         }
         return pa.table(columns, schema=FILES)

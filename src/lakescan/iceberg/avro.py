@@ -34,6 +34,15 @@ def read_avro(data: bytes, names: Mapping[int, str], source: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=arrow)
 
 
+def read_header(data: bytes, source: str) -> dict[str, str]:
+    """The key-value pairs in a file's header; raises `CorruptMetadata` for what is not Avro."""
+    try:
+        found: dict[str, str] = fastavro.reader(io.BytesIO(data)).metadata
+    except (ValueError, EOFError, KeyError, IndexError, TypeError) as error:
+        raise CorruptMetadata(f"{source} is not an Avro file that can be read: {error}") from error
+    return found
+
+
 def _pruned(schema: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     """The record schema with the wanted fields only."""
     fields = []

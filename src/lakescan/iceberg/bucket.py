@@ -5,8 +5,10 @@ Specification, "Bucket Transform Details" and appendix B, "32-bit Hash Requireme
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -62,16 +64,35 @@ def _long(number: int) -> bytes:
     return number.to_bytes(8, "little", signed=True)
 
 
-def buckets_that_match(
-    conjuncts: Iterable[Predicate], partitions: pa.StructArray, spec: PartitionSpec, columns: dict[int, t.Field]
-) -> pa.Array:
-    """For each partition, whether rows with the values that the conjuncts ask for can be in its buckets."""
-    mask = pa.repeat(True, len(partitions))
+@dataclass(frozen=True)
+class WantedBuckets:
+    """Buckets that rows can be in, ascending, for the partition field at `place` of a spec."""
+
+    place: int
+    buckets: np.ndarray
+
+    def among(self, values: pa.Array) -> pa.Array:
+        """For each partition value, whether it is one of them."""
+        return pc.is_in(values.cast(pa.int32()), value_set=pa.array(self.buckets, pa.int32()))
+
+    def between(self, lower: pa.Array, upper: pa.Array) -> pa.Array:
+        """For each range of partition values, whether one of them lies in it; true where a bound is not known."""
+        low = pc.fill_null(lower, -1).to_numpy(zero_copy_only=False)
+        high = pc.fill_null(upper, np.iinfo(np.int32).max).to_numpy(zero_copy_only=False)
+        first = np.searchsorted(self.buckets, low, side="left")
+        return pa.array(np.searchsorted(self.buckets, high, side="right") > first)
+
+
+def wanted_buckets(
+    conjuncts: Iterable[Predicate], spec: PartitionSpec, columns: Mapping[int, t.Field]
+) -> list[WantedBuckets]:
+    """The buckets that equalities among the conjuncts leave: one step a literal and bucketed field."""
+    found = []
     for part in conjuncts:
         match part:
             case Comparison(op="=", value=value):
-                wanted = (value,)
-            case In(values=wanted, negate=False):
+                literals = (value,)
+            case In(values=literals, negate=False):
                 pass
             case _:
                 continue
@@ -79,10 +100,9 @@ def buckets_that_match(
             source = columns.get(field.source_id)
             if field.transform.name != "bucket" or source is None or source.id != part.bound_id:
                 continue
-            hashes = [hash_value(v, source.type) for v in wanted]
+            hashes = [hash_value(v, source.type) for v in literals]
             count = field.transform.parameter
-            if count is None or None in hashes:
-                continue
-            buckets = pa.array([(h & 0x7FFFFFFF) % count for h in hashes if h is not None], pa.int32())
-            mask = pc.and_(mask, pc.is_in(partitions.field(place).cast(pa.int32()), value_set=buckets))
-    return mask
+            if count is not None and None not in hashes:
+                buckets = np.unique([(h & 0x7FFFFFFF) % count for h in hashes if h is not None])
+                found.append(WantedBuckets(place, buckets.astype(np.int64)))
+    return found

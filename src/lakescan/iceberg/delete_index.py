@@ -73,6 +73,7 @@ class DeleteIndex:
                 "size": pc.coalesce(entries["content_size_in_bytes"], entries["file_size_in_bytes"]),
                 "sequence_number": entries["sequence_number"],
                 "equality_ids": entries["equality_ids"],
+                "key_metadata": entries["key_metadata"],
                 "scope": _scopes(entries, unpartitioned_specs),
             },
             schema=DELETES,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import CorruptMetadata
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.avro import read_avro
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.storage import Storage
@@ -66,6 +66,7 @@ def read_manifest(manifest: Mapping[str, Any], spec: PartitionSpec, storage: Sto
     (a struct of the key-value lists of counts and bounds).
     """
     path = manifest["manifest_path"]
+    refuse_encrypted(manifest)
     names = _NAMES | (_STATS if with_stats else {})
     rows = read_avro(storage.read(path), names, path)
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
@@ -86,6 +87,12 @@ def read_manifest(manifest: Mapping[str, Any], spec: PartitionSpec, storage: Sto
     if with_stats:
         columns["stats"] = _stats(files, len(rows))
     return pa.table(columns)
+
+
+def refuse_encrypted(manifest: Mapping[str, Any]) -> None:
+    """Raise `UnsupportedFeature` for a manifest that is encrypted itself: keys are for data and delete files."""
+    if manifest.get("key_metadata") is not None:
+        raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
 
 
 def _chunk(rows: pa.Table, name: str) -> pa.Array:

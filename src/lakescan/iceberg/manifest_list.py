@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.avro import read_avro
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.iceberg.avro import read_avro, read_header
 from lakescan.iceberg.metadata import IcebergSnapshot
 from lakescan.storage import Storage
 
@@ -61,13 +61,21 @@ DATA, DELETES = 0, 1
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
     """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may name them in the metadata itself."""
+    if snapshot.key_id is not None:
+        raise UnsupportedFeature("encrypted manifest lists", f"Snapshot {snapshot.id} has one.")
     if snapshot.manifest_list is None:
         paths = pa.array(snapshot.manifests, pa.string())
-        return _completed(pa.table({"manifest_path": paths}))
+        specs = [_spec_of(path, storage) for path in snapshot.manifests]
+        return _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
     read = read_avro(storage.read(snapshot.manifest_list), _NAMES, snapshot.manifest_list)
     if "manifest_path" not in read.column_names:
         raise CorruptMetadata(f"{snapshot.manifest_list} is not a manifest list: it has no manifest_path")
     return _completed(read)
+
+
+def _spec_of(manifest: str, storage: Storage) -> int:
+    """The partition spec that a manifest's own header names; version 1 may leave it out, and means 0."""
+    return int(read_header(storage.read(manifest), manifest).get("partition-spec-id", 0))
 
 
 def _completed(table: pa.Table) -> pa.Table:

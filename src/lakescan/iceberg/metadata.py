@@ -33,6 +33,7 @@ class IcebergSnapshot:
     manifest_list: str | None
     manifests: tuple[str, ...]
     schema_id: int | None
+    key_id: str | None = None
 
     @property
     def operation(self) -> str:
@@ -211,6 +212,7 @@ class _Parser:
                 manifest_list=node.get("manifest-list"),
                 manifests=tuple(node.get("manifests") or ()),
                 schema_id=node.get("schema-id"),
+                key_id=node.get("key-id"),
             )
         except KeyError as error:
             raise self._corrupt(f"a snapshot lacks {error}") from error

@@ -44,10 +44,19 @@ def stats_of_summaries(
         if source is None or not each.transform.keeps_nulls():
             continue
         summary = _nth(summaries, position, len(spec.fields))
-        bounds = [decode_values(summary.field(n), each.type) for n in ("lower_bound", "upper_bound")]
-        lower, upper = _source_bounds(each, bounds[0], bounds[1], source)
+        lower, upper = _source_bounds(each, *bounds_of_summaries(summaries, spec, position), source)
         found[source.id] = tightened(found.get(source.id), _counted(summary, lower, upper, each, source))
     return found
+
+
+def bounds_of_summaries(
+    summaries: pa.ListArray, spec: PartitionSpec, position: int
+) -> tuple[pa.Array | None, pa.Array | None]:
+    """The least and the greatest value of one partition field in manifests; None where its type has no bounds."""
+    summary = _nth(summaries, position, len(spec.fields))
+    kind = spec.fields[position].type
+    lower, upper = (decode_values(summary.field(n), kind) for n in ("lower_bound", "upper_bound"))
+    return lower, upper
 
 
 def _counted(

@@ -18,12 +18,12 @@ from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts, leaves
 from lakescan.iceberg.bounds import column_stats
-from lakescan.iceberg.bucket import buckets_that_match
+from lakescan.iceberg.bucket import wanted_buckets
 from lakescan.iceberg.delete_index import DeleteIndex
 from lakescan.iceberg.manifest import read_manifest
 from lakescan.iceberg.manifest_list import DATA, DELETES, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.partition_bounds import stats_of_partitions, stats_of_summaries, tightened
+from lakescan.iceberg.partition_bounds import bounds_of_summaries, stats_of_partitions, stats_of_summaries, tightened
 from lakescan.iceberg.partition_key import with_partition_key
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.planning.column_stats import ColumnStats
@@ -77,7 +77,7 @@ class ScanFiles:
         ]
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
         for files in tables:
-            _refuse_encrypted(files)
+            self._check_keys(files)
         index = DeleteIndex.build(_stacked(tables), unpartitioned, self._metadata.all_fields)
         self._metrics.count_indexed(index.table["kind"])
         return index
@@ -101,8 +101,18 @@ class ScanFiles:
             rows = np.flatnonzero(specs == spec_id)
             summaries = manifests["partitions"].take(pa.array(rows)).combine_chunks()
             stats = stats_of_summaries(summaries, self._spec(spec_id), self._filtered)
-            keep[rows] &= might_match(self._predicate, stats, len(rows)).to_numpy(zero_copy_only=False)
+            mask = might_match(self._predicate, stats, len(rows))
+            for wanted in wanted_buckets(conjuncts(self._predicate), self._spec(spec_id), self._filtered):
+                mask = pc.and_(mask, wanted.between(*bounds_of_summaries(summaries, self._spec(spec_id), wanted.place)))
+            keep[rows] &= mask.to_numpy(zero_copy_only=False)
         return manifests.filter(pa.array(keep))
+
+    def _check_keys(self, files: pa.Table) -> None:
+        if files.num_rows > files["key_metadata"].null_count and self._storage.key_manager is None:
+            raise UnsupportedFeature(
+                "encrypted files without a key manager",
+                "The table's manifests carry key metadata: open it with key_manager=, which turns that into keys.",
+            )
 
     def _spec(self, spec_id: int) -> PartitionSpec:
         return self._metadata.specs[spec_id]
@@ -126,14 +136,13 @@ class ScanFiles:
         """The files of one spec: pruned by partition values, matched with their deletes."""
         partitions = files["partition"].combine_chunks()
         by_partition = stats_of_partitions(partitions, spec, self._filtered)
-        mask = pc.and_(
-            might_match(self._predicate, by_partition, files.num_rows),
-            buckets_that_match(conjuncts(self._predicate), partitions, spec, self._filtered),
-        )
+        mask = might_match(self._predicate, by_partition, files.num_rows)
+        for wanted in wanted_buckets(conjuncts(self._predicate), spec, self._filtered):
+            mask = pc.and_(mask, wanted.among(partitions.field(wanted.place)))
         kept = files.filter(mask)
         by_partition = {i: s.filter(mask) for i, s in by_partition.items()}
         proven = [must_match(part, by_partition, kept.num_rows) for part in conjuncts(self._predicate)]
-        _refuse_encrypted(kept)
+        self._check_keys(kept)
         deletes = index.match(with_partition_key(kept))
         constants = self._constants(kept["partition"].combine_chunks(), spec)
         listed = self._file_table(kept, spec, deletes).append_column("constants", constants)
@@ -158,6 +167,7 @@ class ScanFiles:
             "sequence_number": files["sequence_number"],
             "first_row_id": files["first_row_id"],
             "split_offsets": files["split_offsets"],
+            "key_metadata": files["key_metadata"],
             "deletes": deletes,
         }
         partition = self._shown(files["partition"].combine_chunks(), spec)
@@ -188,11 +198,6 @@ def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
 
 def _stacked(tables: list[pa.Table]) -> pa.Table | None:
     return pa.concat_tables(tables, promote_options="permissive").combine_chunks() if tables else None
-
-
-def _refuse_encrypted(files: pa.Table) -> None:
-    if files.num_rows - files["key_metadata"].null_count:
-        raise UnsupportedFeature("encrypted files", "The table's manifests carry key metadata.")
 
 
 def _concatenated(parts: list[Candidates], index: DeleteIndex) -> Candidates:

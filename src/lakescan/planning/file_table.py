@@ -23,6 +23,7 @@ FILES = pa.schema(
         pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
         pa.field("first_row_id", pa.int64()),  # row lineage: the id of the file's first row
         pa.field("split_offsets", pa.list_(pa.int64())),  # where row groups start, ascending
+        pa.field("key_metadata", pa.binary()),  # of an encrypted file
         pa.field("deletes", pa.list_(pa.int32())),  # row numbers in the delete table
     ]
 )
@@ -39,6 +40,7 @@ DELETES = pa.schema(
         pa.field("size", pa.int64()),  # bytes that reading it costs
         pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
         pa.field("equality_ids", pa.list_(pa.int32())),  # of an equality delete: the fields it compares
+        pa.field("key_metadata", pa.binary()),  # of an encrypted file
         pa.field("scope", pa.string()),  # of an equality delete: its partition, or empty for the whole table
     ]
 )

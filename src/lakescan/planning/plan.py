@@ -20,7 +20,7 @@ from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
 from lakescan.schema import Schema
 
-_FILE_COLUMNS = ("path", "file_format", "spec_id", "sequence_number", "first_row_id")
+_FILE_COLUMNS = ("path", "file_format", "spec_id", "sequence_number", "first_row_id", "key_metadata")
 _SPLIT_COLUMNS = ("start", "stop", "residual")
 
 
@@ -53,6 +53,7 @@ class FileScanTask:
     spec_id: int
     sequence_number: int | None
     first_row_id: int | None
+    key_metadata: bytes | None
     residual: int
     partition: pa.Scalar
     constants: dict[int, pa.Scalar]

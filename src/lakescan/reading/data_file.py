@@ -32,11 +32,18 @@ class DataFile(Protocol):
         """The projection's columns of those chunks, each batch with the position in the file of its first row."""
 
 
-def open_data_file(storage: Storage, path: str, file_format: str) -> AbstractContextManager[DataFile]:
-    """Open a file; raises `MissingFile`, `CorruptMetadata`, and `UnsupportedFeature` for another format."""
+def open_data_file(
+    storage: Storage, path: str, file_format: str, key_metadata: bytes | None = None
+) -> AbstractContextManager[DataFile]:
+    """Open a file, with the key that the storage's key manager has for it if it is encrypted.
+
+    Raises `MissingFile`, `CorruptMetadata`, and `UnsupportedFeature` for a format or encryption that it cannot read.
+    """
+    if file_format == "parquet":
+        return open_parquet(storage, path, key_metadata)
+    if key_metadata is not None:
+        raise UnsupportedFeature(f"encrypted {file_format} files", f"{path} is one; of Parquet they can be read.")
     match file_format:
-        case "parquet":
-            return open_parquet(storage, path)
         case "orc":
             return open_orc(storage, path)
         case "avro":

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.errors import CorruptMetadata
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.planning.file_table import EQUALITY, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
@@ -51,13 +51,14 @@ class DeleteLoader:
             return load_vector(self._storage, delete)
         location = delete["path"]
         if location not in self._position_files:
-            self._position_files[location] = self._read_position_file(location, delete["file_format"])
+            self._position_files[location] = self._read_position_file(delete)
         return self._position_files[location].get(path, _NO_POSITIONS)
 
-    def _read_position_file(self, location: str, file_format: str) -> dict[str, np.ndarray]:
+    def _read_position_file(self, delete: dict[str, Any]) -> dict[str, np.ndarray]:
+        location, file_format = delete["path"], delete["file_format"]
         matching = FieldMatching(by_id=True)
         tables = []
-        with open_data_file(self._storage, location, file_format) as data:
+        with open_data_file(self._storage, location, file_format, delete["key_metadata"]) as data:
             fields = read_fields(data.schema, matching)
             projection = resolve(fields, _POSITION_DELETES, matching, {})
             for _, batch in data.batches(data.chunks(0, NO_END), projection, 1 << 17):
@@ -85,6 +86,8 @@ class DeleteLoader:
 
 def load_vector(storage: Storage, delete: dict[str, Any]) -> np.ndarray:
     """The positions of a deletion vector; raises `CorruptMetadata` where its cardinality is not the recorded one."""
+    if delete.get("key_metadata") is not None:
+        raise UnsupportedFeature("encrypted deletion vectors", f"{delete['path']} is one.")
     if delete["inline"] is not None:
         where = "an inline deletion vector"
         found = decode_bitmaps(delete["inline"], where)

@@ -125,7 +125,7 @@ class EqualityDeletes:
     def _read(self, file: dict[str, Any], schema: Schema) -> pa.Table:
         path, matching = file["path"], self._context.matching
         batches = []
-        with open_data_file(self._context.storage, path, file["file_format"]) as data:
+        with open_data_file(self._context.storage, path, file["file_format"], file["key_metadata"]) as data:
             projection = resolve(read_fields(data.schema, matching), schema, matching, {})
             absent = [s.target.name for s in projection.sources if s.child is None]
             if absent:

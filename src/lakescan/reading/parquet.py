@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakescan import types as t
-from lakescan.errors import CorruptMetadata
+from lakescan.errors import CorruptMetadata, UnsupportedFeature, missing_dependency
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.metadata_columns import RESERVED_IDS
 from lakescan.planning.column_stats import ColumnStats
@@ -67,16 +67,33 @@ class ParquetData:
 
 
 @contextmanager
-def open_parquet(storage: Storage, path: str) -> Iterator[ParquetData]:
+def open_parquet(storage: Storage, path: str, key_metadata: bytes | None = None) -> Iterator[ParquetData]:
     """Open a data or delete file; raises `MissingFile`, and `CorruptMetadata` for what is not Parquet."""
+    decryption = None if key_metadata is None else _decryption(storage, path, key_metadata)
     with storage.open(path) as handle:
         try:
             file = pq.ParquetFile(
-                handle, pre_buffer=False, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
+                handle,
+                pre_buffer=False,
+                coerce_int96_timestamp_unit="us",
+                arrow_extensions_enabled=False,
+                decryption_properties=decryption,
             )
         except (pa.ArrowException, OSError) as error:
             raise CorruptMetadata(f"{path} is not a Parquet file that can be read: {error}") from error
         yield ParquetData(file, path)
+
+
+def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
+    """How to decrypt a file (Parquet modular encryption); a file that turns out to be plain is refused."""
+    if storage.key_manager is None:
+        raise UnsupportedFeature("encrypted files without a key manager", f"{path} is one: pass key_manager=.")
+    try:
+        from pyarrow.parquet.encryption import create_decryption_properties
+    except ImportError as error:
+        raise missing_dependency("pyarrow >= 24 with encryption", "all", "reading encrypted Parquet files") from error
+    found = storage.key_manager.file_key(path, key_metadata)
+    return create_decryption_properties(found.key, aad_prefix=found.aad_prefix)
 
 
 def matching_row_groups(

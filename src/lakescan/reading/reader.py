@@ -44,7 +44,7 @@ def _read_task(
 ) -> Iterator[pa.RecordBatch]:
     residual = context.residuals[task.residual]
     columns = context.columns_for(residual, equality.columns_of(task))
-    with open_data_file(context.storage, task.path, task.file_format) as data:
+    with open_data_file(context.storage, task.path, task.file_format, task.key_metadata) as data:
         fields = read_fields(data.schema, context.matching)
         projection = resolve(fields, columns, context.matching, task.constants)
         chunks = data.chunks(task.start, task.stop)

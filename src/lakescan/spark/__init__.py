@@ -26,4 +26,5 @@ def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
     from lakescan.spark.types import spark_schema
 
     register(spark, pushdown=None, names=("lakescan",))
-    return spark.read.format("lakescan").schema(spark_schema(scan.projected)).options(**scan.to_options()).load()
+    schema = spark_schema(scan.projected, nanos_as_long=scan.option("nanosAsLong", False))
+    return spark.read.format("lakescan").schema(schema).options(**scan.to_options()).load()

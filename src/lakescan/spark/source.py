@@ -41,7 +41,7 @@ class TableSource(DataSource):
     def schema(self) -> StructType:
         """The columns that the options ask for."""
         scan, name = self._target()
-        return spark_schema(scan.projected if name is None else scan.metadata_table(name).schema)
+        return _schema_of(scan) if name is None else spark_schema(scan.metadata_table(name).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`: the table's own, or those of a user's narrower schema."""
@@ -50,7 +50,7 @@ class TableSource(DataSource):
             return MetadataReader(scan.metadata_table(name), schema)
         if list(schema.names) != scan.projected.names:
             scan = scan.select(*schema.names)
-        _check_types(spark_schema(scan.projected), schema)
+        _check_types(_schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism)
 
@@ -102,7 +102,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The plan's task groups."""
         assert self._scan is not None
-        plan = self._scan.plan(parallelism=None if self._scan.has_option("parallelism") else self._parallelism)
+        plan = self._scan.plan(parallelism=self._scan.option("parallelism", self._parallelism))
         context = self._scan.read_context(plan)
         return [GroupPartition(group, context) for group in plan.groups]
 
@@ -148,6 +148,10 @@ class MetadataReader(DataSourceReader):
             names = self._schema.names
             for batch in self._table.read(partition.part):
                 yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
+
+
+def _schema_of(scan: Scan) -> StructType:
+    return spark_schema(scan.projected, nanos_as_long=scan.option("nanosAsLong", False))
 
 
 def _json(text: str | None) -> dict[str, Any] | None:

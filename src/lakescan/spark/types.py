@@ -32,32 +32,40 @@ _ATOMIC: dict[str, type[s.DataType]] = {
 }
 
 
-def spark_schema(schema: Schema) -> s.StructType:
-    """The Spark schema of a table's columns; comments are kept."""
-    return _struct(schema.struct())
+def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType:
+    """The Spark schema of a table's columns; comments are kept.
+
+    Spark's timestamps are of microseconds. Columns of nanoseconds become those, and reading a value that has more
+    digits is refused; with `nanos_as_long` they become the nanoseconds since 1970, as `BIGINT`.
+    """
+    return _struct(schema.struct(), nanos_as_long)
 
 
-def _struct(kind: t.Struct) -> s.StructType:
+def _struct(kind: t.Struct, nanos_as_long: bool) -> s.StructType:
     return s.StructType(
-        [
-            s.StructField(f.name, spark_type(f.type), not f.required, {"comment": f.doc} if f.doc else None)
-            for f in kind.fields
-        ]
+        [s.StructField(f.name, spark_type(f.type, nanos_as_long), not f.required, _comment(f.doc)) for f in kind.fields]
     )
 
 
-def spark_type(kind: t.Type) -> s.DataType:
+def _comment(doc: str | None) -> dict[str, str] | None:
+    return {"comment": doc} if doc else None
+
+
+def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
     """The Spark type that holds every value of the type; raises `UnsupportedFeature` where Spark has none."""
     match kind:
         case t.Struct():
-            return _struct(kind)
+            return _struct(kind, nanos_as_long)
         case t.ListOf():
-            return s.ArrayType(spark_type(kind.element.type), not kind.element.required)
+            return s.ArrayType(spark_type(kind.element.type, nanos_as_long), not kind.element.required)
         case t.MapOf():
-            return s.MapType(spark_type(kind.key.type), spark_type(kind.value.type), not kind.value.required)
+            key, value = (spark_type(f.type, nanos_as_long) for f in (kind.key, kind.value))
+            return s.MapType(key, value, not kind.value.required)
         case t.Decimal():
             return s.DecimalType(kind.precision, kind.scale)
-        case t.Timestamp(unit="us"):
+        case t.Timestamp(unit="ns") if nanos_as_long:
+            return s.LongType()
+        case t.Timestamp():
             return s.TimestampType() if kind.zoned else s.TimestampNTZType()
         case t.Fixed() | t.Geospatial():
             return s.BinaryType()
@@ -65,10 +73,7 @@ def spark_type(kind: t.Type) -> s.DataType:
             return s.TimeType(6)
         case t.Atomic():
             return _ATOMIC[kind.name]()
-    raise UnsupportedFeature(
-        f"{kind} columns on Spark",
-        "Spark's timestamps are of microseconds: leave the column out, or read in process.",
-    )
+    raise UnsupportedFeature(f"{kind} columns on Spark", "Leave the column out, or read in process.")
 
 
 def arrow_schema(schema: s.StructType) -> pa.Schema:
@@ -106,7 +111,21 @@ def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Arr
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=_nulls(array))
     if kind == t.UUID and pa.types.is_string(target):
         return _uuid_text(array)
+    if isinstance(kind, t.Timestamp) and kind.unit == "ns" and pa.types.is_timestamp(target):
+        return _whole_microseconds(array, target)
     return array.cast(target)
+
+
+def _whole_microseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Nanoseconds as Spark's microseconds, where nothing is lost by it."""
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFeature(
+            "timestamps finer than microseconds on Spark",
+            f"Spark cannot hold them ({error}). Read such columns as BIGINT, nanoseconds since 1970, with "
+            "option('nanosAsLong', 'true'), or in process.",
+        ) from error
 
 
 def _uuid_text(array: pa.Array) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.iceberg.manifest import inherited_row_ids, inherited_sequence_numbers
+from lakescan.iceberg.manifest import inherited_row_ids, inherited_sequence_numbers, refuse_encrypted
 from lakescan.iceberg.manifest_list import DATA, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.readable_metrics import READABLE_METRICS, metrics_column, metrics_type
@@ -125,6 +125,7 @@ class EntriesTable:
 
 def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: Storage) -> pa.Table:
     """All entries of a manifest, deleted ones too, with what they inherit from it, as `entry_schema` has them."""
+    refuse_encrypted(manifest)
     schema = entry_schema(metadata.partition_type)
     with open_avro(storage, manifest["manifest_path"]) as data:
         projection = resolve(read_fields(data.schema, _BY_ID), schema, _BY_ID, {})

@@ -77,7 +77,7 @@ class PositionDeletesTable:
 
     @staticmethod
     def _used(files: pa.StructArray) -> list[str]:
-        names = ("file_path", "file_format", "spec_id", "partition", "record_count")
+        names = ("file_path", "file_format", "spec_id", "partition", "record_count", "key_metadata")
         vector = ("referenced_data_file", "content_offset", "content_size_in_bytes")
         return [n for n in (*names, *vector) if files.type.get_field_index(n) >= 0]
 
@@ -106,6 +106,7 @@ class PositionDeletesTable:
                 "offset": part["content_offset"].as_py(),
                 "length": part["content_size_in_bytes"].as_py(),
                 "record_count": part["record_count"].as_py(),
+                "key_metadata": part["key_metadata"].as_py(),
             },
         )
         for start in range(0, len(positions), _BATCH):
@@ -114,7 +115,9 @@ class PositionDeletesTable:
             yield [pa.repeat(part["referenced_data_file"], len(found)), found, row]
 
     def _file(self, part: Mapping[str, Any]) -> Iterator[list[pa.Array]]:
-        with open_data_file(self.storage, part["file_path"].as_py(), part["file_format"].as_py().lower()) as data:
+        with open_data_file(
+            self.storage, part["file_path"].as_py(), part["file_format"].as_py().lower(), part["key_metadata"].as_py()
+        ) as data:
             projection = resolve(read_fields(data.schema, _BY_ID), self._stored, _BY_ID, {})
             for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
                 yield projection.apply(batch)
