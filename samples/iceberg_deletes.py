@@ -21,7 +21,7 @@ POSITIONS, EQUALITY = 1, 2
 
 @dataclass(frozen=True)
 class DeleteFile:
-    """An entry of a delete manifest."""
+    """An entry of a delete manifest, or, with content 0, of a data manifest."""
 
     content: int
     path: str
@@ -123,10 +123,10 @@ def commit_deletes(metadata_path: str, deletes: list[DeleteFile], *, format_vers
     for spec_id in sorted({d.spec_id for d in deletes}):
         of_spec = [d for d in deletes if d.spec_id == spec_id]
         path = f"{folder}/{uuid.uuid4()}-deletes-m{spec_id}.avro"
-        length = _write_manifest(path, metadata, spec_id, of_spec, snapshot_id)
-        manifests.append(_manifest_entry(path, length, spec_id, sequence, snapshot_id, of_spec))
+        length = write_manifest(path, metadata, spec_id, of_spec, snapshot_id)
+        manifests.append(manifest_entry(path, length, spec_id, sequence, snapshot_id, of_spec))
     manifest_list = f"{folder}/snap-{snapshot_id}-1-{uuid.uuid4()}.avro"
-    _write_avro(manifest_list, _MANIFEST_LIST, manifests, {"format-version": "2"})
+    write_manifest_list(manifest_list, manifests)
 
     now = max(int(time.time() * 1000), metadata["last-updated-ms"] + 1)
     snapshot = {
@@ -151,9 +151,10 @@ def commit_deletes(metadata_path: str, deletes: list[DeleteFile], *, format_vers
     return target
 
 
-def _write_manifest(
+def write_manifest(
     path: str, metadata: dict[str, Any], spec_id: int, deletes: list[DeleteFile], snapshot_id: int
 ) -> int:
+    """A manifest of added files, all of one spec; returns its length."""
     spec = next(s for s in metadata["partition-specs"] if s["spec-id"] == spec_id)
     schema = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
     entries = [
@@ -184,9 +185,14 @@ def _write_manifest(
         "partition-spec": json.dumps(spec["fields"]),
         "partition-spec-id": str(spec_id),
         "format-version": str(max(2, metadata["format-version"])),
-        "content": "deletes",
+        "content": "deletes" if deletes[0].content else "data",
     }
     return _write_avro(path, _manifest_schema(spec["fields"], schema), entries, header)
+
+
+def write_manifest_list(path: str, manifests: list[dict[str, Any]]) -> None:
+    """A manifest list of such entries as `manifest_entry` makes."""
+    _write_avro(path, _MANIFEST_LIST, manifests, {"format-version": "2"})
 
 
 def _write_avro(path: str, schema: dict[str, Any], records: list[dict[str, Any]], header: dict[str, str]) -> int:
@@ -297,16 +303,17 @@ _MANIFEST_LIST = {
 }
 
 
-def _manifest_entry(
+def manifest_entry(
     path: str, length: int, spec_id: int, sequence: int, snapshot_id: int, deletes: list[DeleteFile]
 ) -> dict[str, Any]:
+    """The entry in a manifest list of a manifest of added files."""
     rows = sum(d.record_count for d in deletes)
     counts = {"added_files_count": len(deletes), "existing_files_count": 0, "deleted_files_count": 0}
     return {
         "manifest_path": path,
         "manifest_length": length,
         "partition_spec_id": spec_id,
-        "content": 1,
+        "content": 1 if deletes[0].content else 0,
         "sequence_number": sequence,
         "min_sequence_number": sequence,
         "added_snapshot_id": snapshot_id,

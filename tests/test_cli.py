@@ -33,6 +33,12 @@ def test_history_lists_the_commits(shop) -> None:
     assert "UPDATE" in run("history", shop.customers).stdout
 
 
+def test_inspect_shows_a_metadata_table(shop) -> None:
+    found = run("inspect", shop.orders, "refs", "-s", "name,type")
+    assert found.returncode == 0, found.stderr
+    assert "BRANCH" in found.stdout
+
+
 def test_options_are_given_as_name_and_value(shop) -> None:
     assert run("head", shop.customers, "-o", "versionAsOf=0").returncode == 0
 

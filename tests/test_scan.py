@@ -63,6 +63,11 @@ def test_a_scan_never_changes(orders: lakescan.Table) -> None:
         scan._limit = 3  # type: ignore[misc]
 
 
+def test_a_table_says_how_it_is_partitioned_and_sorted(shop, orders: lakescan.Table) -> None:
+    assert (orders.partitioning, orders.sort_order) == ("month(ordered_at)", "unsorted")
+    assert lakescan.table(shop.customers).partitioning == "country"
+
+
 def test_conditions_add_up(orders: lakescan.Table) -> None:
     one = orders.scan().where("quantity > 3 and price < 20").to_arrow()
     two = orders.scan().where("quantity > 3").where(Comparison("price", op="<", value=20)).to_arrow()

@@ -54,6 +54,16 @@ class Table:
         """Table properties (Iceberg) or configuration (Delta)."""
         return self._format.snapshot(SnapshotSelector()).properties
 
+    @property
+    def partitioning(self) -> str:
+        """How new files are partitioned, such as 'day(ts), bucket(16, id)'; or 'unpartitioned'."""
+        return self._format.partitioning
+
+    @property
+    def sort_order(self) -> str:
+        """How new files are sorted, such as 'id asc nulls first' (Iceberg); or 'unsorted'."""
+        return self._format.sort_order
+
     def history(self) -> pa.Table:
         """The table's commits, oldest first: snapshots for Iceberg, versions for Delta."""
         return self._format.history()

@@ -175,3 +175,36 @@ def test_deletes_of_a_partition_do_not_reach_others(tmp_path: Path) -> None:
 
     found = lakescan.table(committed(table, in_partition).metadata_location).scan().to_arrow()
     assert sorted(zip(found["id"].to_pylist(), found["name"].to_pylist(), strict=True)) == [(1, "b"), (2, "a")]
+
+
+def test_deletes_of_an_older_spec_reach_only_files_of_that_spec(table: Any) -> None:
+    """A global delete reaches every spec; one of a partition does not reach files of a later spec."""
+    from pyiceberg.transforms import IdentityTransform
+
+    table.append(rows([1, 2], ["a", "b"]))
+    with table.update_spec() as update:
+        update.add_field("name", IdentityTransform(), "name")
+    table.append(rows([1, 2, 3], ["a", "b", "a"]))
+    everywhere = by(pa.table({"id": pa.array([1], pa.int32())}), id=1)
+    assert ids(committed(table, everywhere)) == [2, 2, 3]
+
+    def inside(path: str) -> DeleteFile:
+        key = pa.table({"id": pa.array([1, 2], pa.int32())})
+        return write_equality_deletes(path, key, {"id": 1}, partition={"name": "b"}, spec_id=1)
+
+    assert ids(committed(table, inside)) == [1, 1, 2, 3]
+
+
+def test_deletes_that_cannot_touch_a_file_are_not_planned_for_it(table: Any) -> None:
+    table.append(rows([1, 2], ["a", "b"]))
+    table.append(rows([8, 9], ["y", "z"]))
+    low, high = (number.to_bytes(4, "little") for number in (8, 8))
+
+    def bounded(path: str) -> DeleteFile:
+        key = pa.table({"id": pa.array([8], pa.int32())})
+        return write_equality_deletes(path, key, {"id": 1}, bounds={1: (low, high)})
+
+    location = committed(table, bounded).metadata_location
+    plan = lakescan.table(location).scan().plan()
+    assert sorted(len(d) for d in plan.files["deletes"].to_pylist()) == [0, 1]
+    assert sorted(lakescan.table(location).scan().to_arrow()["id"].to_pylist()) == [1, 2, 9]

@@ -65,6 +65,17 @@ def test_gzip_is_recognised_by_its_content() -> None:
     assert parse_metadata(packed, "x.metadata.json").current_snapshot_id == 7
 
 
+def test_a_sort_order_is_told_in_words() -> None:
+    fields = [
+        {"transform": "bucket[4]", "source-id": 1, "direction": "asc", "null-order": "nulls-first"},
+        {"transform": "identity", "source-ids": [1], "direction": "desc", "null-order": "nulls-last"},
+    ]
+    found = parse({**V2, "sort-orders": [{"order-id": 3, "fields": fields}], "default-sort-order-id": 3})
+    assert found.sort_order.describe(found.schema) == "bucket(4, x) asc nulls first, x desc nulls last"
+    with pytest.raises(CorruptMetadata, match="default-sort-order-id 4 is not among"):
+        parse({**V2, "default-sort-order-id": 4})
+
+
 def test_unknown_members_are_left_alone() -> None:
     assert parse({**V2, "from-the-future": {"a": 1}}).current_snapshot_id == 7
 

@@ -1,4 +1,4 @@
-"""The commands: doctor, explain, history, head."""
+"""The commands: doctor, explain, history, head, inspect."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 from lakescan.diagnose import Diagnosis, doctor
 from lakescan.errors import InvalidOption, LakescanError
 from lakescan.explain import plan_for_terminal, write_html
+from lakescan.planning.metadata_table import as_table
 from lakescan.scan import Scan
 from lakescan.table import Table, table
 
@@ -81,6 +82,19 @@ def head(
 ) -> None:
     """Show the first rows of a scan."""
     _print_rows(_scan(_open(path, option, relocate), where, select).limit(rows).to_arrow().to_pylist())
+
+
+@app.command()
+def inspect(
+    path: TablePath,
+    name: Annotated[str, typer.Argument(help="A metadata table, such as snapshots, files or partitions.")],
+    select: Columns = None,
+    option: OptionList = None,
+    relocate: Relocate = None,
+) -> None:
+    """Show a metadata table."""
+    found = as_table(_open(path, option, relocate).scan().metadata_table(name))
+    _print_rows(found.select([n.strip() for n in select.split(",")] if select else found.column_names).to_pylist())
 
 
 def run() -> None:

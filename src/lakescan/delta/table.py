@@ -83,6 +83,16 @@ class DeltaTable:
         """The table's folder."""
         return self._location
 
+    @property
+    def partitioning(self) -> str:
+        """The partition columns of the newest version."""
+        return ", ".join(self._state(self._listing.segment()).metadata.partition_columns) or "unpartitioned"
+
+    @property
+    def sort_order(self) -> str:
+        """Delta asks for none."""
+        return "unsorted"
+
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
         """The selected version; raises `NoSuchSnapshot`, `UnsupportedFeature` for a protocol that is not obeyed."""
         if selector.branch is not None or selector.tag is not None:

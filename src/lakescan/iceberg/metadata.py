@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.partition_spec import PartitionSpec, parse_spec, partition_type
 from lakescan.iceberg.schema_json import parse_schema
+from lakescan.iceberg.sort_order import UNSORTED, SortOrder, parse_sort_order
 from lakescan.schema import Schema
 from lakescan.types import Field, Struct
 
@@ -68,6 +69,7 @@ class TableMetadata:
     refs: Mapping[str, Reference]
     last_updated_ms: int
     metadata_log: tuple[tuple[int, str], ...] = ()
+    sort_order: SortOrder = UNSORTED
     source: str = field(default="", compare=False)
 
     @property
@@ -138,7 +140,6 @@ class _Parser:
             current = None
         if current is not None and current not in snapshots:
             raise self._corrupt(f"current-snapshot-id {current} is not among its snapshots")
-        self._check_sort_order()
         return TableMetadata(
             format_version=self.version,
             location=str(self._required("location")).rstrip("/"),
@@ -158,6 +159,7 @@ class _Parser:
             metadata_log=tuple(
                 (int(e["timestamp-ms"]), str(e["metadata-file"])) for e in self.node.get("metadata-log") or []
             ),
+            sort_order=self._sort_order(),
             source=self.source,
         )
 
@@ -194,10 +196,15 @@ class _Parser:
             raise self._corrupt(f"default-spec-id {default} is not among its partition specs {sorted(specs)}")
         return specs, default
 
-    def _check_sort_order(self) -> None:
-        if self.version > 1:
-            self._required("sort-orders")
-            self._required("default-sort-order-id")
+    def _sort_order(self) -> SortOrder:
+        """The default sort order; version 1 may leave it out."""
+        if self.version == 1 and not self.node.get("sort-orders"):
+            return UNSORTED
+        orders = {o.id: o for o in (parse_sort_order(n, self.source) for n in self._required("sort-orders"))}
+        default = int(self._required("default-sort-order-id"))
+        if default and default not in orders:
+            raise self._corrupt(f"default-sort-order-id {default} is not among its sort orders {sorted(orders)}")
+        return orders.get(default, UNSORTED)
 
     def _snapshot(self, node: Mapping[str, Any]) -> IcebergSnapshot:
         try:

@@ -94,11 +94,16 @@ class PartitionSpec:
 
     def describe(self, schema: Schema) -> str:
         """The spec in words, such as `day(ts), country`."""
-        parts = []
-        for each in self.fields:
-            source = schema.path_of.get(each.source_id, f"#{each.source_id}")
-            parts.append(source if each.transform.name == "identity" else f"{each.transform}({source})")
+        parts = [described(f.transform, schema.path_of.get(f.source_id, f"#{f.source_id}")) for f in self.fields]
         return ", ".join(parts) or "unpartitioned"
+
+
+def described(transform: Transform, source: str) -> str:
+    """A transform of a column in words: `country`, `day(ts)`, `bucket(16, id)`."""
+    if transform.name == "identity":
+        return source
+    inside = source if transform.parameter is None else f"{transform.parameter}, {source}"
+    return f"{transform.name}({inside})"
 
 
 def parse_spec(spec_id: int, fields: list[Mapping[str, Any]], sources: Mapping[int, t.Field]) -> PartitionSpec:

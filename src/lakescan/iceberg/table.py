@@ -56,6 +56,16 @@ class IcebergTable:
         """The table's location, as its metadata has it."""
         return self.metadata.location
 
+    @property
+    def partitioning(self) -> str:
+        """The default partition spec in words."""
+        return self.metadata.specs[self.metadata.default_spec_id].describe(self.metadata.schema)
+
+    @property
+    def sort_order(self) -> str:
+        """The default sort order in words."""
+        return self.metadata.sort_order.describe(self.metadata.schema)
+
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
         """The selected snapshot. A branch (and the current state) reads with the table's schema, others with their own.
 

@@ -65,6 +65,14 @@ class TableFormat(Protocol):
     def location(self) -> str:
         """Where the table is."""
 
+    @property
+    def partitioning(self) -> str:
+        """How the table is partitioned, in words."""
+
+    @property
+    def sort_order(self) -> str:
+        """How writers are asked to sort rows, in words."""
+
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
         """The selected state; raises `NoSuchSnapshot`."""
 
