@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan.delta.actions import ActionReader, parse_json_lines, parse_json_lines_in_python, single_actions
+from lakescan.delta.actions import ActionReader, single_actions
+from lakescan.delta.json_lines import parse_json_lines, parse_json_lines_in_python
 from lakescan.delta.replay import file_locations, reconcile
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage

@@ -68,7 +68,7 @@ SCHEMA = Schema(
 
 
 def stats(text: str | None, field_id: int) -> ColumnStats:
-    found = FileStats(pa.array([text], pa.string()), None, SCHEMA, [SCHEMA.by_id[field_id]])
+    found = FileStats(pa.chunked_array([[text]], pa.string()), None, SCHEMA, [SCHEMA.by_id[field_id]])
     return found.columns()[field_id]
 
 
@@ -121,8 +121,8 @@ def test_statistics_that_say_nothing_never_fail_a_read(text: str | None) -> None
 
 def test_a_bad_line_does_not_shift_the_statistics_of_other_files() -> None:
     texts = [recorded("i", minValues=1), "{}\n{}", recorded("i", minValues=3)]
-    found = FileStats(pa.array(texts), None, SCHEMA, [SCHEMA.by_id[1]]).columns()[1]
-    assert found.lower is None or values(found.lower) in ([1, None, 3], [None] * 3)
+    found = FileStats(pa.chunked_array([texts]), None, SCHEMA, [SCHEMA.by_id[1]]).columns()[1]
+    assert values(found.lower) == [1, None, 3]
 
 
 @given(st.binary(max_size=40).filter(lambda b: len(b) % 4 == 0))

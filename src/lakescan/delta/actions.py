@@ -1,22 +1,22 @@
 """Actions of the log as Arrow tables: commits (JSON lines) and checkpoints (Parquet or JSON) in one shape.
 
-The file actions of all commits are parsed at once, by Arrow's JSON reader; where that refuses the text (an action
-spelt in a way that Arrow's reader does not take), Python's own parser reads it instead, with the same result.
+The file actions of all commits are parsed at once: a marker line before each commit carries its version.
 """
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from lakescan.delta.json_lines import parse_json_lines
+from lakescan.delta.kept_rows import kept
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
 
@@ -35,7 +35,7 @@ SIDECAR = pa.struct([pa.field("path", pa.string()), pa.field("sizeInBytes", pa.i
 
 @dataclass(frozen=True)
 class FileActions:
-    """Adds and removes, a row each, in log order; `version` is the commit's (-1 in a checkpoint).
+    """Adds and removes, a row each; `version` is the commit's (-1 in a checkpoint).
 
     Columns: version, is_add, path (as written), partition (struct of text by physical name), size, stats (JSON text),
     stats_parsed (struct, or null), vector (the deletion vector's descriptor).
@@ -54,11 +54,8 @@ class ActionReader:
 
     def commits(self, commits: Iterable[tuple[int, bytes]]) -> FileActions:
         """The file actions of commits, given as (version, content)."""
-        text = io.BytesIO()
-        for version, content in commits:
-            text.write(b'{"%s":%d}\n' % (_VERSION.encode(), version))
-            text.write(content if content.endswith(b"\n") else content + b"\n")
-        return self._json(text.getvalue(), versioned=True)
+        marked = ((b'{"%s":%d}' % (_VERSION.encode(), version), content) for version, content in commits)
+        return self._json(b"\n".join(chain.from_iterable(marked)), versioned=True)
 
     def checkpoint_part(self, location: str) -> FileActions:
         """The file actions of one checkpoint file or sidecar, Parquet or JSON."""
@@ -76,10 +73,8 @@ class ActionReader:
             sidecars = tuple(paths.to_pylist())
         if "add" not in rows.column_names:
             return FileActions(self._empty(), sidecars)
-        adds = rows.filter(pc.is_valid(pc.struct_field(rows["add"], "path")))["add"].combine_chunks()
-        return FileActions(
-            self._normalised(adds, pa.repeat(pa.scalar(-1, pa.int64()), len(adds)), is_add=True), sidecars
-        )
+        nowhere = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
+        return FileActions(self._present(rows["add"], nowhere, is_add=True), sidecars)
 
     def _json(self, text: bytes, *, versioned: bool) -> FileActions:
         schema = self._json_schema()
@@ -88,14 +83,9 @@ class ActionReader:
             version = pc.fill_null_forward(rows[_VERSION].combine_chunks())
         else:
             version = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
-        tables = []
-        for name, is_add in (("remove", False), ("add", True)):
-            actions = rows[name].combine_chunks()
-            present = pc.is_valid(pc.struct_field(actions, "path"))
-            tables.append(self._normalised(actions.filter(present), version.filter(present), is_add=is_add))
+        tables = [self._present(rows[n], version, is_add=n == "add") for n in ("remove", "add")]
         sidecars = pc.struct_field(rows["sidecar"], "path").drop_null().to_pylist()
-        both = pa.concat_tables(tables)
-        return FileActions(both.take(pc.sort_indices(both["version"])), tuple(sidecars))
+        return FileActions(pa.concat_tables(tables), tuple(sidecars))
 
     def _json_schema(self) -> pa.Schema:
         add = [
@@ -116,6 +106,17 @@ class ActionReader:
                 pa.field("sidecar", SIDECAR),
             ]
         )
+
+    def _present(self, actions: pa.ChunkedArray, version: pa.Array, *, is_add: bool) -> pa.Table:
+        """The rows that are such an action, chunk by chunk."""
+        tables = [self._empty()]
+        start = 0
+        for chunk in actions.chunks:
+            present = pc.is_valid(pc.struct_field(chunk, "path")).to_numpy(zero_copy_only=False)
+            own = version.slice(start, len(chunk))
+            tables.append(self._normalised(kept(chunk, present), own.filter(pa.array(present)), is_add=is_add))
+            start += len(chunk)
+        return pa.concat_tables(tables, promote_options="permissive")
 
     def _normalised(self, actions: pa.StructArray, version: pa.Array, *, is_add: bool) -> pa.Table:
         rows = len(actions)
@@ -152,61 +153,31 @@ class ActionReader:
         return self._normalised(nothing, pa.array([], pa.int64()), is_add=True)
 
 
-def parse_json_lines(text: bytes, schema: pa.Schema) -> pa.Table:
-    """JSON lines as a table of that schema: members that it does not name are left out, absent ones null."""
-    if not text.strip():
-        return schema.empty_table()
-    longest = max(map(len, text.split(b"\n")))
-    try:
-        return pj.read_json(
-            pa.BufferReader(text),
-            read_options=pj.ReadOptions(block_size=max(1 << 22, longest * 2)),
-            parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-        )
-    except pa.ArrowInvalid:
-        return parse_json_lines_in_python(text, schema)
-
-
-def parse_json_lines_in_python(text: bytes, schema: pa.Schema) -> pa.Table:
-    """The same by Python's parser, a line at a time: slow, and takes whatever JSON allows."""
-    rows = []
-    for number, line in enumerate(text.split(b"\n"), 1):
-        if line.strip():
-            try:
-                node = json.loads(line)
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
-                raise CorruptMetadata(f"line {number} of the log is not JSON: {error}") from error
-            if not isinstance(node, dict):
-                raise CorruptMetadata(f"line {number} of the log is not a JSON object: {line[:40]!r}")
-            rows.append(_textual(node, schema))
-    return pa.Table.from_pylist(rows, schema=schema)
-
-
-def _textual(value: Any, kind: Any) -> Any:
-    """A parsed value as the Arrow type wants it: scalars as text where the type is text."""
-    if isinstance(kind, pa.Schema):
-        return {f.name: _textual(value.get(f.name), f.type) for f in kind}
-    if value is None:
-        return None
-    if pa.types.is_struct(kind):
-        return {f.name: _textual(value.get(f.name), f.type) for f in kind} if isinstance(value, dict) else None
-    if pa.types.is_string(kind) and not isinstance(value, str):
-        return json.dumps(value)
-    return value
-
-
 def single_actions(text: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The few actions of a commit that are not about files (protocol, metaData, commitInfo), last first.
 
     Only lines that mention a name are parsed.
     """
-    for line in reversed(text.split(b"\n")):
-        if any(b'"' + n.encode() + b'"' in line[:4096] for n in names):
-            try:
-                node = json.loads(line)
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
-                raise CorruptMetadata(f"a line of a commit is not JSON: {error}") from error
-            yield from ((n, node[n]) for n in names if node.get(n) is not None)
+    for line in sorted(_lines_that_mention(text, names), reverse=True):
+        try:
+            node = json.loads(text[slice(*line)])
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise CorruptMetadata(f"a line of a commit is not JSON: {error}") from error
+        yield from ((n, node[n]) for n in names if node.get(n) is not None)
+
+
+def _lines_that_mention(text: bytes, names: tuple[str, ...]) -> set[tuple[int, int]]:
+    """Where lines with one of these names in quotes begin and end."""
+    found = set()
+    for name in names:
+        quoted = b'"%s"' % name.encode()
+        at = text.find(quoted)
+        while at >= 0:
+            end = text.find(b"\n", at)
+            end = len(text) if end < 0 else end
+            found.add((text.rfind(b"\n", 0, at) + 1, end))
+            at = text.find(quoted, end)
+    return found
 
 
 def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) -> dict[str, Any]:

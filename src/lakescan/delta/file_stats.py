@@ -7,17 +7,19 @@ nothing; they never fail a read.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.delta.actions import parse_json_lines
+from lakescan.delta.json_lines import parse_json_texts
 from lakescan.delta.partition_values import parse_timestamps
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.schema import Schema
 
+_LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
 _NUMBER: dict[t.Type, pa.DataType] = {
     t.BYTE: pa.int64(),
     t.SHORT: pa.int64(),
@@ -31,11 +33,14 @@ _NUMBER: dict[t.Type, pa.DataType] = {
 }
 
 
+_PARSERS = 8
+
+
 class FileStats:
     """The statistics of many files: rows match those of the file actions they come from."""
 
     def __init__(
-        self, stats: pa.Array, parsed: pa.StructArray | None, schema: Schema, fields: Iterable[t.Field]
+        self, stats: pa.ChunkedArray, parsed: pa.StructArray | None, schema: Schema, fields: Iterable[t.Field]
     ) -> None:
         self._schema = schema
         self._parsed = parsed
@@ -80,19 +85,17 @@ class FileStats:
         found = [a for a in (_walk(self._parsed, path), _walk(self._json, path)) if a is not None]
         return pc.coalesce(*(a.cast(kind) for a in found))
 
-    def _parse(self, stats: pa.Array) -> pa.StructArray:
-        lines = pc.binary_join(
-            pa.ListArray.from_arrays([0, len(stats)], pc.fill_null(stats, "{}").cast(pa.string())), "\n"
-        )
+    def _parse(self, stats: pa.ChunkedArray) -> pa.StructArray:
+        """The texts of all chunks, parsed by a few threads: Arrow lets go of the interpreter meanwhile."""
+        with ThreadPoolExecutor(_PARSERS) as pool:
+            found = list(pool.map(self._parse_chunk, stats.chunks))
+        return pa.concat_arrays(found) if found else pa.array([], pa.struct(list(self._json_schema())))
+
+    def _parse_chunk(self, stats: pa.Array) -> pa.StructArray:
         schema = self._json_schema()
-        try:
-            rows = parse_json_lines(lines[0].as_py().encode(), schema) if len(stats) else schema.empty_table()
-            rows = rows.combine_chunks()
-        except (pa.ArrowInvalid, CorruptMetadata, TypeError):
-            rows = pa.table([pa.nulls(len(stats), f.type) for f in schema], schema=schema)
-        if rows.num_rows != len(stats):
-            rows = pa.table([pa.nulls(len(stats), f.type) for f in schema], schema=schema)
-        struct = rows.to_struct_array()
+        if not self._fields and (counts := _leading_counts(stats)) is not None:
+            return pa.StructArray.from_arrays([counts], fields=list(schema))
+        struct = parse_json_texts(stats, schema).combine_chunks().to_struct_array()
         return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
 
     def _json_schema(self) -> pa.Schema:
@@ -109,6 +112,12 @@ class FileStats:
         if nulls:
             members.append(pa.field("nullCount", _nested(nulls)))
         return pa.schema(members)
+
+
+def _leading_counts(stats: pa.Array) -> pa.Array | None:
+    """`numRecords` where each text begins with it, as writers write it: nothing else needs to be parsed then."""
+    found = pc.struct_field(pc.extract_regex(stats, _LEADING_COUNT), "n")
+    return found.cast(pa.int64()) if found.null_count == stats.null_count else None
 
 
 def _physical_path(schema: Schema, field: t.Field) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.delta.kept_rows import kept_rows
+
 _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
 
 
@@ -21,7 +23,7 @@ def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
 
     Paths become locations: those that are relative are under `location`, the table's folder.
     """
-    actions = pa.concat_tables(parts, promote_options="permissive").combine_chunks()
+    actions = pa.concat_tables(parts, promote_options="permissive")
     if not actions.num_rows:
         return actions
     locations = file_locations(actions["path"].combine_chunks(), location)
@@ -32,8 +34,9 @@ def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
     order = np.lexsort((actions["is_add"].to_numpy(), version))
     newest = np.empty(codes.max() + 1, dtype=np.int64)
     newest[codes[order]] = order  # the last assignment stays
-    live = actions.take(pa.array(np.sort(newest)))
-    return live.filter(live["is_add"])
+    wins = np.zeros(actions.num_rows, dtype=bool)
+    wins[newest] = True
+    return kept_rows(actions, wins & actions["is_add"].to_numpy())
 
 
 def identity(actions: pa.Table) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +18,7 @@ from lakescan import types as t
 from lakescan.delta.actions import ActionReader, checkpoint_actions, single_actions
 from lakescan.delta.deletion_vectors import delete_table
 from lakescan.delta.file_stats import FileStats
+from lakescan.delta.kept_rows import kept_rows
 from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogListing, LogSegment, list_log
 from lakescan.delta.partition_values import typed_values
 from lakescan.delta.protocol import Metadata, Protocol
@@ -53,6 +56,7 @@ HISTORY = pa.schema(
     ]
 )
 _READERS = 8
+_BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class DeltaTable:
         values = {f.id: typed_values(texts.field(i), f) for i, f in enumerate(partition_fields)}
         exact = {i: ColumnStats.of_constants(v) for i, v in values.items()}
         mask = might_match(predicate, exact, adds.num_rows)
-        kept = adds.filter(mask).combine_chunks()
+        kept = kept_rows(adds, mask.to_numpy(zero_copy_only=False))
         values = {i: v.filter(mask) for i, v in values.items()}
         exact = {i: s.filter(mask) for i, s in exact.items()}
         proven = [must_match(part, exact, kept.num_rows) for part in conjuncts(predicate)]
@@ -215,17 +219,16 @@ class DeltaTable:
     def _live_files(self, state: DeltaState, partition_columns: tuple[str, ...], metrics: ScanMetrics) -> pa.Table:
         reader = ActionReader(self.storage, partition_columns)
         segment = state.segment
-        parts, sidecars = [], []
+        batches = _batches(segment.commits)
+        parts, sidecars = [reader.commits(()).table], []
         with ThreadPoolExecutor(_READERS) as pool:
             checkpoint = [p.location for p in segment.checkpoint.parts] if segment.checkpoint is not None else []
             for found in pool.map(reader.checkpoint_part, checkpoint):
                 parts.append(found.table)
                 sidecars += [_sidecar(self._location, name) for name in found.sidecars]
             parts += [found.table for found in pool.map(reader.checkpoint_part, sidecars)]
-            contents = list(pool.map(self._read, segment.commits))
-        versions = [c.version for c in segment.commits]
-        parts.append(reader.commits(zip(versions, contents, strict=True)).table)
-        metrics.total_data_manifests = len(checkpoint) + len(sidecars) + len(versions)
+            parts += pool.map(lambda some: reader.commits((c.version, self._read(c)) for c in some).table, batches)
+        metrics.total_data_manifests = len(checkpoint) + len(sidecars) + len(segment.commits)
         metrics.scanned_data_manifests = metrics.total_data_manifests
         return reconcile(parts, self._location)
 
@@ -253,7 +256,14 @@ def _file_stats(adds: pa.Table, schema: Schema, fields: list[t.Field]) -> FileSt
     parsed = adds["stats_parsed"].combine_chunks() if "stats_parsed" in adds.column_names else None
     if parsed is not None and not pa.types.is_struct(parsed.type):
         parsed = None
-    return FileStats(adds["stats"].combine_chunks(), parsed, schema, fields)
+    return FileStats(adds["stats"], parsed, schema, fields)
+
+
+def _batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
+    """Commits that are read and parsed together: many small ones, or some megabytes."""
+    ends = np.cumsum([c.entry.size + _COMMIT_COST for c in commits]) // _BATCH_BYTES
+    cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(commits)]
+    return [commits[a:b] for a, b in itertools.pairwise(cuts) if b > a]
 
 
 def _sidecar(location: str, name: str) -> str:

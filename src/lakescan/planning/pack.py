@@ -32,26 +32,34 @@ def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
 def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
     """The group number of each split; groups are numbered in the order in which they were closed.
 
-    One pass, at most `lookback` comparisons a split.
+    One pass, at most `lookback` comparisons a split; bins that no split fits into any more are not compared.
     """
-    group = np.zeros(len(weight), dtype=np.int64)
+    group: list[int] = []
+    room: list[int] = []  # by bin
     open_bins: list[int] = []
-    room: dict[int, int] = {}
+    usable: list[int] = []  # the open bins that the lightest split would fit into
     closed: list[int] = []
-    for position, each in enumerate(weight.tolist()):
-        found = next((b for b in open_bins if room[b] >= each), None)
-        if found is not None:
-            room[found] -= each
+    lightest = int(weight.min(initial=0))
+    for each in weight.tolist():
+        for found in usable:
+            if room[found] >= each:
+                room[found] -= each
+                break
         else:
             found = len(room)
-            room[found] = target - each
+            room.append(target - each)
             open_bins.append(found)
+            usable.append(found)
             if len(open_bins) > lookback:
                 fullest = min(open_bins, key=room.__getitem__)
                 open_bins.remove(fullest)
                 closed.append(fullest)
-        group[position] = found
+                if fullest in usable:
+                    usable.remove(fullest)
+        if room[found] < lightest and found in usable:
+            usable.remove(found)
+        group.append(found)
     order = np.empty(len(room), dtype=np.int64)
     order[np.array(closed + open_bins, dtype=np.int64)] = np.arange(len(room))
-    result: np.ndarray = order[group]
+    result: np.ndarray = order[np.array(group, dtype=np.int64)]
     return result

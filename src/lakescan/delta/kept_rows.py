@@ -1,0 +1,30 @@
+"""Leaving rows out of arrays that are mostly kept: runs are copied whole, which is what log files are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+_SHORT = 32  # below so many rows a run, Arrow's own filter is faster
+
+
+def kept(array: pa.Array, mask: np.ndarray) -> pa.Array:
+    """The values where the mask is true."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
+    if len(edges) == 2 and edges[1] - edges[0] == len(array):
+        return array
+    if len(edges) * _SHORT > len(array):
+        return array.filter(pa.array(mask))
+    runs = [array.slice(start, stop - start) for start, stop in edges.reshape(-1, 2).tolist()]
+    return pa.concat_arrays(runs) if runs else array.slice(0, 0)
+
+
+def kept_rows(table: pa.Table, mask: np.ndarray) -> pa.Table:
+    """The rows where the mask is true, chunk by chunk: large texts are never put together."""
+    return pa.table([_kept_chunks(column, mask) for column in table.columns], schema=table.schema)
+
+
+def _kept_chunks(column: pa.ChunkedArray, mask: np.ndarray) -> pa.ChunkedArray:
+    starts = np.cumsum([0, *(len(c) for c in column.chunks)]).tolist()
+    chunks = [kept(c, mask[s : s + len(c)]) for c, s in zip(column.chunks, starts[:-1], strict=True)]
+    return pa.chunked_array(chunks, column.type)
