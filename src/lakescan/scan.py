@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import polars
     from pyspark.sql import DataFrame, SparkSession
 
-_SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
-_REPLACED = (*_SELECTING, "path", "format", "filter", "relocate", "storage-options")
+SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
+_REPLACED = (*SELECTING, "path", "format", "filter", "relocate", "storage-options")
 
 
 @dataclass(frozen=True, repr=False)
@@ -307,7 +307,7 @@ def _by_id(columns: Schema, more: Schema) -> Schema:
 
 
 def _selector_from(options: Options) -> SnapshotSelector | None:
-    given = [name for name in _SELECTING if name in options]
+    given = [name for name in SELECTING if name in options]
     if not given:
         return None
     if len(given) > 1:

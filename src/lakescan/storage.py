@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -136,6 +136,17 @@ class Storage:
         """Whether a file or folder is there."""
         filesystem, path = self.resolve(location)
         return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
+
+    def look_up(self, locations: Sequence[str]) -> list[FileEntry | None]:
+        """Files by location, all of one filesystem, in one go; None for those that are not there."""
+        if not locations:
+            return []
+        filesystem = self.resolve(locations[0])[0]
+        found = filesystem.get_file_info([self.resolve(each)[1] for each in locations])
+        return [
+            FileEntry(info.base_name, location, info.size, info.mtime) if info.type == pafs.FileType.File else None
+            for location, info in zip(locations, found, strict=True)
+        ]
 
     def list(self, folder: str) -> Iterator[FileEntry]:
         """The files directly in a folder, by name; none where the folder is missing."""

@@ -12,15 +12,17 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.delta.log_segment import LOG_FOLDER
+from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable
+from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
 from lakescan.iceberg.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
 from lakescan.options import Options
 from lakescan.planning.metadata_table import as_table
 from lakescan.planning.table_format import SnapshotSelector, TableFormat
-from lakescan.scan import Scan
+from lakescan.scan import SELECTING, Scan
 from lakescan.storage import Storage, join
 
 FORMATS = ("iceberg", "delta")
@@ -35,6 +37,8 @@ class Table:
     _storage: Storage
     location: str
     _options: Options = field(default_factory=Options)
+    _predicate: Predicate = TRUE
+    _selector: SnapshotSelector | None = None
 
     def __repr__(self) -> str:
         return f"Table({self.format} {self.location!r})"
@@ -94,7 +98,9 @@ class Table:
 
     def scan(self) -> Scan:
         """A scan of all rows and columns, with the options the table was opened with."""
-        return Scan(self._format, self._storage, self.location, self._options)
+        return Scan(
+            self._format, self._storage, self.location, self._options, self._predicate, _selector=self._selector
+        )
 
 
 def table(
@@ -107,6 +113,9 @@ def table(
     **options: Any,
 ) -> Table:
     """Open an Iceberg or Delta table by its folder, or an Iceberg table by one metadata JSON.
+
+    A Delta table's path may ask for a state (`/t@v3`, `/t@20260131120000000`, in UTC) and for a partition
+    (`/t/date=2026-01-31`), as Delta on Spark has it.
 
     `path` is a local path or a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`). The format is detected unless `format`
     says 'iceberg' or 'delta'. `storage_options` are settings of the filesystem. `relocate` maps old location prefixes
@@ -122,14 +131,33 @@ def table(
     checked = Options(options)
     named = checked.get("key-manager")
     storage = Storage(storage_options or {}, relocate or {}, named_key_manager(named) if named else key_manager)
-    name = (format or _detect(location, storage)).lower()
-    if name not in FORMATS:
+    if format is not None and format.lower() not in FORMATS:
         raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
+    found = _as_delta(location, storage) if (format or "delta").lower() == "delta" else DeltaPath(location)
+    name = (format or _detect(found.location, storage)).lower()
     checked.check_format(name)
-    opened: TableFormat = (
-        IcebergTable.open(location, storage) if name == "iceberg" else DeltaTable.open(location, storage)
+    if name == "iceberg":
+        return Table(IcebergTable.open(location, storage), storage, location, checked)
+    if found.selector is not None and (both := [n for n in SELECTING if n in checked]):
+        raise InvalidOption(f"{location} and option {both[0]!r} both say which state to read: give one")
+    delta = DeltaTable.open(found.location, storage)
+    return Table(delta, storage, found.location, checked, _partition_filter(found, delta), found.selector)
+
+
+def _as_delta(location: str, storage: Storage) -> DeltaPath:
+    return DeltaPath(location) if is_metadata_file(location) else resolve_path(location, storage)
+
+
+def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:
+    """The rows of the partitions that a path names; raises `InvalidOption` for other columns."""
+    if wrong := [name for name, _ in path.partitions if name not in opened.partition_columns]:
+        known = ", ".join(opened.partition_columns) or "none"
+        raise InvalidOption(
+            f"the path names {wrong[0]!r}, which is not a partition column of {path.location}: these are: {known}"
+        )
+    return conjunction(
+        [IsNull(name) if value is None else Comparison(name, op="=", value=value) for name, value in path.partitions]
     )
-    return Table(opened, storage, location, checked)
 
 
 def split_metadata_name(path: str) -> tuple[str, str | None]:

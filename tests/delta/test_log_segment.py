@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakescan.delta.log_segment import LogListing, list_log
+from lakescan.delta.log_segment import LogListing, end_of_log, list_log
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot, NotATable
 from lakescan.storage import Storage
 
@@ -80,5 +80,48 @@ def test_other_files_in_the_log_do_not_matter(tmp_path: Path) -> None:
 
 
 def test_an_empty_log_is_not_a_table(tmp_path: Path) -> None:
-    with pytest.raises(NotATable, match="_delta_log is missing or empty"):
+    with pytest.raises(NotATable, match="_delta_log is empty"):
         listing(tmp_path)
+
+
+def pointed(table: Path, pointer: str, *names: str) -> LogListing | None:
+    listing(table, *names)
+    (table / "_delta_log" / "_last_checkpoint").write_text(pointer)
+    return end_of_log(str(table), Storage())
+
+
+@pytest.mark.parametrize(
+    ("pointer", "files"),
+    [
+        ('{"version": 5, "size": 3}', ["parquet"]),
+        ('{"version": 5, "size": 3, "parts": 2}', [f"{i:010d}.{2:010d}.parquet" for i in (1, 2)]),
+        (f'{{"version": 5, "v2Checkpoint": {{"path": "{5:020d}.checkpoint.{UUID}.json"}}}}', [f"{UUID}.json"]),
+    ],
+)
+def test_the_pointer_and_the_commits_after_it_are_the_end_of_the_log(
+    tmp_path: Path, pointer: str, files: list[str]
+) -> None:
+    end = pointed(tmp_path, pointer, *map(commit, range(40)), *(checkpoint(5, f) for f in files))
+    assert end is not None
+    segment = end.segment()
+    assert (segment.version, [c.version for c in segment.commits]) == (39, list(range(6, 40)))
+    assert segment == list_log(str(tmp_path), Storage()).segment()
+
+
+def test_commits_before_the_checkpoint_may_be_gone(tmp_path: Path) -> None:
+    end = pointed(tmp_path, '{"version": 5}', checkpoint(5), commit(6))
+    assert end is not None
+    assert (end.first, end.latest) == (5, 6)
+
+
+@pytest.mark.parametrize(
+    "pointer", ["", "{", "[]", '{"version": "x"}', '{"version": 7}', '{"version": 5, "parts": 2}', "{}"]
+)
+def test_a_pointer_to_what_is_not_there_is_not_relied_on(tmp_path: Path, pointer: str) -> None:
+    assert pointed(tmp_path, pointer, *map(commit, range(8)), checkpoint(5)) is None
+
+
+def test_a_gap_after_the_checkpoint_is_left_to_the_whole_listing(tmp_path: Path) -> None:
+    assert pointed(tmp_path, '{"version": 5}', checkpoint(5), commit(6), commit(8)) is None
+    with pytest.raises(CorruptMetadata, match="commit 7 "):
+        list_log(str(tmp_path), Storage()).segment()

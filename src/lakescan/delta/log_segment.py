@@ -1,17 +1,22 @@
 """Log segments: the files that make one version of a table: a checkpoint, and the commits after it.
 
-Protocol, "Delta Log Entries", "Checkpoints" and "Last Checkpoint File".
+Protocol, "Delta Log Entries", "Checkpoints" and "Last Checkpoint File". The newest version needs no listing of the
+whole log: `_last_checkpoint` says where its end begins, and the commits after that are looked up by name until one is
+missing. Older versions, and a pointer that says what is not so, are answered by the whole listing.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
-from lakescan.errors import CorruptMetadata, NoSuchSnapshot, NotATable
+from lakescan.errors import CorruptMetadata, MissingFile, NoSuchSnapshot, NotATable
 from lakescan.storage import FileEntry, Storage, join
 
 LOG_FOLDER = "_delta_log"
+LAST_CHECKPOINT = "_last_checkpoint"
+_FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up at once, doubled each time
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
@@ -41,6 +46,11 @@ class LogListing:
     location: str
     commits: tuple[LogFile, ...]
     checkpoints: tuple[Checkpoint, ...]
+
+    @property
+    def first(self) -> int:
+        """The oldest version that a segment can be made of."""
+        return min([c.version for c in self.checkpoints[:1]] + [c.version for c in self.commits[:1]])
 
     @property
     def latest(self) -> int:
@@ -84,6 +94,44 @@ class LogSegment:
     commits: tuple[LogFile, ...]
 
 
+def end_of_log(location: str, storage: Storage) -> LogListing | None:
+    """The checkpoint that `_last_checkpoint` names and the commits after it; None where that cannot be relied on."""
+    checkpoint = _last_checkpoint(join(location, LOG_FOLDER), storage)
+    if checkpoint is None:
+        return None
+    commits: list[LogFile] = []
+    start, count = checkpoint.version, _FIRST_LOOK
+    while count <= _LAST_LOOK:
+        versions = range(start, start + count)
+        found = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
+        present = [LogFile(v, e) for v, e in zip(versions, found, strict=True) if e is not None]
+        commits += present
+        if len(present) < count:
+            after = [c.version for c in commits if c.version > checkpoint.version]
+            in_row = after == list(range(checkpoint.version + 1, checkpoint.version + 1 + len(after)))
+            return LogListing(location, tuple(commits), (checkpoint,)) if in_row else None
+        start, count = start + count, count * 2
+    return None
+
+
+def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
+    """The checkpoint that the pointer names, if its files are there."""
+    try:
+        node = json.loads(storage.read(join(folder, LAST_CHECKPOINT)))
+        version = int(node["version"])
+        stem = f"{version:020d}.checkpoint"
+        if node.get("v2Checkpoint"):
+            names = [str(node["v2Checkpoint"]["path"]).rsplit("/", 1)[-1]]
+        elif parts := int(node.get("parts") or 0):
+            names = [f"{stem}.{i:010d}.{parts:010d}.parquet" for i in range(1, parts + 1)]
+        else:
+            names = [f"{stem}.parquet"]
+    except (MissingFile, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    found = [e for e in storage.look_up([join(folder, name) for name in names]) if e is not None]
+    return Checkpoint(version, tuple(found)) if len(found) == len(names) else None
+
+
 def list_log(location: str, storage: Storage) -> LogListing:
     """List a table's log; raises `NotATable` where it is missing or holds neither commit nor checkpoint."""
     folder = join(location, LOG_FOLDER)
@@ -103,10 +151,20 @@ def list_log(location: str, storage: Storage) -> LogListing:
         if set(entries) == set(range(1, count + 1)):
             whole.setdefault(version, Checkpoint(version, tuple(entries[i] for i in range(1, count + 1))))
     if not commits and not whole:
-        problem = "has no commit and no checkpoint" if found_any else "is missing or empty"
-        raise NotATable(f"{location} is not a Delta table: its log folder {folder} {problem}")
+        raise NotATable(_why_not(location, folder, found_any, storage))
     return LogListing(
         location,
         tuple(commits[v] for v in sorted(commits)),
         tuple(whole[v] for v in sorted(whole)),
     )
+
+
+def _why_not(location: str, folder: str, found_any: bool, storage: Storage) -> str:
+    """A folder without a table: it is missing, it is something else, or its log is empty."""
+    if found_any:
+        return f"{location} is not a Delta table: its log {folder} has no commit and no checkpoint"
+    if storage.exists(folder):
+        return f"{location} is not a Delta table yet: its log {folder} is empty"
+    if storage.exists(location):
+        return f"{location} is not a Delta table: it has no {LOG_FOLDER} folder"
+    return f"{location} does not exist"

@@ -19,7 +19,7 @@ from lakescan.delta.actions import ActionReader, checkpoint_actions, single_acti
 from lakescan.delta.deletion_vectors import delete_table
 from lakescan.delta.file_stats import FileStats
 from lakescan.delta.kept_rows import kept_rows
-from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogListing, LogSegment, list_log
+from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogListing, LogSegment, end_of_log, list_log
 from lakescan.delta.partition_values import typed_values
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.replay import reconcile
@@ -73,14 +73,35 @@ class DeltaTable:
 
     name = "delta"
 
-    def __init__(self, location: str, storage: Storage, listing: LogListing) -> None:
-        self._location, self.storage, self._listing = location, storage, listing
+    def __init__(self, location: str, storage: Storage, end: LogListing) -> None:
+        self._location, self.storage, self._end = location, storage, end
         self._states: dict[int, DeltaState] = {}
 
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
         """Open a table folder; raises `NotATable`."""
-        return DeltaTable(location, storage, list_log(location, storage))
+        end = end_of_log(location, storage)
+        return DeltaTable(location, storage, list_log(location, storage) if end is None else end)
+
+    @cached_property
+    def _listing(self) -> LogListing:
+        """The whole log, up to the version that was the newest when the table was opened."""
+        found = list_log(self._location, self.storage)
+        return LogListing(
+            self._location,
+            tuple(c for c in found.commits if c.version <= self._end.latest),
+            tuple(c for c in found.checkpoints if c.version <= self._end.latest),
+        )
+
+    def _segment(self, version: int | None = None) -> LogSegment:
+        """The segment of a version: from the end of the log where that reaches back so far."""
+        near = version is None or self._end.first <= version <= self._end.latest
+        return (self._end if near else self._listing).segment(version)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition columns of the newest version."""
+        return self._state(self._segment()).metadata.partition_columns
 
     @property
     def location(self) -> str:
@@ -89,8 +110,8 @@ class DeltaTable:
 
     @property
     def partitioning(self) -> str:
-        """The partition columns of the newest version."""
-        return ", ".join(self._state(self._listing.segment()).metadata.partition_columns) or "unpartitioned"
+        """The partition columns."""
+        return ", ".join(self.partition_columns) or "unpartitioned"
 
     @property
     def sort_order(self) -> str:
@@ -106,7 +127,7 @@ class DeltaTable:
             version = _version_number(selector.version)
         elif selector.timestamp is not None:
             version = version_at(self._listing, self._times, selector.timestamp)
-        state = self._state(self._listing.segment(version))
+        state = self._state(self._segment(version))
         moment = self._moment(state)
         state.protocol.check_readable(self._location)
         schema = parse_schema(state.metadata.schema_string, state.metadata.column_mapping_mode, self._location)
@@ -179,15 +200,15 @@ class DeltaTable:
 
     def _moment(self, state: DeltaState) -> datetime | None:
         """When the version was committed; None where its commit is no longer in the log."""
-        commit = next((c for c in state.segment.commits if c.version == state.segment.version), None)
+        known = (*self._end.commits, *state.segment.commits)
+        commit = next((c for c in known if c.version == state.segment.version), None)
         if commit is not None and has_in_commit_timestamp(commit, state.metadata.configuration):
             return from_millis(in_commit_timestamp(commit, self.storage))
-        at = self._times.get(state.segment.version)
-        return None if at is None else from_millis(at)
+        return None if commit is None else commit.entry.modified
 
     @cached_property
     def _times(self) -> dict[int, int]:
-        latest = self._state(self._listing.segment())
+        latest = self._state(self._segment())
         return commit_times(self._listing, latest.metadata.configuration, self.storage)
 
     def _state(self, segment: LogSegment) -> DeltaState:

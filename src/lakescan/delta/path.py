@@ -1,0 +1,62 @@
+"""What a path can say beside where the table is: a version or time after an `@`, partitions below the table's folder.
+
+Both are Delta's own spellings: `/t@v3`, `/t@20260131120000000` and `/t/date=2026-01-31`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from lakescan.delta.log_segment import LOG_FOLDER
+from lakescan.errors import InvalidOption
+from lakescan.planning.table_format import SnapshotSelector
+from lakescan.storage import Storage, join
+
+_VERSION = re.compile(r"(.+)@[vV](\d+)")
+_TIME = re.compile(r"(.+)@(\d{17})")  # yyyyMMddHHmmssSSS
+_PARTITION = re.compile(r"(.+)/([^/=]+)=([^/]*)")
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class DeltaPath:
+    """A table's folder, the state that the path asks for, and the partition values (None: null) that it names."""
+
+    location: str
+    selector: SnapshotSelector | None = None
+    partitions: tuple[tuple[str, str | None], ...] = ()
+
+
+def resolve_path(path: str, storage: Storage) -> DeltaPath:
+    """Take a path apart; one that is a table as it stands is left alone, whatever its name looks like."""
+    path = path.rstrip("/") or path
+    if _is_table(path, storage):
+        return DeltaPath(path)
+    found, selector = _as_of(path)
+    partitions: list[tuple[str, str | None]] = []
+    location = found
+    while not _is_table(location, storage) and (part := _PARTITION.fullmatch(location)) is not None:
+        location, value = part[1], unquote(part[3])
+        partitions.insert(0, (unquote(part[2]), None if value in (_NULL, "") else value))
+    if _is_table(location, storage):
+        return DeltaPath(location, selector, tuple(partitions))
+    return DeltaPath(path)
+
+
+def _is_table(path: str, storage: Storage) -> bool:
+    return storage.exists(join(path, LOG_FOLDER))
+
+
+def _as_of(path: str) -> tuple[str, SnapshotSelector | None]:
+    if found := _VERSION.fullmatch(path):
+        return found[1], SnapshotSelector(version=int(found[2]))
+    if found := _TIME.fullmatch(path):
+        try:
+            moment = datetime.strptime(found[2][:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        except ValueError as error:
+            raise InvalidOption(f"{path}: {found[2]} is not a time, which is written yyyyMMddHHmmssSSS") from error
+        return found[1], SnapshotSelector(timestamp=moment.replace(microsecond=int(found[2][14:]) * 1000))
+    return path, None
