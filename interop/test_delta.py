@@ -141,3 +141,96 @@ def test_a_filter_keeps_what_delta_keeps(jvm, warehouse: Path, by: str) -> None:
         expected = jvm.sql(f"SELECT id FROM {identifier} WHERE {condition}").toArrow()
         actual = lakescan.table(location).scan().where(condition).select("id").to_arrow()
         assert differences(actual, expected) == "", condition
+
+
+FEED = "'delta.enableChangeDataFeed'='true'"
+MERGE = """MERGE INTO {t} USING (SELECT id + 190 AS id, 'm' AS name FROM range(20)) s ON {t}.id = s.id
+    WHEN MATCHED AND s.id % 2 = 0 THEN UPDATE SET name = s.name WHEN MATCHED THEN DELETE
+    WHEN NOT MATCHED THEN INSERT (id, k, name, price) VALUES (s.id, 1, s.name, 0)"""
+CHANGES = [
+    "UPDATE {t} SET price = -1 WHERE id % 10 = 4",
+    "DELETE FROM {t} WHERE id % 10 = 3",
+    MERGE,
+    "DELETE FROM {t} WHERE k = 2",
+]
+FEEDS: dict[str, list[str]] = {
+    "copy on write": [f"CREATE TABLE {{t}} USING delta PARTITIONED BY (k) TBLPROPERTIES ({FEED}, 'delta.enableDeletionVectors'='false') AS {ROWS}", *CHANGES],
+    "deletion vectors": [f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ({FEED}, 'delta.enableDeletionVectors'='true') AS {ROWS}", *CHANGES],
+    **{
+        f"mapped by {mode}": [
+            f"CREATE TABLE {{t}} (id bigint, k int, name string, price decimal(22, 1)) USING delta PARTITIONED BY (k) TBLPROPERTIES ({FEED}, 'delta.columnMapping.mode'='{mode}', 'delta.enableDeletionVectors'='true')",
+            f"INSERT INTO {{t}} {ROWS}",
+            *CHANGES,
+        ]
+        for mode in ("name", "id")
+    },
+    "restored and optimized": [
+        f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ({FEED}, 'delta.enableDeletionVectors'='true') AS {ROWS}",
+        "DELETE FROM {t} WHERE id < 20",
+        "OPTIMIZE {t}",
+        "DELETE FROM {t} WHERE id < 40",
+        "RESTORE TABLE {t} TO VERSION AS OF 0",
+    ],
+    "in-commit timestamps": [f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ({FEED}, 'delta.enableInCommitTimestamps'='true') AS {ROWS}", *CHANGES],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FEEDS)
+def test_change_feeds_are_those_of_delta(jvm, warehouse: Path, name: str) -> None:
+    identifier, location = written(jvm, warehouse, f"feed {name}", FEEDS[name])
+    newest = lakescan.table(location).scan().snapshot.id
+    assert newest is not None
+    for start, end in [(0, newest), (1, newest - 1), (newest, newest)]:
+        reader = jvm.read.format("delta").option("readChangeFeed", "true")
+        expected = reader.option("startingVersion", start).option("endingVersion", end).load(location).toArrow()
+        scan = lakescan.table(location, readChangeFeed=True, startingVersion=start, endingVersion=end).scan()
+        assert expected.num_rows or start, identifier
+        assert differences(scan.to_arrow(), expected) == ""
+
+
+def test_row_tracking_is_that_of_delta(jvm, warehouse: Path) -> None:
+    statements = [
+        *CASES["row tracking"],
+        "UPDATE {t} SET price = 0 WHERE id = 50",
+        "OPTIMIZE {t}",
+        f"INSERT INTO {{t}} {ROWS}",
+    ]
+    identifier, location = written(jvm, warehouse, "row tracking columns", statements)
+    names = "id, price, _metadata.row_id AS _row_id, _metadata.row_commit_version AS _row_commit_version"
+    expected = jvm.sql(f"SELECT {names} FROM {identifier}").toArrow()
+    scan = lakescan.table(location).scan().select("id", "price", "_row_id", "_row_commit_version")
+    assert differences(scan.to_arrow(), expected) == ""
+
+
+@pytest.mark.parametrize("case", ["clustered", "column mapping by name", "deletion vectors and checkpoints"])
+def test_history_and_detail_are_those_of_delta(jvm, warehouse: Path, case: str) -> None:
+    identifier, location = written(jvm, warehouse, f"about {case}", CASES[case])
+    history = lakescan.table(location).inspect("history")
+    same = [
+        "version",
+        "timestamp",
+        "operation",
+        "operationParameters",
+        "readVersion",
+        "isolationLevel",
+        "isBlindAppend",
+        "engineInfo",
+    ]
+    expected = jvm.sql(f"DESCRIBE HISTORY {identifier}").select(same).toArrow()
+    assert differences(history.select(same), expected) == ""
+    assert history["version"].to_pylist() == expected["version"].to_pylist()
+    (mine,) = lakescan.table(location).inspect("detail").to_pylist()
+    (theirs,) = jvm.sql(f"DESCRIBE DETAIL {identifier}").toArrow().to_pylist()
+    for name in (
+        "format",
+        "id",
+        "partitionColumns",
+        "clusteringColumns",
+        "numFiles",
+        "sizeInBytes",
+        "minReaderVersion",
+        "minWriterVersion",
+    ):
+        assert mine[name] == theirs[name], name
+    assert sorted(mine["tableFeatures"]) == sorted(f for f in theirs["tableFeatures"])
+    assert mine["lastModified"] == theirs["lastModified"]

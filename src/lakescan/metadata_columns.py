@@ -5,6 +5,8 @@ They are read when they are selected or filtered by; a table's own column of the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakescan import types as t
 
 FILE = t.Field(2147483646, "_file", t.STRING, required=True, doc="location of the data file")
@@ -18,6 +20,22 @@ LAST_UPDATED = t.Field(
 )
 
 RESERVED_IDS = frozenset({f.id for f in (FILE, POS, DELETED, SPEC_ID, ROW_ID, LAST_UPDATED)} | {PARTITION_ID})
+
+# Columns of Delta's change feed (protocol, "Change Data Files"); their ids are lakescan's own.
+CHANGE_TYPE = t.Field(2147480001, "_change_type", t.STRING, doc="insert, delete, update_preimage or update_postimage")
+COMMIT_VERSION = t.Field(2147480002, "_commit_version", t.LONG, doc="the version that changed the row")
+COMMIT_TIMESTAMP = t.Field(2147480003, "_commit_timestamp", t.Timestamp(), doc="when that version was committed")
+FIRST_RESERVED_ID = CHANGE_TYPE.id
+
+
+def row_tracking_columns(row_id_name: str | None, commit_version_name: str | None) -> tuple[t.Field, t.Field]:
+    """Delta's row tracking: `_row_id` and `_row_commit_version`, with the names under which files may hold them."""
+    version = t.Field(
+        LAST_UPDATED.id, "_row_commit_version", t.LONG, doc="row tracking: the version that wrote the row"
+    )
+    return replace(ROW_ID, physical_name=row_id_name or ROW_ID.name), replace(
+        version, physical_name=commit_version_name or version.name
+    )
 
 
 def partition_column(fields: tuple[t.Field, ...]) -> t.Field:

@@ -25,7 +25,7 @@ from lakescan.planning.pack import LOOKBACK, OPEN_COST
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.split import TARGET_SIZE
-from lakescan.planning.table_format import Snapshot, SnapshotSelector, TableFormat
+from lakescan.planning.table_format import ChangeRange, Snapshot, SnapshotSelector, TableFormat
 from lakescan.reading.context import BATCH_SIZE, WHOLE_TABLE_BATCH_SIZE, ReadContext
 from lakescan.schema import Schema
 from lakescan.storage import Storage
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
-_REPLACED = (*SELECTING, "path", "format", "filter", "relocate", "storage-options")
+_CHANGES = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+_FEED = ("readChangeFeed", "readChangeData")
+_REPLACED = (*SELECTING, *_CHANGES, *_FEED, "path", "format", "filter", "relocate", "storage-options")
 
 
 @dataclass(frozen=True, repr=False)
@@ -273,6 +275,13 @@ class Scan:
             "columns": None if self._columns is None else json.dumps(self._columns),
             "limit": self._limit,
         }
+        if selector.changes is not None:
+            changes = selector.changes
+            chosen |= {
+                "readChangeFeed": "true",
+                "startingVersion": changes.start_version,
+                "endingVersion": changes.end_version,
+            }
         options |= {name: str(value) for name, value in chosen.items() if value is not None}
         predicate = self._full_predicate
         return options if predicate == TRUE else {**options, "filter": to_json(predicate)}
@@ -308,6 +317,12 @@ def _by_id(columns: Schema, more: Schema) -> Schema:
 
 def _selector_from(options: Options) -> SnapshotSelector | None:
     given = [name for name in SELECTING if name in options]
+    if any(options.get(name) for name in _FEED):
+        if given:
+            raise InvalidOption(f"a change feed reads a range of versions: leave option {given[0]!r} out")
+        return SnapshotSelector(changes=_change_range(options))
+    if alone := [name for name in _CHANGES if name in options]:
+        raise InvalidOption(f"option {alone[0]!r} is for change feeds: set readChangeFeed to true as well")
     if not given:
         return None
     if len(given) > 1:
@@ -323,6 +338,15 @@ def _selector_from(options: Options) -> SnapshotSelector | None:
         case "branch":
             return SnapshotSelector(branch=value)
     return SnapshotSelector(tag=value)
+
+
+def _change_range(options: Options) -> ChangeRange:
+    for version, timestamp in (_CHANGES[:2], _CHANGES[2:]):
+        if version in options and timestamp in options:
+            raise InvalidOption(f"options {version!r} and {timestamp!r} say the same: give one")
+    start, start_at, end, end_at = (options.get(name) for name in _CHANGES)
+    moments = [None if at is None else as_moment(at) for at in (start_at, end_at)]
+    return ChangeRange(start, moments[0], end, moments[1])
 
 
 def _require(library: str, load: Callable[[], Any]) -> Any:

@@ -45,6 +45,16 @@ class Schema:
         """The full dotted name of every field, by id."""
         return {field.id: path for path, field in self._by_path.items()}
 
+    def physical_path(self, field: Field) -> tuple[str, ...]:
+        """The names by which data files know a field, nested or not, and those that it is under."""
+        path, among = [], self.fields
+        while True:
+            within = next(f for f in among if field in walk((f,)))
+            path.append(within.physical_name)
+            if within is field:
+                return tuple(path)
+            among = children(within.type)
+
     @cached_property
     def top_level_of(self) -> dict[int, Field]:
         """The column that a field, nested or not, is under, by the field's id."""
@@ -99,12 +109,14 @@ class FieldMatching:
 
     `by_id`: by field id (Iceberg, Delta's id mode), in files that have ids; else by physical name. `name_mapping` gives
     ids to the fields of files without any, by full dotted path (Iceberg's `schema.name-mapping.default`); without a
-    mapping, `by_position` numbers the columns of such files from 1, as Iceberg's reader does.
+    mapping, `by_position` numbers the columns of such files from 1, as Iceberg's reader does. With `ids_required`
+    (Delta's id mode), a file without any is refused.
     """
 
     by_id: bool = False
     name_mapping: dict[str, int] | None = None
     by_position: bool = False
+    ids_required: bool = False
 
 
 def _paths(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]:

@@ -200,6 +200,26 @@ class MapOf(Type):
         return f"map<{self.key.type}, {self.value.type}>"
 
 
+_WIDER: dict[Type, tuple[Type, ...]] = {
+    BYTE: (SHORT, INT, LONG, DOUBLE),
+    SHORT: (INT, LONG, DOUBLE),
+    INT: (LONG, DOUBLE),
+    LONG: (),
+    FLOAT: (DOUBLE,),
+    DATE: (Timestamp("us", zoned=False),),
+}
+_DIGITS: dict[Type, int] = {BYTE: 10, SHORT: 10, INT: 10, LONG: 20}
+
+
+def widens(old: Type, new: Type) -> bool:
+    """Whether every value of the old type is one of the new (Delta protocol, "Type Widening")."""
+    if isinstance(new, Decimal):
+        if isinstance(old, Decimal):
+            return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+        return old in _DIGITS and new.precision - new.scale >= _DIGITS[old]
+    return new in _WIDER.get(old, ())
+
+
 def children(of: Type) -> tuple[Field, ...]:
     """The fields directly under a nested type; none for a leaf."""
     if isinstance(of, Struct):

@@ -19,7 +19,7 @@ from lakescan.table import Table, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
 console = Console()
-_TOO_WIDE = ("summary", "operation_metrics", "engine_info", "user_metadata")
+_TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", "clusterId", "userId", "userName")
 
 TablePath = Annotated[str, typer.Argument(help="A table's folder or URI, or an Iceberg metadata JSON.")]
 OptionList = Annotated[list[str] | None, typer.Option("--option", "-o", help="A read option, name=value.")]

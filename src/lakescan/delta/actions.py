@@ -21,6 +21,12 @@ from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
 
 _VERSION = "lakescan.version"
+# Numbers of an add action, and the columns that hold them here.
+_NUMBERS = {
+    "modificationTime": "modification_time",
+    "baseRowId": "base_row_id",
+    "defaultRowCommitVersion": "row_commit_version",
+}
 VECTOR = pa.struct(
     [
         pa.field("storageType", pa.string()),
@@ -38,7 +44,8 @@ class FileActions:
     """Adds and removes, a row each; `version` is the commit's (-1 in a checkpoint).
 
     Columns: version, is_add, path (as written), partition (struct of text by physical name), size, stats (JSON text),
-    stats_parsed (struct, or null), vector (the deletion vector's descriptor).
+    stats_parsed (struct, or null), vector (the deletion vector's descriptor), modification_time (milliseconds),
+    base_row_id and row_commit_version (row tracking).
     """
 
     table: pa.Table
@@ -54,8 +61,30 @@ class ActionReader:
 
     def commits(self, commits: Iterable[tuple[int, bytes]]) -> FileActions:
         """The file actions of commits, given as (version, content)."""
-        marked = ((b'{"%s":%d}' % (_VERSION.encode(), version), content) for version, content in commits)
-        return self._json(b"\n".join(chain.from_iterable(marked)), versioned=True)
+        return self._json(_marked(commits), versioned=True)
+
+    def changes(self, commits: Iterable[tuple[int, bytes]]) -> pa.Table:
+        """What commits say of changed data: a row an add, remove or cdc action.
+
+        `action` is its name, `data_change` what it says of itself, `has_partition` whether it has its partition values.
+        The other columns are those of `FileActions`.
+        """
+        file = [pa.field("path", pa.string()), pa.field("size", pa.int64()), *self._partition_field()]
+        changed = [*file, pa.field("dataChange", pa.bool_()), pa.field("deletionVector", VECTOR)]
+        kinds = {"add": [*changed, pa.field("stats", pa.string())], "remove": changed, "cdc": file}
+        fields = [pa.field(name, pa.struct(members)) for name, members in kinds.items()]
+        rows = parse_json_lines(_marked(commits), pa.schema([pa.field(_VERSION, pa.int64()), *fields]))
+        version = pc.fill_null_forward(rows[_VERSION].combine_chunks())
+        tables = []
+        for name in kinds:
+            actions = rows[name].combine_chunks()
+            present = pc.is_valid(pc.struct_field(actions, "path"))
+            own = actions.filter(present)
+            table = self._normalised(own, version.filter(present), is_add=name == "add")
+            table = table.append_column("action", pa.repeat(pa.scalar(name), len(own)))
+            table = table.append_column("data_change", pc.fill_null(_member(own, "dataChange", pa.bool_()), True))
+            tables.append(table.append_column("has_partition", self._has_partition(own)))
+        return pa.concat_tables(tables).combine_chunks()
 
     def checkpoint_part(self, location: str) -> FileActions:
         """The file actions of one checkpoint file or sidecar, Parquet or JSON."""
@@ -93,10 +122,9 @@ class ActionReader:
             pa.field("size", pa.int64()),
             pa.field("stats", pa.string()),
             pa.field("deletionVector", VECTOR),
+            *(pa.field(n, pa.int64()) for n in _NUMBERS),
+            *self._partition_field(),
         ]
-        if self.partition_columns:
-            values = pa.struct([pa.field(n, pa.string()) for n in self.partition_columns])
-            add.append(pa.field("partitionValues", values))
         remove = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
         return pa.schema(
             [
@@ -106,6 +134,16 @@ class ActionReader:
                 pa.field("sidecar", SIDECAR),
             ]
         )
+
+    def _has_partition(self, actions: pa.StructArray) -> pa.Array:
+        if not self.partition_columns:
+            return pa.repeat(pa.scalar(True), len(actions))
+        return pc.is_valid(pc.struct_field(actions, "partitionValues"))
+
+    def _partition_field(self) -> list[pa.Field]:
+        if not self.partition_columns:
+            return []
+        return [pa.field("partitionValues", pa.struct([pa.field(n, pa.string()) for n in self.partition_columns]))]
 
     def _present(self, actions: pa.ChunkedArray, version: pa.Array, *, is_add: bool) -> pa.Table:
         """The rows that are such an action, chunk by chunk."""
@@ -128,6 +166,7 @@ class ActionReader:
             "size": _member(actions, "size", pa.int64()),
             "stats": _member(actions, "stats", pa.string()),
             "vector": _vector(actions),
+            **{column: _member(actions, name, pa.int64()) for name, column in _NUMBERS.items()},
         }
         table = pa.table(columns)
         index = actions.type.get_field_index("stats_parsed")
@@ -151,6 +190,12 @@ class ActionReader:
     def _empty(self) -> pa.Table:
         nothing = pa.array([], pa.struct([pa.field("path", pa.string())]))
         return self._normalised(nothing, pa.array([], pa.int64()), is_add=True)
+
+
+def _marked(commits: Iterable[tuple[int, bytes]]) -> bytes:
+    """Commits as one text, before each a line that carries its version."""
+    marked = ((b'{"%s":%d}' % (_VERSION.encode(), version), content) for version, content in commits)
+    return b"\n".join(chain.from_iterable(marked))
 
 
 def single_actions(text: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -200,9 +245,21 @@ def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) 
     return found
 
 
+def checkpoint_domains(location: str, storage: Storage) -> list[dict[str, Any]]:
+    """The domainMetadata actions of a checkpoint file."""
+    if location.endswith(".json"):
+        return [node for _, node in single_actions(storage.read(location), ("domainMetadata",))]
+    with storage.open(location) as handle:
+        file = pq.ParquetFile(handle)
+        if "domainMetadata" not in file.schema_arrow.names:
+            return []
+        found = file.read(columns=["domainMetadata"])["domainMetadata"]
+    return [node for node in found.drop_null().to_pylist() if node.get("domain") is not None]
+
+
 def _wanted_columns(schema: pa.Schema) -> Iterator[str]:
     if "add" in schema.names:
-        for member in ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector"):
+        for member in ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector", *_NUMBERS):
             if schema.field("add").type.get_field_index(member) >= 0:
                 yield f"add.{member}"
     if "sidecar" in schema.names:

@@ -45,7 +45,7 @@ class FileStats:
         self._schema = schema
         self._parsed = parsed
         self._fields = {f.id: f for f in fields}
-        self._paths = {f.id: _physical_path(schema, f) for f in self._fields.values()}
+        self._paths = {f.id: schema.physical_path(f) for f in self._fields.values()}
         self._json = self._parse(stats)
 
     def record_counts(self) -> pa.Array:
@@ -118,15 +118,6 @@ def _leading_counts(stats: pa.Array) -> pa.Array | None:
     """`numRecords` where each text begins with it, as writers write it: nothing else needs to be parsed then."""
     found = pc.struct_field(pc.extract_regex(stats, _LEADING_COUNT), "n")
     return found.cast(pa.int64()) if found.null_count == stats.null_count else None
-
-
-def _physical_path(schema: Schema, field: t.Field) -> tuple[str, ...]:
-    path, at = [schema.top_level_of[field.id].physical_name], schema.top_level_of[field.id]
-    while at is not field:
-        assert isinstance(at.type, t.Struct)
-        at = next(f for f in at.type.fields if field in t.walk((f,)))
-        path.append(at.physical_name)
-    return tuple(path)
 
 
 def _nested(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:

@@ -30,6 +30,16 @@ _WHY = {
 }
 
 
+# What a writer version below 7 stands for, by the version from which on it does.
+_MEANT = {
+    2: ("appendOnly", "invariants"),
+    3: ("checkConstraints",),
+    4: ("changeDataFeed", "generatedColumns"),
+    5: ("columnMapping",),
+    6: ("identityColumns",),
+}
+
+
 @dataclass(frozen=True)
 class Protocol:
     """The versions and features that a reader must obey."""
@@ -37,6 +47,7 @@ class Protocol:
     min_reader_version: int
     min_writer_version: int
     reader_features: frozenset[str]
+    writer_features: frozenset[str] = frozenset()
 
     @staticmethod
     def parse(node: Mapping[str, Any]) -> Protocol:
@@ -45,7 +56,14 @@ class Protocol:
             int(node["minReaderVersion"]),
             int(node.get("minWriterVersion") or 0),
             frozenset(node.get("readerFeatures") or ()),
+            frozenset(node.get("writerFeatures") or ()),
         )
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The table features in force: those that are named, and those that older versions mean."""
+        meant = {f for version, names in _MEANT.items() if version <= self.min_writer_version < 7 for f in names}
+        return self.reader_features | self.writer_features | meant
 
     def check_readable(self, location: str) -> None:
         """Refuse, by name, what this version does not obey."""
@@ -64,6 +82,7 @@ class Metadata:
 
     id: str
     name: str | None
+    description: str | None
     schema_string: str
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
@@ -75,6 +94,7 @@ class Metadata:
         return Metadata(
             id=str(node.get("id") or ""),
             name=node.get("name"),
+            description=node.get("description"),
             schema_string=node["schemaString"],
             partition_columns=tuple(node.get("partitionColumns") or ()),
             configuration={k: str(v) for k, v in dict(node.get("configuration") or {}).items()},

@@ -46,7 +46,7 @@ def identity(actions: pa.Table) -> pa.Array:
     at = pc.binary_join_element_wise(pa.scalar("@"), offset.cast(pa.string()), "")
     at = pc.fill_null(at, "")
     vector_id = pc.fill_null(pc.binary_join_element_wise(kind, where, at, ""), "")
-    return pc.binary_join_element_wise(_canonical(actions["path"].combine_chunks()), vector_id, "\x00")
+    return pc.binary_join_element_wise(canonical_paths(actions["path"].combine_chunks()), vector_id, "\x00")
 
 
 def file_locations(paths: pa.Array, location: str) -> pa.Array:
@@ -71,6 +71,6 @@ def decoded_paths(paths: pa.Array) -> pa.Array:
     return pc.replace_with_mask(paths, encoded, decoded)
 
 
-def _canonical(paths: pa.Array) -> pa.Array:
+def canonical_paths(paths: pa.Array) -> pa.Array:
     """Absolute local paths without their scheme: `file:///x`, `file:/x` and `/x` are one file."""
     return pc.replace_substring_regex(paths, "^file:/+", "/")

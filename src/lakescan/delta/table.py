@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -14,15 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import metadata_columns as m
 from lakescan import types as t
-from lakescan.delta.actions import ActionReader, checkpoint_actions, single_actions
-from lakescan.delta.deletion_vectors import delete_table
-from lakescan.delta.file_stats import FileStats
-from lakescan.delta.kept_rows import kept_rows
+from lakescan.delta.actions import ActionReader, checkpoint_actions, checkpoint_domains, single_actions
+from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
+from lakescan.delta.change_feed import changed_files, check_recorded, check_schemas, resolve_range, without_changes
+from lakescan.delta.checksum import check_version
 from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogListing, LogSegment, end_of_log, list_log
-from lakescan.delta.partition_values import typed_values
+from lakescan.delta.metadata_tables import DETAIL, HISTORY, FilesTable, history_row
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.replay import reconcile
+from lakescan.delta.scan_files import ScanFiles
 from lakescan.delta.schema_json import parse_schema
 from lakescan.delta.time_travel import (
     commit_info,
@@ -31,41 +34,41 @@ from lakescan.delta.time_travel import (
     in_commit_timestamp,
     version_at,
 )
-from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
-from lakescan.expressions.predicate import Predicate, conjuncts, leaves
-from lakescan.moments import from_millis
-from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import FILES, FileTable, struct_of
-from lakescan.planning.metadata_table import MetadataTable
+from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature, nearest
+from lakescan.expressions.predicate import Predicate
+from lakescan.moments import from_millis, to_millis
+from lakescan.planning.metadata_table import MetadataTable, Rows, as_table
 from lakescan.planning.plan import Candidates
-from lakescan.planning.prune import might_match, must_match
 from lakescan.planning.report import ScanMetrics
-from lakescan.planning.table_format import Snapshot, SnapshotSelector
+from lakescan.planning.table_format import ChangeRange, Snapshot, SnapshotSelector
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage, join, split_location
 
-HISTORY = pa.schema(
-    [
-        pa.field("version", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("ms", "UTC"), nullable=False),
-        pa.field("operation", pa.string()),
-        pa.field("operation_parameters", pa.string()),  # JSON
-        pa.field("engine_info", pa.string()),
-        pa.field("operation_metrics", pa.string()),  # JSON
-        pa.field("user_metadata", pa.string()),
-    ]
-)
+_METADATA_TABLES = ("history", "detail", "files")
 _READERS = 8
+# Columns of the change feed that hold one value a file: in every file, and in all but cdc files.
+_EVERY_CHANGE = {m.COMMIT_VERSION.id: "version", m.COMMIT_TIMESTAMP.id: "commit_timestamp"}
+_MOST_CHANGES = {m.CHANGE_TYPE.id: "change_type"}
 _BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
 
 
 @dataclass(frozen=True)
 class DeltaState:
-    """What a version's log says of the table as a whole."""
+    """What a version's log says of the table as a whole; `changes` are the versions of a change feed, both counting."""
 
     segment: LogSegment
     protocol: Protocol
     metadata: Metadata
+    changes: tuple[int, int] | None = None
+
+    def schema(self) -> Schema:
+        """The table's columns."""
+        mode = self.metadata.column_mapping_mode
+        return parse_schema(self.metadata.schema_string, mode, self.segment.location)
+
+    def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
+        """The partition columns."""
+        return tuple(schema.field(name) for name in self.metadata.partition_columns)
 
 
 class DeltaTable:
@@ -122,81 +125,172 @@ class DeltaTable:
         """The selected version; raises `NoSuchSnapshot`, `UnsupportedFeature` for a protocol that is not obeyed."""
         if selector.branch is not None or selector.tag is not None:
             raise UnsupportedFeature("branches and tags of Delta tables", "The format has none: use a version or time.")
+        if selector.changes is not None:
+            return self._changes(selector.changes)
         version: int | None = None
         if selector.version is not None:
             version = _version_number(selector.version)
         elif selector.timestamp is not None:
             version = version_at(self._listing, self._times, selector.timestamp)
+        state = self._readable(version)
+        schema = state.schema()
+        configuration = state.metadata.configuration
+        return Snapshot(
+            state.segment.version,
+            self._moment(state),
+            "",
+            schema,
+            schema,
+            _metadata_columns(configuration),
+            configuration,
+            state,
+        )
+
+    def _changes(self, wanted: ChangeRange) -> Snapshot:
+        """The changes of some versions: rows have the newest schema, or, with column mapping, that of the last one."""
+        start, end = resolve_range(wanted, self._location, self._end.latest, lambda: self._times)
+        newest = self._readable(None)
+        first, last = (self._readable(start), self._readable(end)) if end >= start else (newest, newest)
+        mapped = any(state.metadata.column_mapping_mode != "none" for state in (first, last, newest))
+        read = last if mapped else newest
+        metadata = list(self._metadata_between(start, end))
+        check_recorded(start, end, metadata, self._location)
+        schema = read.schema()
+        check_schemas(schema, metadata, self._location)
+        full = Schema(schema.fields + CHANGE_COLUMNS)
+        state = replace(read, changes=(start, end))
+        moment = from_millis(self._times[end]) if end in self._times else None
+        return Snapshot(end, moment, "changes", full, full, (m.FILE, m.POS), read.metadata.configuration, state)
+
+    def _metadata_between(self, start: int, end: int) -> Iterator[tuple[int, Metadata]]:
+        """The metadata of the first version, then of each that changed it."""
+        if end < start:
+            return
+        yield start, self._readable(start).metadata
+        for commit in self._commits(start + 1, end):
+            for _, node in single_actions(self._read(commit), ("metaData",)):
+                yield commit.version, Metadata.parse(node)
+
+    def _commits(self, start: int, end: int) -> tuple[LogFile, ...]:
+        """The commits of some versions; raises `NoSuchSnapshot` where one is not in the log any more."""
+        found = tuple(c for c in self._listing.commits if start <= c.version <= end)
+        if [c.version for c in found] != list(range(start, end + 1)):
+            raise NoSuchSnapshot(
+                f"{self._location}: commits of versions {start} to {end} are not all in the log any more"
+            )
+        return found
+
+    def _readable(self, version: int | None) -> DeltaState:
+        """The state of a version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for a protocol not obeyed."""
         state = self._state(self._segment(version))
-        moment = self._moment(state)
         state.protocol.check_readable(self._location)
-        schema = parse_schema(state.metadata.schema_string, state.metadata.column_mapping_mode, self._location)
-        return Snapshot(state.segment.version, moment, "", schema, schema, (), state.metadata.configuration, state)
+        return state
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """The version's number."""
-        return self._location, SnapshotSelector(version=snapshot.id)
+        """The version's number, or the numbers of a range of changes."""
+        if snapshot.state.changes is None:
+            return self._location, SnapshotSelector(version=snapshot.id)
+        start, end = snapshot.state.changes
+        return self._location, SnapshotSelector(changes=ChangeRange(start_version=start, end_version=end))
 
     def history(self) -> pa.Table:
-        """The commits left in the log, oldest first (`HISTORY`)."""
+        """The commits left in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
+        return as_table(Rows(HISTORY, tuple(history_row(*each) for each in self._commit_infos())))
 
-        def read(commit: LogFile) -> dict[str, Any]:
-            info = commit_info(self.storage.read(commit.entry.location))
-            return {
-                "version": commit.version,
-                "timestamp": from_millis(self._times[commit.version]),
-                "operation": info.get("operation"),
-                "operation_parameters": json.dumps(info.get("operationParameters") or {}),
-                "engine_info": info.get("engineInfo"),
-                "operation_metrics": json.dumps(info.get("operationMetrics") or {}),
-                "user_metadata": info.get("userMetadata"),
-            }
-
+    def _commit_infos(self) -> list[tuple[int, datetime, dict[str, Any]]]:
+        """Version, time and commitInfo of the commits left in the log."""
         with ThreadPoolExecutor(_READERS) as pool:
-            return pa.Table.from_pylist(list(pool.map(read, self._listing.commits)), schema=HISTORY)
+            infos = pool.map(lambda commit: commit_info(self._read(commit)), self._listing.commits)
+            versions = [commit.version for commit in self._listing.commits]
+            return [(v, from_millis(self._times[v]), info) for v, info in zip(versions, infos, strict=True)]
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
-        """None yet."""
-        return ()
+        """The names that `metadata_table` takes."""
+        return _METADATA_TABLES
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
-        """Raises `InvalidOption`."""
-        raise InvalidOption(f"{self._location}: there is no metadata table {name!r} of a Delta table")
+        """`history`, `detail` or `files`; raises `InvalidOption` for another name."""
+        state: DeltaState = snapshot.state
+        if name == "history":
+            return Rows(HISTORY, tuple(history_row(*each) for each in reversed(self._commit_infos())))
+        if name not in _METADATA_TABLES:
+            known = ", ".join(_METADATA_TABLES)
+            raise InvalidOption(f"no metadata table {name!r}.{nearest(name, _METADATA_TABLES)} There are: {known}")
+        fields = state.partition_fields(snapshot.schema)
+        files = self._live_files(state, tuple(f.physical_name for f in fields), ScanMetrics())
+        return FilesTable(files, fields) if name == "files" else Rows(DETAIL, (self._detail(snapshot, files),))
+
+    def _clustering(self, state: DeltaState, schema: Schema) -> list[str]:
+        """The clustering columns by name (protocol, "Clustered Table"): the domain metadata has physical names."""
+        node = self._domain(state.segment, "delta.clustering")
+        paths = [tuple(path) for path in json.loads(node["configuration"])["clusteringColumns"]] if node else []
+        names = {schema.physical_path(f): schema.path_of[f.id] for f in schema.by_id.values()}
+        return [names.get(path, ".".join(path)) for path in paths]
+
+    def _domain(self, segment: LogSegment, domain: str) -> dict[str, Any] | None:
+        """The newest metadata of a domain, if it has any."""
+        for commit in reversed(segment.commits):
+            for _, node in single_actions(self._read(commit), ("domainMetadata",)):
+                if node["domain"] == domain:
+                    return None if node.get("removed") else node
+        parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
+        nodes = (n for part in parts for n in checkpoint_domains(part.location, self.storage))
+        return next((n for n in nodes if n["domain"] == domain), None)
+
+    def _detail(self, snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
+        state: DeltaState = snapshot.state
+        metadata, protocol = state.metadata, state.protocol
+        return {
+            "format": "delta",
+            "id": metadata.id,
+            "name": metadata.name,
+            "description": metadata.description,
+            "location": self._location,
+            "createdAt": None if metadata.created_time is None else from_millis(metadata.created_time),
+            "lastModified": snapshot.timestamp,
+            "partitionColumns": list(metadata.partition_columns),
+            "clusteringColumns": self._clustering(state, snapshot.schema),
+            "numFiles": files.num_rows,
+            "sizeInBytes": pc.sum(files["size"]).as_py() or 0,
+            "properties": [
+                (k, v) for k, v in metadata.configuration.items() if not k.startswith("delta.columnMapping.max")
+            ],
+            "minReaderVersion": protocol.min_reader_version,
+            "minWriterVersion": protocol.min_writer_version,
+            "tableFeatures": sorted(protocol.features),
+        }
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """By id in the id mode of column mapping, else by physical name."""
-        return FieldMatching(by_id=snapshot.state.metadata.column_mapping_mode == "id")
+        by_id = snapshot.state.metadata.column_mapping_mode == "id"
+        return FieldMatching(by_id=by_id, ids_required=by_id)
 
     def plan_files(self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics) -> Candidates:
-        """The live files of a version that partition values do not rule out."""
+        """The files of a version, or of changes, that partition values do not rule out."""
         state: DeltaState = snapshot.state
-        partition_fields = [snapshot.schema.field(name) for name in state.metadata.partition_columns]
-        adds = self._live_files(state, tuple(f.physical_name for f in partition_fields), metrics)
-        if not adds.num_rows:
-            return Candidates(FileTable.empty())
-        texts = adds["partition"].combine_chunks()
-        values = {f.id: typed_values(texts.field(i), f) for i, f in enumerate(partition_fields)}
-        exact = {i: ColumnStats.of_constants(v) for i, v in values.items()}
-        mask = might_match(predicate, exact, adds.num_rows)
-        kept = kept_rows(adds, mask.to_numpy(zero_copy_only=False))
-        values = {i: v.filter(mask) for i, v in values.items()}
-        exact = {i: s.filter(mask) for i, s in exact.items()}
-        proven = [must_match(part, exact, kept.num_rows) for part in conjuncts(predicate)]
+        partition_fields = state.partition_fields(snapshot.schema)
+        names = tuple(f.physical_name for f in partition_fields)
+        always, sometimes = ({}, {}) if state.changes is None else (_EVERY_CHANGE, _MOST_CHANGES)
+        planner = ScanFiles(
+            self._location, snapshot.schema, partition_fields, predicate, metrics, always=always, sometimes=sometimes
+        )
+        if state.changes is not None:
+            return planner.candidates(self._changed_files(*state.changes, names, metrics))
+        return planner.candidates(self._live_files(state, names, metrics))
 
-        filtered = {leaf.bound_id for leaf in leaves(predicate)} - values.keys()
-        stats = _file_stats(kept, snapshot.schema, [snapshot.schema.by_id[i] for i in filtered])
-        vectors = kept["vector"].combine_chunks()
-        has_vector = pc.is_valid(vectors.field("storageType"))
-        deletes = delete_table(vectors.filter(has_vector), self._location)
-        metrics.count_indexed(deletes["kind"])
-        files = self._file_table(kept, stats.record_counts(), has_vector)
-        shown = {f.name: values[f.id] for f in partition_fields}
-        constants = {str(i): v for i, v in values.items()}
-        files = files.append_column("partition", struct_of(shown, kept.num_rows))
-        files = files.append_column("constants", struct_of(constants, kept.num_rows))
-        table = FileTable(files, deletes, {**stats.columns(), **exact}, {0: tuple(values)})
-        return Candidates(table, proven, adds.num_rows - kept.num_rows)
+    def _changed_files(
+        self, start: int, end: int, partition_columns: tuple[str, ...], metrics: ScanMetrics
+    ) -> pa.Table:
+        reader = ActionReader(self.storage, partition_columns)
+        commits = self._commits(start, end) if end >= start else ()
+        parts, unchanged = [reader.changes(())], set()
+        for some in _batches(commits):
+            contents = [(c.version, self._read(c)) for c in some]
+            parts.append(reader.changes(contents))
+            unchanged |= {version for version, content in contents if without_changes(content)}
+        metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
+        return changed_files(pa.concat_tables(parts), unchanged, self._times, self._location)
 
     def _moment(self, state: DeltaState) -> datetime | None:
         """When the version was committed; None where its commit is no longer in the log."""
@@ -204,7 +298,8 @@ class DeltaTable:
         commit = next((c for c in known if c.version == state.segment.version), None)
         if commit is not None and has_in_commit_timestamp(commit, state.metadata.configuration):
             return from_millis(in_commit_timestamp(commit, self.storage))
-        return None if commit is None else commit.entry.modified
+        modified = None if commit is None else commit.entry.modified
+        return None if modified is None else from_millis(to_millis(modified))
 
     @cached_property
     def _times(self) -> dict[int, int]:
@@ -251,33 +346,20 @@ class DeltaTable:
             parts += pool.map(lambda some: reader.commits((c.version, self._read(c)) for c in some).table, batches)
         metrics.total_data_manifests = len(checkpoint) + len(sidecars) + len(segment.commits)
         metrics.scanned_data_manifests = metrics.total_data_manifests
-        return reconcile(parts, self._location)
-
-    def _file_table(self, adds: pa.Table, record_counts: pa.Array, has_vector: pa.Array) -> pa.Table:
-        rows = adds.num_rows
-        counts = has_vector.cast(pa.int32())
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
-        numbers = pa.array(range(pc.sum(counts).as_py() or 0), pa.int32())
-        columns = {
-            "path": adds["path"],
-            "file_format": pa.repeat(pa.scalar("parquet"), rows),
-            "size": adds["size"],
-            "record_count": record_counts,
-            "spec_id": pa.repeat(pa.scalar(0, pa.int32()), rows),
-            "sequence_number": pa.nulls(rows, pa.int64()),
-            "first_row_id": pa.nulls(rows, pa.int64()),
-            "split_offsets": pa.nulls(rows, pa.list_(pa.int64())),
-            "key_metadata": pa.nulls(rows, pa.binary()),
-            "deletes": pa.ListArray.from_arrays(offsets, numbers),
-        }
-        return pa.table(columns, schema=FILES)
+        files = reconcile(parts, self._location)
+        size = pc.sum(files["size"]).as_py() or 0
+        check_version(self._location, segment.version, files.num_rows, size, self.storage)
+        return files
 
 
-def _file_stats(adds: pa.Table, schema: Schema, fields: list[t.Field]) -> FileStats:
-    parsed = adds["stats_parsed"].combine_chunks() if "stats_parsed" in adds.column_names else None
-    if parsed is not None and not pa.types.is_struct(parsed.type):
-        parsed = None
-    return FileStats(adds["stats"], parsed, schema, fields)
+def _metadata_columns(configuration: Mapping[str, str]) -> tuple[t.Field, ...]:
+    """File and position of each row, and row tracking where the table has it."""
+    if configuration.get("delta.enableRowTracking", "false").lower() != "true":
+        return (m.FILE, m.POS)
+    materialized = (
+        configuration.get(f"delta.rowTracking.materialized{n}ColumnName") for n in ("RowId", "RowCommitVersion")
+    )
+    return (m.FILE, m.POS, *m.row_tracking_columns(*materialized))
 
 
 def _batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:

@@ -46,6 +46,7 @@ DELETES = pa.schema(
 )
 
 POSITION, VECTOR, EQUALITY = "position-deletes", "deletion-vector", "equality-deletes"
+KEPT = "kept-rows"  # a vector of the only rows to read, as change feeds need it
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -22,6 +23,22 @@ class MetadataTable(Protocol):
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one part, as batches of the schema."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A metadata table whose rows are at hand, in one part."""
+
+    schema: Schema
+    rows: tuple[dict[str, Any], ...]
+
+    def parts(self) -> Sequence[Any]:
+        """One part."""
+        return (None,)
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """All rows."""
+        yield pa.RecordBatch.from_pylist(list(self.rows), schema=self.schema.arrow())
 
 
 def as_table(table: MetadataTable) -> pa.Table:

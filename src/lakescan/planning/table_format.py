@@ -18,6 +18,16 @@ from lakescan.types import Field
 
 
 @dataclass(frozen=True)
+class ChangeRange:
+    """Which commits to read the changes of: from a version or time, up to one; both ends count."""
+
+    start_version: int | None = None
+    start_timestamp: datetime | None = None
+    end_version: int | None = None
+    end_timestamp: datetime | None = None
+
+
+@dataclass(frozen=True)
 class SnapshotSelector:
     """Which state of a table to read: at most one of these; none of them is the current one.
 
@@ -28,6 +38,7 @@ class SnapshotSelector:
     timestamp: datetime | None = None
     branch: str | None = None
     tag: str | None = None
+    changes: ChangeRange | None = None
 
     def describe(self) -> str:
         """The selection in words, for messages."""

@@ -6,6 +6,7 @@ A delete file is decoded once a task group, whatever number of its data files it
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.planning.file_table import EQUALITY, VECTOR
+from lakescan.planning.file_table import EQUALITY, KEPT, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
@@ -31,6 +32,25 @@ _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
 
 
+@dataclass(frozen=True)
+class RowSelection:
+    """Positions of a file's rows, ascending: those deleted, and those kept, where not all others are."""
+
+    deleted: np.ndarray
+    kept: np.ndarray | None = None
+
+    def live_rows(self, first: int, rows: int) -> pa.Array | None:
+        """The mask of a batch whose first row is at `first`: true where the row is live; None if all are."""
+        deleted = _within(self.deleted, first, rows)
+        if self.kept is None and not len(deleted):
+            return None
+        mask = np.full(rows, self.kept is None)
+        if self.kept is not None:
+            mask[_within(self.kept, first, rows)] = True
+        mask[deleted] = False
+        return pa.array(mask)
+
+
 class DeleteLoader:
     """Loads the deleted positions of the data files of one task group."""
 
@@ -39,12 +59,12 @@ class DeleteLoader:
         self._data_paths = pa.array(sorted(set(data_paths)), pa.string())
         self._position_files: dict[str, dict[str, np.ndarray]] = {}
 
-    def positions(self, path: str, deletes: tuple[dict[str, Any], ...]) -> np.ndarray:
-        """The deleted positions of a data file: ascending, without duplicates."""
-        parts = [self._load(path, delete) for delete in deletes if delete["kind"] != EQUALITY]
-        if len(parts) == 1:
-            return parts[0]
-        return np.unique(np.concatenate(parts)) if parts else _NO_POSITIONS
+    def selection(self, path: str, deletes: tuple[dict[str, Any], ...]) -> RowSelection:
+        """Which positions of a data file are deleted, and which are the only ones wanted, if not all are."""
+        parts = [self._load(path, delete) for delete in deletes if delete["kind"] not in (EQUALITY, KEPT)]
+        kept = [load_vector(self._storage, delete) for delete in deletes if delete["kind"] == KEPT]
+        deleted = parts[0] if len(parts) == 1 else np.unique(np.concatenate([_NO_POSITIONS, *parts]))
+        return RowSelection(deleted, kept[0] if kept else None)
 
     def _load(self, path: str, delete: dict[str, Any]) -> np.ndarray:
         if delete["kind"] == VECTOR:
@@ -102,14 +122,11 @@ def load_vector(storage: Storage, delete: dict[str, Any]) -> np.ndarray:
     return found
 
 
-def live_rows(deleted: np.ndarray, first: int, rows: int) -> pa.Array | None:
-    """The mask of a batch whose first row is at `first`: true where the row is not deleted; None if none is."""
-    low, high = np.searchsorted(deleted, (first, first + rows))
-    if low == high:
-        return None
-    mask = np.ones(rows, dtype=bool)
-    mask[deleted[low:high] - first] = False
-    return pa.array(mask)
+def _within(positions: np.ndarray, first: int, rows: int) -> np.ndarray:
+    """The positions that lie in a batch, counted from its first row."""
+    low, high = np.searchsorted(positions, (first, first + rows))
+    result: np.ndarray = positions[low:high] - first
+    return result
 
 
 def _without_root(locations: pa.Array) -> pa.Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakescan.errors import CorruptMetadata
 from lakescan.schema import FieldMatching
 
 _ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
@@ -31,9 +32,14 @@ class FileField:
 def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, ...]:
     """The file's columns, with ids as `matching` says.
 
-    A file without any ids takes them from the name mapping, or by position, or has none.
+    A file without any ids takes them from the name mapping, or by position, or has none, or is refused where the
+    table cannot do without (`CorruptMetadata`).
     """
     fields = tuple(_read(schema.field(i), i) for i in range(len(schema)))
+    if matching.ids_required and fields and not any(f.id is not None for f in _walk(fields)):
+        raise CorruptMetadata(
+            "a data file has no field ids, by which the table's columns are mapped: the protocol forbids to guess them"
+        )
     if not matching.by_id or any(f.id is not None for f in _walk(fields)):
         return fields
     if matching.name_mapping is not None:

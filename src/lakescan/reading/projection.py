@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata
+from lakescan.metadata_columns import FIRST_RESERVED_ID
 from lakescan.reading.casting import cast_leaf
 from lakescan.reading.file_schema import FileField
 from lakescan.schema import FieldMatching, Schema
@@ -81,7 +82,7 @@ def _source(
 
 
 def _find(target: t.Field, siblings: tuple[FileField, ...], by_id: bool) -> FileField | None:
-    if by_id and any(f.id is not None for f in siblings):
+    if by_id and target.id < FIRST_RESERVED_ID and any(f.id is not None for f in siblings):
         return next((f for f in siblings if f.id == target.id), None)
     exact = next((f for f in siblings if f.name == target.physical_name), None)
     lower = target.physical_name.lower()

@@ -15,7 +15,7 @@ from lakescan.planning.plan import FileScanTask, TaskGroup
 from lakescan.reading.batches import batch_of
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes import DeleteLoader, live_rows
+from lakescan.reading.deletes import DeleteLoader
 from lakescan.reading.equality import EqualityDeletes
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet import ParquetData, matching_row_groups
@@ -52,12 +52,12 @@ def _read_task(
             chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
         if not chunks:
             return
-        deleted = positions.positions(task.path, task.deletes)
+        selection = positions.selection(task.path, task.deletes)
         for first, batch in data.batches(chunks, projection, context.batch_size):
             rows = batch.num_rows
             full = _with_metadata(projection.apply(batch), columns, task, first, rows)
             found = columns_of(full, columns)
-            live = _all_of([live_rows(deleted, first, rows), equality.live_rows(task, found, rows)])
+            live = _all_of([selection.live_rows(first, rows), equality.live_rows(task, found, rows)])
             if DELETED in columns.fields:
                 full, live = _marked(full, columns.fields.index(DELETED), live), None
                 found = columns_of(full, columns)

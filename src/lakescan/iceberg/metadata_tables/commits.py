@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from lakescan import types as t
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.moments import from_millis
+from lakescan.planning.metadata_table import Rows
 from lakescan.schema import Schema
 
 _SUMMARY = t.MapOf(t.Field(7, "key", t.STRING, required=True), t.Field(8, "value", t.STRING, required=True))
@@ -51,22 +48,6 @@ METADATA_LOG = Schema(
         t.Field(5, "latest_sequence_number", t.LONG),
     )
 )
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A metadata table whose rows are at hand: one a commit or a reference of the table."""
-
-    schema: Schema
-    rows: tuple[dict[str, Any], ...]
-
-    def parts(self) -> Sequence[Any]:
-        """One part."""
-        return (None,)
-
-    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """All rows."""
-        yield pa.RecordBatch.from_pylist(list(self.rows), schema=self.schema.arrow())
 
 
 def snapshots_table(metadata: TableMetadata) -> Rows:

@@ -1,0 +1,120 @@
+"""From file actions to the file table: pruned by partition values, with statistics, deletes and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.delta.deletion_vectors import delete_table
+from lakescan.delta.file_stats import FileStats
+from lakescan.delta.kept_rows import kept_rows
+from lakescan.delta.partition_values import typed_values
+from lakescan.expressions.predicate import Predicate, conjuncts, leaves
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.file_table import FILES, KEPT, VECTOR, FileTable, struct_of
+from lakescan.planning.plan import Candidates
+from lakescan.planning.prune import might_match, must_match
+from lakescan.planning.report import ScanMetrics
+from lakescan.schema import Schema
+
+
+@dataclass(frozen=True)
+class ScanFiles:
+    """One planning of the files of one version, or of the changes of some.
+
+    `always` names columns of the file actions, by field id, that hold a value which all rows of the file have;
+    `sometimes` those where this is so only for files in which the action has a value.
+    """
+
+    location: str
+    schema: Schema
+    partition_fields: tuple[t.Field, ...]
+    predicate: Predicate
+    metrics: ScanMetrics
+    always: Mapping[int, str]
+    sometimes: Mapping[int, str]
+
+    def candidates(self, actions: pa.Table) -> Candidates:
+        """The files that partition values leave. `actions` may have a `kept_vector` beside its `vector`."""
+        if not actions.num_rows:
+            return Candidates(FileTable.empty())
+        texts = actions["partition"].combine_chunks()
+        values = {f.id: typed_values(texts.field(i), f) for i, f in enumerate(self.partition_fields)}
+        values |= {i: actions[name].combine_chunks() for i, name in self.always.items()}
+        exact = {i: ColumnStats.of_constants(v) for i, v in values.items()}
+        mask = might_match(self.predicate, exact, actions.num_rows)
+        kept = kept_rows(actions, mask.to_numpy(zero_copy_only=False))
+        values = {i: v.filter(mask) for i, v in values.items()}
+        exact = {i: s.filter(mask) for i, s in exact.items()}
+        proven = [must_match(part, exact, kept.num_rows) for part in conjuncts(self.predicate)]
+
+        stats = self._stats(kept, set(values))
+        deletes, references = self._deletes(kept)
+        self.metrics.count_indexed(deletes["kind"])
+        columns, constant_fields = self._constants(kept, values)
+        files = _file_table(kept, stats.record_counts(), references, columns.pop("spec_id"))
+        shown = {f.name: values[f.id] for f in self.partition_fields}
+        files = files.append_column("partition", struct_of(shown, kept.num_rows))
+        files = files.append_column("constants", struct_of(columns, kept.num_rows))
+        table = FileTable(files, deletes, {**stats.columns(), **exact}, constant_fields)
+        return Candidates(table, proven, actions.num_rows - kept.num_rows)
+
+    def _stats(self, actions: pa.Table, exact: set[int]) -> FileStats:
+        filtered = {leaf.bound_id for leaf in leaves(self.predicate)} - exact
+        parsed = actions["stats_parsed"].combine_chunks() if "stats_parsed" in actions.column_names else None
+        if parsed is not None and not pa.types.is_struct(parsed.type):
+            parsed = None
+        known = [self.schema.by_id[i] for i in filtered if i in self.schema.by_id and i not in self.sometimes]
+        return FileStats(actions["stats"], parsed, self.schema, known)
+
+    def _deletes(self, actions: pa.Table) -> tuple[pa.Table, pa.ListArray]:
+        """The delete table, and for each file the rows of it that concern the file."""
+        tables, owners = [], []
+        for column, kind in (("vector", VECTOR), ("kept_vector", KEPT)):
+            if column in actions.column_names:
+                vectors = actions[column].combine_chunks()
+                present = pc.is_valid(vectors.field("storageType"))
+                tables.append(delete_table(vectors.filter(present), self.location, kind))
+                owners.append(np.flatnonzero(present.to_numpy(zero_copy_only=False)))
+        owner = np.concatenate(owners)
+        order = np.argsort(owner, kind="stable")
+        offsets = np.searchsorted(owner[order], np.arange(actions.num_rows + 1))
+        return pa.concat_tables(tables), pa.ListArray.from_arrays(
+            pa.array(offsets, pa.int32()), pa.array(order, pa.int32())
+        )
+
+    def _constants(
+        self, actions: pa.Table, values: Mapping[int, pa.Array]
+    ) -> tuple[dict[str, pa.Array], dict[int, tuple[int, ...]]]:
+        """The constants of files by field id, with the spec id that says which of them hold; and what each spec has.
+
+        Spec 0 is of files in which all hold, spec 1 of those that hold the other columns themselves.
+        """
+        columns = {str(i): v for i, v in values.items()}
+        spec_id = pa.repeat(pa.scalar(0, pa.int32()), actions.num_rows)
+        for field_id, name in self.sometimes.items():
+            columns[str(field_id)] = actions[name].combine_chunks()
+            spec_id = pc.if_else(pc.is_null(columns[str(field_id)]), pa.scalar(1, pa.int32()), spec_id)
+        return {**columns, "spec_id": spec_id}, {0: (*values, *self.sometimes), 1: tuple(values)}
+
+
+def _file_table(actions: pa.Table, record_counts: pa.Array, references: pa.ListArray, spec_id: pa.Array) -> pa.Table:
+    rows = actions.num_rows
+    columns = {
+        "path": actions["path"],
+        "file_format": pa.repeat(pa.scalar("parquet"), rows),
+        "size": actions["size"],
+        "record_count": record_counts,
+        "spec_id": spec_id,
+        "sequence_number": actions["row_commit_version"],
+        "first_row_id": actions["base_row_id"],
+        "split_offsets": pa.nulls(rows, pa.list_(pa.int64())),
+        "key_metadata": pa.nulls(rows, pa.binary()),
+        "deletes": references,
+    }
+    return pa.table(columns, schema=FILES)

@@ -1,0 +1,139 @@
+"""`history`, `detail` and `files` of Delta tables; row tracking; checksums that disagree are reported."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from samples.delta_deletes import commit_vectors, inline_vector
+
+import lakescan
+from tests.support.rows import differences
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files in two partitions, of two commits; a row of the first deleted by a third."""
+    folder = tmp_path_factory.mktemp("tables") / "t"
+    for name in ("a", "b"):
+        rows = pa.table({"id": [1, 2, 3], "p": [name] * 3})
+        write_deltalake(folder, rows, mode="append", partition_by=["p"], name="shop", description="what it is for")
+    path = next(u for u in DeltaTable(folder).file_uris() if "p=a" in u)
+    commit_vectors(folder, {"p=a/" + path.rsplit("/", 1)[1]: inline_vector([1])})
+    return folder
+
+
+def test_history_has_the_newest_commit_first(table: Path) -> None:
+    rows = lakescan.table(str(table)).inspect("history").to_pylist()
+    assert [r["version"] for r in rows] == [2, 1, 0]
+    assert rows[1]["operation"] == "WRITE"
+    assert dict(rows[1]["operationParameters"])["mode"] == "Append"
+
+
+def test_detail_is_one_row_about_the_table(table: Path) -> None:
+    (row,) = lakescan.table(str(table)).inspect("detail").to_pylist()
+    assert (row["format"], row["name"], row["description"]) == ("delta", "shop", "what it is for")
+    assert (row["partitionColumns"], row["clusteringColumns"], row["numFiles"]) == (["p"], [], 2)
+    assert row["sizeInBytes"] == sum(f.stat().st_size for f in table.glob("p=*/*.parquet"))
+    assert (row["minReaderVersion"], "deletionVectors" in row["tableFeatures"]) == (3, True)
+
+
+def test_files_are_those_of_the_version(table: Path) -> None:
+    opened = lakescan.table(str(table))
+    rows = {r["partition"]["p"]: r for r in opened.inspect("files").to_pylist()}
+    assert {p: r["deleted_record_count"] for p, r in rows.items()} == {"a": 1, "b": 0}
+    assert json.loads(rows["b"]["stats"])["numRecords"] == 3
+    assert opened.inspect("files", version=0).num_rows == 1
+
+
+def test_clustering_columns_come_from_the_domain_metadata(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    write_deltalake(folder, pa.table({"id": [1], "k": [2]}))
+    configuration = json.dumps({"clusteringColumns": [["k"]]})
+    domain = {"domainMetadata": {"domain": "delta.clustering", "configuration": configuration, "removed": False}}
+    (folder / "_delta_log" / f"{1:020d}.json").write_text(json.dumps(domain))
+    assert lakescan.table(str(folder)).inspect("detail")["clusteringColumns"].to_pylist() == [["k"]]
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(table: Path) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="Did you mean 'detail'"):
+        lakescan.table(str(table)).inspect("details")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["history", "detail", "files"])
+def test_spark_reads_them_by_path_and_name(table: Path, spark: Any, name: str) -> None:
+    found = spark.read.format("delta").load(f"{table}#{name}").toArrow()
+    assert differences(found, lakescan.table(str(table)).inspect(name)) == ""
+
+
+@pytest.mark.parametrize(("count", "warned"), [(1, False), (2, True)])
+def test_a_checksum_that_disagrees_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int, warned: bool
+) -> None:
+    folder = tmp_path / "t"
+    write_deltalake(folder, pa.table({"id": [1]}))
+    (file,) = folder.glob("*.parquet")
+    checksum = {"tableSizeBytes": file.stat().st_size, "numFiles": count, "numMetadata": 1, "numProtocol": 1}
+    (folder / "_delta_log" / f"{0:020d}.crc").write_text(json.dumps(checksum))
+    with caplog.at_level(logging.WARNING, "lakescan"):
+        assert lakescan.table(str(folder)).scan().to_arrow().num_rows == 1
+    assert ("one of the two is damaged" in caplog.text) == warned
+
+
+def test_rows_keep_their_ids_and_versions_where_they_are_tracked(tmp_path: Path) -> None:
+    """A file without materialized ids counts from its base; one that has them keeps them where they are not null."""
+    folder = tmp_path / "t"
+    write_deltalake(folder, pa.table({"id": [1, 2, 3]}))
+    log = folder / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    names = {"delta.rowTracking.materializedRowIdColumnName": "_row-id-x"}
+    names |= {"delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-y"}
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["configuration"] = {"delta.enableRowTracking": "true", **names}
+        if "add" in action:
+            action["add"] |= {"baseRowId": 10, "defaultRowCommitVersion": 0}
+    log.write_text("\n".join(json.dumps(a) for a in actions))
+    ids, versions = pa.array([7, None], pa.int64()), pa.array([None, 1], pa.int64())
+    moved = pa.table({"id": [4, 5], "_row-id-x": ids, "_row-commit-version-y": versions})
+    pq.write_table(moved, folder / "moved.parquet")
+    add = {"path": "moved.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    add |= {"baseRowId": 20, "defaultRowCommitVersion": 2}
+    (folder / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": add}))
+    rows = lakescan.table(str(folder)).scan().select("id", "_row_id", "_row_commit_version").to_arrow().to_pylist()
+    found = {r["id"]: (r["_row_id"], r["_row_commit_version"]) for r in rows}
+    assert found == {1: (10, 0), 2: (11, 0), 3: (12, 0), 4: (7, 2), 5: (21, 1)}
+
+
+def test_rows_tell_their_file_and_position(table: Path) -> None:
+    rows = lakescan.table(str(table)).scan().where("p = 'a'").select("id", "_file", "_pos").to_arrow().to_pylist()
+    assert [(r["id"], r["_pos"]) for r in rows] == [(1, 0), (3, 2)]
+    assert all("p=a" in r["_file"] for r in rows)
+
+
+def test_files_without_ids_are_refused_where_columns_are_mapped_by_id(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    write_deltalake(folder, pa.table({"id": [1]}))
+    log = folder / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            schema["fields"][0]["metadata"] = {
+                "delta.columnMapping.id": 1,
+                "delta.columnMapping.physicalName": "id",
+            }
+            action["metaData"]["schemaString"] = json.dumps(schema)
+            action["metaData"]["configuration"] = {"delta.columnMapping.mode": "id"}
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+    log.write_text("\n".join(json.dumps(a) for a in actions))
+    with pytest.raises(lakescan.CorruptMetadata, match="no field ids"):
+        lakescan.table(str(folder)).scan().to_arrow()
