@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,3 +66,32 @@ def _rows(start: int, stop: int, seed: int) -> pa.Table:
             "at": pa.array((np.arange(start, stop) * 1_000_000).astype("datetime64[us]")),
         }
     )
+
+
+def delta_log(adds: int, columns: int = 10, per_commit: int = 1_000) -> str:
+    """A Delta log of so many adds with statistics of ten columns; the data files themselves are not there."""
+    folder = FOLDER / f"delta_log_{adds}"
+    log = folder / "_delta_log"
+    if not (folder / "done").exists():
+        log.mkdir(parents=True, exist_ok=True)
+        kinds = {f"c{i}": "string" if i % 2 else "long" for i in range(columns)}
+        fields = [{"name": n, "type": kind, "nullable": True, "metadata": {}} for n, kind in kinds.items()]
+        metadata = {"id": "bench", "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
+        metadata |= {"schemaString": json.dumps({"type": "struct", "fields": fields}), "configuration": {}}
+        _commit(log, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata})
+        for version, start in enumerate(range(0, adds, per_commit), 1):
+            _commit(log, version, *({"add": _add(n, kinds)} for n in range(start, start + per_commit)))
+        (folder / "done").touch()
+    return str(folder)
+
+
+def _commit(log: Path, version: int, *actions: dict[str, Any]) -> None:
+    (log / f"{version:020d}.json").write_text("\n".join(json.dumps(a) for a in actions) + "\n")
+
+
+def _add(number: int, kinds: dict[str, str]) -> dict[str, Any]:
+    lower = {n: number * 10 if kind == "long" else f"v{number:08d}" for n, kind in kinds.items()}
+    upper = {n: number * 10 + 9 if kind == "long" else f"v{number:08d}z" for n, kind in kinds.items()}
+    stats = {"numRecords": 1000, "minValues": lower, "maxValues": upper, "nullCount": dict.fromkeys(kinds, 0)}
+    add = {"path": f"part-{number:06d}.snappy.parquet", "partitionValues": {}, "size": 1_000_000}
+    return add | {"modificationTime": 1, "dataChange": True, "stats": json.dumps(stats)}

@@ -96,6 +96,15 @@ CASES: dict[str, list[str]] = {
         f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ('delta.enableRowTracking'='true') AS {ROWS}",
         "DELETE FROM {t} WHERE id < 20",
     ],
+    "legacy decimals and lists": [
+        "SET spark.sql.parquet.writeLegacyFormat=true",
+        f"CREATE TABLE {{t}} USING delta AS {TYPES}",
+        "SET spark.sql.parquet.writeLegacyFormat=false",
+    ],
+    "in-commit timestamps": [
+        f"CREATE TABLE {{t}} USING delta TBLPROPERTIES ('delta.enableInCommitTimestamps'='true') AS {ROWS}",
+        "DELETE FROM {t} WHERE id < 20",
+    ],
     "nothing in it": ["CREATE TABLE {t} (id int) USING delta"],
 }
 
@@ -114,6 +123,14 @@ def test_the_rows_are_those_that_delta_reads(jvm, warehouse: Path, name: str) ->
     identifier, location = written(jvm, warehouse, name, CASES[name])
     expected = jvm.sql(f"SELECT * FROM {identifier}").toArrow()
     assert differences(lakescan.table(location).scan().to_arrow(), expected) == ""
+
+
+def test_variants_are_those_that_delta_wrote(jvm, warehouse: Path) -> None:
+    values = """SELECT id, parse_json(concat('[', id, ', "x", null]')) AS v FROM range(6)"""
+    identifier, location = written(jvm, warehouse, "variants", [f"CREATE TABLE {{t}} USING delta AS {values}"])
+    expected = {r.id: (bytes(r.v.value), bytes(r.v.metadata)) for r in jvm.sql(f"SELECT * FROM {identifier}").collect()}
+    found = lakescan.table(location).scan().to_arrow().to_pylist()
+    assert {r["id"]: (r["v"]["value"], r["v"]["metadata"]) for r in found} == expected
 
 
 def test_every_version_reads_as_delta_reads_it(jvm, warehouse: Path) -> None:

@@ -109,6 +109,21 @@ def test_a_time_that_is_none_is_refused_with_how_to_write_it(orders: lakescan.Ta
         orders.scan().as_of(timestamp="yesterday")
 
 
+@pytest.mark.parametrize(
+    ("zone", "moment"),
+    [(None, "12:00+00:00"), ("Asia/Tokyo", "03:00+00:00"), ("+02:00", "10:00+00:00"), ("UTC-5", "17:00+00:00")],
+)
+def test_a_time_without_an_offset_is_of_the_zone_asked_for(shop, zone: str | None, moment: str) -> None:
+    options = {} if zone is None else {"time-zone": zone}
+    scan = lakescan.table(shop.orders, **options).scan().as_of(timestamp="2026-01-31 12:00")
+    assert f"2026-01-31 {moment[:5]}" in repr(scan)
+
+
+def test_a_zone_that_is_none_is_refused(shop) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="'time-zone' has the value 'Mars/Base'"):
+        lakescan.table(shop.orders, **{"time-zone": "Mars/Base"})
+
+
 def test_an_unknown_column_is_refused_with_the_nearest(orders: lakescan.Table) -> None:
     with pytest.raises(lakescan.NoSuchColumn, match="Did you mean 'quantity'"):
         orders.scan().select("quantty").to_arrow()

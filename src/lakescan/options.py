@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+from lakescan.moments import as_zone
 
 BOTH = ("iceberg", "delta")
 _SIZE_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -90,6 +91,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("startingTimestamp", ("delta",), str, "the earliest time of a change feed: a date, a timestamp"),
     Option("endingVersion", ("delta",), _whole, "the last version of a change feed", "a version"),
     Option("endingTimestamp", ("delta",), str, "the latest time of a change feed: a date, a timestamp"),
+    Option("time-zone", BOTH, as_zone, "the zone of times without an offset: UTC, on Spark the session's", "a zone"),
     Option("split-size", BOTH, parse_size, "bytes a split aims at", "bytes, or 128m"),
     Option("lookback", BOTH, _positive, "bins kept open while packing", "a number above 0"),
     Option("file-open-cost", BOTH, parse_size, "bytes that opening a file is worth", "bytes, or 4m"),

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
 _CHANGES = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
 _FEED = ("readChangeFeed", "readChangeData")
-_REPLACED = (*SELECTING, *_CHANGES, *_FEED, "path", "format", "filter", "relocate", "storage-options")
+_REPLACED = (*SELECTING, *_CHANGES, *_FEED, "time-zone", "path", "format", "filter", "relocate", "storage-options")
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,12 +88,12 @@ class Scan:
     ) -> Scan:
         """Read an earlier state: exactly one of a version (Delta) or snapshot id (Iceberg), a time, a branch, a tag.
 
-        A time without an offset is UTC.
+        A time without an offset is of the option `time-zone`, else UTC.
         """
         given = [v for v in (version, timestamp, branch, tag) if v is not None]
         if len(given) != 1:
             raise InvalidOption("as_of takes exactly one of version, timestamp, branch and tag")
-        moment = None if timestamp is None else as_moment(timestamp)
+        moment = None if timestamp is None else as_moment(timestamp, self._options.get("time-zone", UTC))
         return replace(self, _selector=SnapshotSelector(version, moment, branch, tag))
 
     def limit(self, rows: int) -> Scan:
@@ -332,7 +332,7 @@ def _selector_from(options: Options) -> SnapshotSelector | None:
         case "versionAsOf" | "snapshot-id":
             return SnapshotSelector(version=value)
         case "timestampAsOf":
-            return SnapshotSelector(timestamp=as_moment(value))
+            return SnapshotSelector(timestamp=as_moment(value, options.get("time-zone", UTC)))
         case "as-of-timestamp":
             return SnapshotSelector(timestamp=from_millis(value))
         case "branch":
@@ -345,7 +345,8 @@ def _change_range(options: Options) -> ChangeRange:
         if version in options and timestamp in options:
             raise InvalidOption(f"options {version!r} and {timestamp!r} say the same: give one")
     start, start_at, end, end_at = (options.get(name) for name in _CHANGES)
-    moments = [None if at is None else as_moment(at) for at in (start_at, end_at)]
+    zone = options.get("time-zone", UTC)
+    moments = [None if at is None else as_moment(at, zone) for at in (start_at, end_at)]
     return ChangeRange(start, moments[0], end, moments[1])
 
 

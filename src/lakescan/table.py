@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -114,7 +114,7 @@ def table(
 ) -> Table:
     """Open an Iceberg or Delta table by its folder, or an Iceberg table by one metadata JSON.
 
-    A Delta table's path may ask for a state (`/t@v3`, `/t@20260131120000000`, in UTC) and for a partition
+    A Delta table's path may ask for a state (`/t@v3`, `/t@20260131120000000`) and for a partition
     (`/t/date=2026-01-31`), as Delta on Spark has it.
 
     `path` is a local path or a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`). The format is detected unless `format`
@@ -133,7 +133,9 @@ def table(
     storage = Storage(storage_options or {}, relocate or {}, named_key_manager(named) if named else key_manager)
     if format is not None and format.lower() not in FORMATS:
         raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
-    found = _as_delta(location, storage) if (format or "delta").lower() == "delta" else DeltaPath(location)
+    may_be_delta = (format or "delta").lower() == "delta" and not is_metadata_file(location)
+    zone = checked.get("time-zone", UTC)
+    found = resolve_path(location, storage, zone) if may_be_delta else DeltaPath(location)
     name = (format or _detect(found.location, storage)).lower()
     checked.check_format(name)
     if name == "iceberg":
@@ -142,10 +144,6 @@ def table(
         raise InvalidOption(f"{location} and option {both[0]!r} both say which state to read: give one")
     delta = DeltaTable.open(found.location, storage)
     return Table(delta, storage, found.location, checked, _partition_filter(found, delta), found.selector)
-
-
-def _as_delta(location: str, storage: Storage) -> DeltaPath:
-    return DeltaPath(location) if is_metadata_file(location) else resolve_path(location, storage)
 
 
 def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from samples.delta_deletes import commit_vectors, inline_vector, stored_vector
 
 import lakescan
@@ -22,8 +24,6 @@ DAYS = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
 @pytest.fixture
 def numbers(tmp_path: Path) -> Path:
     """Three commits, one a day: {1, 2}, then 3, then 4."""
-    from deltalake import write_deltalake
-
     for rows, day in zip(([1, 2], [3], [4]), DAYS, strict=True):
         write_deltalake(str(tmp_path), pa.table({"n": rows}), mode="append")
         newest = max((tmp_path / "_delta_log").glob("*.json"))
@@ -107,8 +107,6 @@ def test_delta_has_no_branches(numbers: Path) -> None:
 
 @pytest.mark.parametrize("make", [stored_vector, lambda table, rows: inline_vector(rows)], ids=["stored", "inline"])
 def test_rows_of_a_deletion_vector_are_gone(tmp_path: Path, make: Any) -> None:
-    from deltalake import write_deltalake
-
     write_deltalake(str(tmp_path), pa.table({"n": [10, 11, 12, 13]}))
     (data,) = tmp_path.glob("*.parquet")
     commit_vectors(tmp_path, {data.name: make(tmp_path, [0, 2])})
@@ -139,8 +137,6 @@ def test_writer_features_do_not_matter_to_a_reader(numbers: Path) -> None:
 
 
 def test_geometries_are_read_as_their_well_known_binary(tmp_path: Path) -> None:
-    from deltalake import write_deltalake
-
     point = bytes.fromhex("0101000000000000000000f03f0000000000000040")
     write_deltalake(str(tmp_path), pa.table({"n": [1, 2], "g": [point, None]}))
     first = tmp_path / "_delta_log" / f"{0:020d}.json"
@@ -184,8 +180,6 @@ def test_partition_values_prune_files_and_drop_the_filter(shop) -> None:
 
 
 def test_column_names_with_odd_characters_and_null_partitions_are_read(tmp_path: Path) -> None:
-    from deltalake import write_deltalake
-
     rows = pa.table({"a b/c": ["x=%20", None, "é"], "n": [1, 2, 3]})
     write_deltalake(str(tmp_path), rows, partition_by=["a b/c"])
     assert differences(lakescan.table(tmp_path).scan().to_arrow(), rows) == ""
@@ -197,3 +191,84 @@ def test_history_tells_each_commits_operation(numbers: Path) -> None:
     assert history["version"].to_pylist() == [0, 1, 2]
     assert history["timestamp"].to_pylist() == DAYS
     assert set(history["operation"].to_pylist()) == {"WRITE"}
+
+
+WIDENED = [
+    ("byte", "short", pa.int8(), 7),
+    ("byte", "integer", pa.int8(), 7),
+    ("byte", "decimal(10,0)", pa.int8(), 7),
+    ("short", "long", pa.int16(), -7),
+    ("short", "double", pa.int16(), -7),
+    ("integer", "long", pa.int32(), 7),
+    ("integer", "double", pa.int32(), 7),
+    ("integer", "decimal(12,2)", pa.int32(), 7),
+    ("long", "decimal(20,0)", pa.int64(), 2**40),
+    ("float", "double", pa.float32(), 1.5),
+    ("decimal(5,2)", "decimal(9,3)", pa.decimal128(5, 2), Decimal("1.25")),
+    ("date", "timestamp_ntz", pa.date32(), date(1969, 12, 31)),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "stored", "value"), WIDENED, ids=lambda v: str(v))
+def test_a_widened_type_is_read_everywhere(tmp_path: Path, old: str, new: str, stored: pa.DataType, value: Any) -> None:
+    """As a column, in a struct, in a list, as a map's value, and as a partition value; filtered by statistics too."""
+    nested = {"type": "struct", "fields": [field("x", new)]}
+    listed = {"type": "array", "elementType": new, "containsNull": True}
+    mapped = {"type": "map", "keyType": "string", "valueType": new, "valueContainsNull": True}
+    fields = [field("c", new), field("s", nested), field("l", listed), field("m", mapped), field("p", new)]
+    columns = {
+        "c": pa.array([value], stored),
+        "s": pa.array([{"x": value}], pa.struct([("x", stored)])),
+        "l": pa.array([[value]], pa.list_(stored)),
+        "m": pa.array([[("k", value)]], pa.map_(pa.string(), stored)),
+    }
+    as_json = str(value) if isinstance(value, date) else float(value) if isinstance(value, Decimal) else value
+    bounds = {"numRecords": 1, "minValues": {"c": as_json}, "maxValues": {"c": as_json}, "nullCount": {"c": 0}}
+    location = handmade(tmp_path / "t", fields, pa.table(columns), {"p": str(value)}, bounds)
+    scan = lakescan.table(location).scan()
+    (row,) = scan.to_arrow().to_pylist()
+    wide = datetime(1969, 12, 31) if isinstance(value, date) else value
+    assert row == {"c": wide, "s": {"x": wide}, "l": [wide], "m": [("k", wide)], "p": wide}
+    shown = f"timestamp_ntz '{wide}'" if isinstance(value, date) else wide
+    for name in ("c", "p"):
+        assert scan.where(f"{name} = {shown}").to_arrow().num_rows == 1
+        assert scan.where(f"{name} > {shown}").to_arrow().num_rows == 0
+    assert len(scan.where(f"p > {shown}").plan().table) == 0
+
+
+def field(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def handmade(
+    folder: Path, fields: list[dict[str, Any]], rows: pa.Table, partition: dict[str, str], stats: dict[str, Any]
+) -> str:
+    """A table of one file, with any schema."""
+    (folder / "_delta_log").mkdir(parents=True)
+    pq.write_table(rows, folder / "f.parquet")
+    features = ["typeWidening", "timestampNtz"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    schema = json.dumps({"type": "struct", "fields": fields})
+    metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
+    metadata |= {"partitionColumns": list(partition), "configuration": {}}
+    add = {"path": "f.parquet", "partitionValues": partition, "size": 1, "modificationTime": 1, "dataChange": True}
+    actions = [{"protocol": protocol}, {"metaData": metadata}, {"add": add | {"stats": json.dumps(stats)}}]
+    (folder / "_delta_log" / f"{0:020d}.json").write_text("\n".join(json.dumps(a) for a in actions))
+    return str(folder)
+
+
+def test_void_columns_are_null(tmp_path: Path) -> None:
+    fields = [field("id", "integer"), field("nothing", "void")]
+    location = handmade(tmp_path / "t", fields, pa.table({"id": pa.array([1], pa.int32())}), {}, {})
+    assert lakescan.table(location).scan().to_arrow().to_pydict() == {"id": [1], "nothing": [None]}
+
+
+def test_vectors_find_their_rows_in_files_of_many_row_groups_whatever_the_splits(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    write_deltalake(folder, pa.table({"id": list(range(1000))}))
+    (file,) = folder.glob("*.parquet")
+    pq.write_table(pq.read_table(file), file, row_group_size=7)
+    commit_vectors(folder, {file.name: stored_vector(folder, list(range(0, 1000, 3)))})
+    for split_size in (1, 500, 1 << 20):
+        scan = lakescan.table(str(folder)).scan().options(split_size=split_size, file_open_cost=1)
+        assert sorted(scan.to_arrow()["id"].to_pylist()) == [i for i in range(1000) if i % 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,22 @@ def test_options_work_by_their_ecosystems_names(spark, shop) -> None:
     assert found.count() == lakescan.table(shop.customers).scan().as_of(version=0).to_arrow().num_rows
 
 
+def test_times_without_an_offset_are_of_the_sessions_zone(spark, shop) -> None:
+    """Kiritimati is 14 hours ahead: its clock shows a later time than UTC's at the same moment."""
+    newest = lakescan.table(shop.customers).history()["timestamp"][-1].as_py()
+    later = f"{newest + timedelta(hours=13):%Y-%m-%d %H:%M:%S}"
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")
+        lakescan.spark.register(spark)
+        read = spark.read.format("delta").option("timestampAsOf", later)
+        assert "is before its first available version" in failing(lambda: read.load(shop.customers).count())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        lakescan.spark.register(spark)
+    read = spark.read.format("delta").option("timestampAsOf", later)
+    assert "is after its newest version" in failing(lambda: read.load(shop.customers).count())
+
+
 def test_sql_views_use_the_formats(spark, shop) -> None:
     spark.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW customers USING delta OPTIONS (path '{shop.customers}', versionAsOf '0')"
@@ -81,7 +98,7 @@ def failing(action: Any) -> str:
     [
         ({"versionAsof2": "1"}, "InvalidOption: unknown option 'versionasof2'. Did you mean 'versionAsOf'?"),
         ({"snapshot-id": "1"}, "option 'snapshot-id' is for iceberg tables; this is a delta table"),
-        ({"readChangeFeed": "true"}, "UnsupportedFeature: unsupported feature: delta option 'readChangeFeed'"),
+        ({"excludeRegex": "x"}, "UnsupportedFeature: unsupported feature: delta option 'excludeRegex'"),
         ({"versionAsOf": "99"}, "has no version 99: its newest is"),
         ({"filter": "contry = 'FR'"}, "Did you mean 'country'?"),
     ],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from urllib.parse import unquote
 
 from lakescan.delta.log_segment import LOG_FOLDER
@@ -30,12 +30,12 @@ class DeltaPath:
     partitions: tuple[tuple[str, str | None], ...] = ()
 
 
-def resolve_path(path: str, storage: Storage) -> DeltaPath:
-    """Take a path apart; one that is a table as it stands is left alone, whatever its name looks like."""
+def resolve_path(path: str, storage: Storage, zone: tzinfo) -> DeltaPath:
+    """Take a path apart, times in `zone`; one that is a table as it stands is left alone, whatever its name."""
     path = path.rstrip("/") or path
     if _is_table(path, storage):
         return DeltaPath(path)
-    found, selector = _as_of(path)
+    found, selector = _as_of(path, zone)
     partitions: list[tuple[str, str | None]] = []
     location = found
     while not _is_table(location, storage) and (part := _PARTITION.fullmatch(location)) is not None:
@@ -50,12 +50,12 @@ def _is_table(path: str, storage: Storage) -> bool:
     return storage.exists(join(path, LOG_FOLDER))
 
 
-def _as_of(path: str) -> tuple[str, SnapshotSelector | None]:
+def _as_of(path: str, zone: tzinfo) -> tuple[str, SnapshotSelector | None]:
     if found := _VERSION.fullmatch(path):
         return found[1], SnapshotSelector(version=int(found[2]))
     if found := _TIME.fullmatch(path):
         try:
-            moment = datetime.strptime(found[2][:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            moment = datetime.strptime(found[2][:14], "%Y%m%d%H%M%S").replace(tzinfo=zone)
         except ValueError as error:
             raise InvalidOption(f"{path}: {found[2]} is not a time, which is written yyyyMMddHHmmssSSS") from error
         return found[1], SnapshotSelector(timestamp=moment.replace(microsecond=int(found[2][14:]) * 1000))

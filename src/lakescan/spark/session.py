@@ -22,7 +22,8 @@ def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequen
 
     With `pushdown`, the session's `spark.sql.python.filterPushdown.enabled` is switched on where the platform lets it,
     so that filters of a query prune files; False switches it off; None leaves the session as it is. Whatever the
-    setting is then, the sources that fit it are registered: call this again after changing it. `names` are the
+    setting is then, the sources that fit it are registered: call this again after changing it. So it is with the
+    session's time zone, which times without an offset are of (`timestampAsOf`, ...). `names` are the
     formats to register; leave `iceberg` or `delta` out where a JAR of theirs should keep the name.
     """
     try:
@@ -33,8 +34,10 @@ def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequen
     if pushdown is not None:
         _try_set(spark, PUSHDOWN, "true" if pushdown else "false")
     enabled = _conf(spark, PUSHDOWN) == "true"
+    zone = _conf(spark, "spark.sql.session.timeZone") or "UTC"
     for name in names:
-        spark.dataSource.register(source_class(name, pushdown=enabled, parallelism=parallelism(spark)))
+        source = source_class(name, pushdown=enabled, parallelism=parallelism(spark), time_zone=zone)
+        spark.dataSource.register(source)
 
 
 def _use_this_python(spark: SparkSession) -> None:

@@ -32,6 +32,7 @@ class TableSource(DataSource):
     format_name: str
     pushdown: bool
     parallelism: int
+    time_zone: str
 
     @classmethod
     def name(cls) -> str:
@@ -61,6 +62,7 @@ class TableSource(DataSource):
         if path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
         path, name = split_metadata_name(path)
+        options.setdefault("timezone", self.time_zone)
         given = options.pop("format", None)
         opened = table(
             path,
@@ -72,12 +74,12 @@ class TableSource(DataSource):
         return opened.scan(), name
 
 
-def source_class(name: str, *, pushdown: bool, parallelism: int) -> type[TableSource]:
+def source_class(name: str, *, pushdown: bool, parallelism: int, time_zone: str) -> type[TableSource]:
     """A data source class for one format name. Made anew, so that it is sent to workers with these settings."""
     return type(
         f"{name.title()}Source",
         (TableSource,),
-        {"format_name": name, "pushdown": pushdown, "parallelism": parallelism},
+        {"format_name": name, "pushdown": pushdown, "parallelism": parallelism, "time_zone": time_zone},
     )
 
 

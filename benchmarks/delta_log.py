@@ -1,0 +1,23 @@
+"""Planning a Delta table of 300,000 adds with statistics in JSON commits, against deltalake's `get_add_actions()`."""
+
+from __future__ import annotations
+
+from benchmarks.data import delta_log
+from benchmarks.harness import Result, compare
+
+
+def run(rows: int, runs: int) -> list[Result]:
+    """The log has 300,000 adds, whatever `rows` says."""
+    import lakescan
+
+    path = delta_log(300_000)
+
+    def peer() -> object:
+        from deltalake import DeltaTable
+
+        return DeltaTable(path).get_add_actions()
+
+    task = "300,000 adds in 300 commits"
+    everything = ("open and plan", lambda: lakescan.table(path).scan().plan())
+    point = ("the same, one file by a filter", lambda: lakescan.table(path).scan().where("c0 = 1234560").plan())
+    return [compare(task, each, ("deltalake", peer), runs=runs, aim=1.0) for each in (everything, point)]
