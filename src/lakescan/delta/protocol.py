@@ -24,9 +24,13 @@ SUPPORTED_READER_FEATURES = frozenset(
         "geospatial",
     }
 )
+_CATALOG = (
+    "Its newest commits are known to its catalog only, and the log alone could miss them: a reader has to ask the catalog "
+    "for them, which this version does not. Read it through its catalog's own engine, or drop the feature from the table."
+)
 _WHY = {
-    "catalogManaged": "Its newest commits are known to its catalog only: reading the log alone could miss them.",
-    "catalogOwned-preview": "Its newest commits are known to its catalog only: reading the log alone could miss them.",
+    "catalogManaged": _CATALOG,
+    "catalogOwned-preview": _CATALOG,
 }
 
 
