@@ -25,8 +25,8 @@ SUPPORTED_READER_FEATURES = frozenset(
     }
 )
 _CATALOG = (
-    "Its newest commits are known to its catalog only, and the log alone could miss them: a reader has to ask the catalog "
-    "for them, which this version does not. Read it through its catalog's own engine, or drop the feature from the table."
+    "Its newest commits are known to its catalog only, and the log alone could miss them: a reader has to ask the "
+    "catalog, which this version does not. Read it with the catalog's own engine, or drop the feature from the table."
 )
 _WHY = {
     "catalogManaged": _CATALOG,
