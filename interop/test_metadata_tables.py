@@ -30,7 +30,7 @@ ROWS = [
 
 @pytest.mark.parametrize("case", ROWS)
 def test_metadata_tables_are_those_of_java(jvm, warehouse: Path, case: str) -> None:
-    identifier, location = written(jvm, warehouse, f"metadata {case}", CASES[case])
+    identifier, location = written(jvm, warehouse, f"inspected {case}", CASES[case])
     wrong = {}
     for name in TABLES:
         if name == "position_deletes" and case in ("version 1",):
@@ -58,7 +58,7 @@ def with_true_nulls(manifests: pa.Table) -> pa.Table:
 
 
 def test_a_metadata_table_follows_the_snapshot_asked_for(jvm, warehouse: Path) -> None:
-    identifier, location = written(jvm, warehouse, "metadata as of", CASES["deletion vectors"])
+    identifier, location = written(jvm, warehouse, "inspected as of", CASES["deletion vectors"])
     for row in jvm.table(f"{identifier}.snapshots").collect():
         expected: Any = jvm.sql(f"SELECT * FROM {identifier}.files VERSION AS OF {row.snapshot_id}").toArrow()
         assert differences(lakescan.table(location).inspect("files", version=row.snapshot_id), expected) == ""

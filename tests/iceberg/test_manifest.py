@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -15,13 +16,16 @@ from samples.iceberg_deletes import _manifest_schema
 
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.avro import read_avro
+from lakescan.iceberg.avro import FILE, _by_columns, read_avro
+from lakescan.iceberg.avro_container import open_container
 from lakescan.iceberg.bounds import column_stats, decode_values
-from lakescan.iceberg.manifest import read_manifest
+from lakescan.iceberg.manifest import _NAMES, _STATS, read_manifests
+from lakescan.iceberg.manifest_list import _NAMES as LIST_NAMES
 from lakescan.iceberg.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata import parse_metadata
 from lakescan.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
 from lakescan.storage import Storage
+from tests.conftest import corpus_folder
 
 SPEC = PartitionSpec(0, (PartitionField(1000, "p", 2, Transform("identity"), t.INT),))
 
@@ -59,7 +63,7 @@ def entry(path: str = "f", status: int = 1, sequence: int | None = None, **data_
 
 def read(entries: list[dict[str, Any]], sequence: int = 42) -> pa.Table:
     row = {"manifest_path": "m.avro", "sequence_number": sequence}
-    return read_manifest(row, SPEC, manifest(entries), with_stats=True)
+    return read_manifests([row], SPEC, manifest(entries), with_stats=True)
 
 
 def test_deleted_entries_are_not_live() -> None:
@@ -78,21 +82,23 @@ def test_partition_values_keep_their_type_and_nulls() -> None:
 
 def test_what_is_not_avro_is_refused_with_its_name() -> None:
     with pytest.raises(CorruptMetadata, match="not an Avro file"):
-        read_manifest({"manifest_path": "m.avro", "sequence_number": 0}, SPEC, Memory(b"junk"), with_stats=False)
+        read_manifests([{"manifest_path": "m.avro", "sequence_number": 0}], SPEC, Memory(b"junk"), with_stats=False)
 
 
 def test_another_avro_file_is_refused() -> None:
     out = io.BytesIO()
     fastavro.writer(out, {"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}])
     with pytest.raises(CorruptMetadata, match="not a manifest"):
-        read_manifest({"manifest_path": "m", "sequence_number": 0}, SPEC, Memory(out.getvalue()), with_stats=False)
+        read_manifests([{"manifest_path": "m", "sequence_number": 0}], SPEC, Memory(out.getvalue()), with_stats=False)
 
 
 def test_columns_are_known_by_their_field_ids() -> None:
     out = io.BytesIO()
     schema = {"type": "record", "name": "r", "fields": [{"name": "odd", "type": "int", "field-id": 7}]}
     fastavro.writer(out, schema, [{"odd": 1}])
-    assert read_avro(out.getvalue(), {7: "known"}, "x").to_pylist() == [{"known": 1}]
+    assert read_avro([open_container(out.getvalue(), "x")], {7: "known"}).select(["known"]).to_pylist() == [
+        {"known": 1}
+    ]
 
 
 KEY_VALUES = st.none() | st.dictionaries(st.integers(1, 4), st.integers(-(2**31), 2**31 - 1), max_size=3)
@@ -145,7 +151,7 @@ def test_pyicebergs_manifests_hold_the_files_that_pyiceberg_lists(shop) -> None:
     snapshot = metadata.snapshots[metadata.current_snapshot_id]
     manifests = read_manifest_list(snapshot, Storage())
     entries = [
-        read_manifest(row, metadata.specs[row["partition_spec_id"]], Storage(), with_stats=False)
+        read_manifests([row], metadata.specs[row["partition_spec_id"]], Storage(), with_stats=False)
         for row in manifests.drop_columns(["partitions"]).to_pylist()
     ]
     ours = {
@@ -153,3 +159,67 @@ def test_pyicebergs_manifests_hold_the_files_that_pyiceberg_lists(shop) -> None:
     }
     theirs = StaticTable.from_metadata(shop.orders).inspect.files()
     assert ours == set(zip(theirs["file_path"].to_pylist(), theirs["record_count"].to_pylist(), strict=True))
+
+
+def every_manifest() -> list[Path]:
+    """The manifests of the corpus of other projects' tables."""
+    folder = corpus_folder()
+    if folder is None:
+        pytest.skip("the corpus of other projects' tables is not here (LAKESCAN_CORPUS)")
+    return sorted(p for p in folder.glob("iceberg/**/*.avro") if "/metadata/" in str(p))
+
+
+def plain(table: pa.Table) -> list[Any]:
+    """Rows with key-value lists as dictionaries and times as text, whatever the decoder made of them."""
+
+    def simple(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: simple(v) for k, v in value.items() if v != {}}  # a partition without fields
+        if isinstance(value, list) and value and isinstance(value[0], dict) and set(value[0]) == {"key", "value"}:
+            return {v["key"]: v["value"] for v in value}
+        if isinstance(value, list):
+            return dict(value) if value and isinstance(value[0], tuple) else [simple(v) for v in value]
+        if isinstance(value, datetime | date):
+            return value.isoformat().replace("+00:00", "")
+        return value
+
+    return [simple(row) for row in table.to_pylist()]
+
+
+def test_both_decoders_read_every_manifest_alike() -> None:
+    fast = total = 0
+    for path in every_manifest():
+        try:
+            file = open_container(path.read_bytes(), str(path))
+            names = _NAMES | _STATS if b'"data_file"' in file.schema else LIST_NAMES
+            slow = read_avro([file], names, fast=False)
+        except CorruptMetadata:
+            continue
+        total += 1
+        found = _by_columns([file], names)
+        if found is not None:
+            fast += 1
+            assert plain(found) == plain(slow.drop_columns([FILE])), path
+    assert fast > 0.95 * total, f"the columnar decoder took {fast} of {total}"
+
+
+@given(counts=st.lists(st.integers(0, 3), min_size=1, max_size=5))
+def test_files_that_are_decoded_together_keep_their_rows_apart(counts: list[int]) -> None:
+    files = []
+    for number, count in enumerate(counts):
+        made = manifest([entry(f"{number}-{n}") for n in range(count)])
+        files.append(open_container(made.data, f"m{number}"))
+    assert [f.rows for f in files] == counts
+    for fast in (True, False):
+        found = read_avro(files, _NAMES, fast=fast)
+        expected = [(number, f"{number}-{n}") for number, count in enumerate(counts) for n in range(count)]
+        paths = [f["file_path"] for f in found["data_file"].to_pylist()]
+        assert list(zip(found[FILE].to_pylist(), paths, strict=True)) == expected
+
+
+@given(place=st.integers(0, 400))
+def test_a_file_that_breaks_off_or_is_damaged_is_noticed(place: int) -> None:
+    data = manifest([entry(str(n)) for n in range(20)]).data
+    cut = data[: max(5, len(data) - 1 - place)]
+    with pytest.raises(CorruptMetadata, match=r"^m "):
+        read_avro([open_container(cut, "m")], _NAMES)

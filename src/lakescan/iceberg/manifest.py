@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.avro import read_avro
+from lakescan.iceberg.avro import FILE, read_avro
+from lakescan.iceberg.avro_container import Container, open_container
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 
@@ -58,30 +61,50 @@ _DATA_FILE = pa.schema(
 _DELETED = 2
 
 
-def read_manifest(manifest: Mapping[str, Any], spec: PartitionSpec, storage: Storage, *, with_stats: bool) -> pa.Table:
-    """The live entries of one manifest (a row of a manifest list).
+def read_manifests(
+    manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, storage: Storage, *, with_stats: bool
+) -> pa.Table:
+    """The live entries of some manifests (rows of a manifest list) of one spec, in order.
 
     Columns are those of a data file, `sequence_number` (inherited from the manifest where the entry has none),
     `partition` (a struct with a member a field of the spec, in order and of its type) and, with `with_stats`, `stats`
     (a struct of the key-value lists of counts and bounds).
     """
-    path = manifest["manifest_path"]
-    refuse_encrypted(manifest)
+    for manifest in manifests:
+        refuse_encrypted(manifest)
+    paths = [manifest["manifest_path"] for manifest in manifests]
+    files = [open_container(storage.read(path), path) for path in paths]
     names = _NAMES | (_STATS if with_stats else {})
-    rows = read_avro(storage.read(path), names, path)
+    tables = []
+    for same in _of_one_schema(files):
+        rows = read_avro([files[i] for i in same], names)
+        tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats))
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def _of_one_schema(files: Sequence[Container]) -> list[list[int]]:
+    """Runs of files that have the same schema, by number: they can be decoded together, and their order stays."""
+    return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
+
+
+def _entries(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, with_stats: bool) -> pa.Table:
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
-        raise CorruptMetadata(f"{path} is not a manifest: its records have no status or data_file")
-    rows = rows.filter(pc.not_equal(rows["status"], _DELETED)).combine_chunks()  # live entries, in order
+        raise CorruptMetadata(f"{manifests[0]['manifest_path']} is not a manifest: it has no status or data_file")
+    live = pc.not_equal(rows["status"], _DELETED)
+    if not pc.all(live).as_py():
+        rows = rows.filter(live)  # in order
+    rows = rows.combine_chunks()
     files = _chunk(rows, "data_file")
     columns: dict[str, pa.Array] = {
         field.name: _member(files, field.name, field.type, len(rows)) for field in _DATA_FILE
     }
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
-    columns["first_row_id"] = inherited_row_ids(columns["first_row_id"], columns["record_count"], manifest)
-    written = "sequence_number" in rows.column_names
-    own = _chunk(rows, "sequence_number") if written else pa.nulls(len(rows))
-    columns["sequence_number"] = inherited_sequence_numbers(own, manifest)
+    number = _chunk(rows, FILE)
+    columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifests, number)
+    own = _chunk(rows, "sequence_number") if "sequence_number" in rows.column_names else pa.nulls(len(rows))
+    inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
+    columns["sequence_number"] = pc.coalesce(own.cast(pa.int64()), inherited)
     columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
     columns["partition"] = _partition(files, spec, len(rows))
     if with_stats:
@@ -103,6 +126,18 @@ def _chunk(rows: pa.Table, name: str) -> pa.Array:
 def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> pa.Array:
     index = files.type.get_field_index(name)
     return pa.nulls(rows, kind) if index < 0 else files.field(index).cast(kind)
+
+
+def _row_ids(
+    own: pa.Array, record_count: pa.Array, manifests: Sequence[Mapping[str, Any]], number: pa.Array
+) -> pa.Array:
+    """First row ids, inherited manifest by manifest; `number` says which row is of which manifest."""
+    if all(manifest.get("first_row_id") is None for manifest in manifests):
+        return own
+    bounds = np.searchsorted(number.to_numpy(), np.arange(len(manifests) + 1)).tolist()
+    slices = [(a, b - a) for a, b in pairwise(bounds)]
+    pieces = zip(manifests, slices, strict=True)
+    return pa.concat_arrays([inherited_row_ids(own.slice(*s), record_count.slice(*s), m) for m, s in pieces])
 
 
 def inherited_row_ids(

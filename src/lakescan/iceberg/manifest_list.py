@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.avro import read_avro, read_header
+from lakescan.iceberg.avro import read_avro
+from lakescan.iceberg.avro_container import open_container
 from lakescan.iceberg.metadata import IcebergSnapshot
 from lakescan.storage import Storage
 
@@ -57,6 +58,7 @@ MANIFESTS = pa.schema(
     ]
 )
 DATA, DELETES = 0, 1
+_MANY = 1_000  # manifests, from which on decoding by columns pays
 
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
@@ -67,7 +69,8 @@ def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
         paths = pa.array(snapshot.manifests, pa.string())
         specs = [_spec_of(path, storage) for path in snapshot.manifests]
         return _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
-    read = read_avro(storage.read(snapshot.manifest_list), _NAMES, snapshot.manifest_list)
+    file = open_container(storage.read(snapshot.manifest_list), snapshot.manifest_list)
+    read = read_avro([file], _NAMES, fast=file.rows > _MANY)
     if "manifest_path" not in read.column_names:
         raise CorruptMetadata(f"{snapshot.manifest_list} is not a manifest list: it has no manifest_path")
     return _completed(read)
@@ -75,7 +78,7 @@ def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
 
 def _spec_of(manifest: str, storage: Storage) -> int:
     """The partition spec that a manifest's own header names; version 1 may leave it out, and means 0."""
-    return int(read_header(storage.read(manifest), manifest).get("partition-spec-id", 0))
+    return int(open_container(storage.read(manifest), manifest).metadata.get("partition-spec-id", b"0"))
 
 
 def _completed(table: pa.Table) -> pa.Table:

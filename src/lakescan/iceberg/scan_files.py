@@ -6,9 +6,11 @@ statistics are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,7 @@ from lakescan.expressions.predicate import Predicate, conjuncts, leaves
 from lakescan.iceberg.bounds import column_stats
 from lakescan.iceberg.bucket import wanted_buckets
 from lakescan.iceberg.delete_index import DeleteIndex
-from lakescan.iceberg.manifest import read_manifest
+from lakescan.iceberg.manifest import read_manifests
 from lakescan.iceberg.manifest_list import DATA, DELETES, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.partition_bounds import bounds_of_summaries, stats_of_partitions, stats_of_summaries, tightened
@@ -34,7 +36,10 @@ from lakescan.planning.report import ScanMetrics
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
-_MANIFEST_READERS = 8
+_MANIFEST_READERS = 4
+_BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 16
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class ScanFiles:
@@ -117,20 +122,19 @@ class ScanFiles:
     def _spec(self, spec_id: int) -> PartitionSpec:
         return self._metadata.specs[spec_id]
 
-    def _read(self, manifests: pa.Table, with_stats: bool) -> list[tuple[PartitionSpec, pa.Table]]:
-        """The entries of manifests, a table a spec. Manifests are read in parallel, in order."""
+    def _read(self, manifests: pa.Table, with_stats: bool) -> Iterator[tuple[PartitionSpec, pa.Table]]:
+        """The entries of manifests, some manifests of one spec at a time, in order.
 
-        def read(manifest: Mapping[str, Any]) -> pa.Table:
-            spec = self._spec(manifest["partition_spec_id"])
-            return read_manifest(manifest, spec, self._storage, with_stats=with_stats)
-
+        Batches are decoded by a few threads, a few ahead of the one that is looked at: memory is bounded by them.
+        """
         rows = manifests.drop_columns(["partitions"]).to_pylist()  # one a manifest
+
+        def read(batch: Sequence[Mapping[str, Any]]) -> tuple[PartitionSpec, pa.Table]:
+            spec = self._spec(batch[0]["partition_spec_id"])
+            return spec, read_manifests(batch, spec, self._storage, with_stats=with_stats)
+
         with ThreadPoolExecutor(_MANIFEST_READERS) as pool:
-            tables = list(pool.map(read, rows))
-        by_spec: dict[int, list[pa.Table]] = {}
-        for row, table in zip(rows, tables, strict=True):
-            by_spec.setdefault(row["partition_spec_id"], []).append(table)
-        return [(self._spec(i), stacked) for i, found in by_spec.items() if (stacked := _stacked(found)) is not None]
+            yield from _ahead(pool, read, _batches(rows), _MANIFEST_READERS)
 
     def _candidates(self, spec: PartitionSpec, files: pa.Table, index: DeleteIndex) -> Candidates:
         """The files of one spec: pruned by partition values, matched with their deletes."""
@@ -194,6 +198,32 @@ def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
     if isinstance(arrow, pa.ExtensionType):
         return pa.ExtensionArray.from_storage(arrow, values)
     return values.cast(arrow)
+
+
+def _batches(manifests: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Manifests of one spec that are decoded together, some megabytes at a time."""
+    for _, same in groupby(manifests, key=lambda m: m["partition_spec_id"]):
+        batch: list[Mapping[str, Any]] = []
+        size = 0
+        for manifest in same:
+            batch.append(manifest)
+            size += manifest["manifest_length"] or _BATCH_BYTES
+            if size >= _BATCH_BYTES or len(batch) == _BATCH_MANIFESTS:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+
+def _ahead(pool: Executor, work: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[R]:
+    """Results in order, at most `count` of them under way at once."""
+    waiting: deque[Future[R]] = deque()
+    for item in items:
+        waiting.append(pool.submit(work, item))
+        if len(waiting) > count:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def _stacked(tables: list[pa.Table]) -> pa.Table | None:

@@ -41,10 +41,7 @@ def _field(name: str, node: Any, field_id: int | None, names: Mapping[int, str])
 
 def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
     if isinstance(node, list):
-        options = [n for n in node if n != "null"]
-        if len(options) > 1:
-            raise UnsupportedFeature("Avro unions of several types")
-        return _arrow_type(options[0] if options else "null", names)
+        return _arrow_type(_only(node), names)
     if isinstance(node, str):
         return _PRIMITIVE[node]
     logical = str(node.get("logicalType", ""))
@@ -58,12 +55,22 @@ def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
     return _nested(node, names)
 
 
+def _only(node: Any) -> Any:
+    """The type that a union with null makes optional; other types as they are."""
+    if not isinstance(node, list):
+        return node
+    options = [n for n in node if n != "null"]
+    if len(options) > 1:
+        raise UnsupportedFeature("Avro unions of several types")
+    return options[0] if options else "null"
+
+
 def _nested(node: Mapping[str, Any], names: Mapping[int, str]) -> pa.DataType:
     match node["type"]:
         case "record":
             return pa.struct([arrow_field(f, names) for f in node["fields"]])
         case "array" if node.get("logicalType") == "map":
-            key, value = (arrow_field(f, names) for f in node["items"]["fields"])
+            key, value = (arrow_field(f, names) for f in _only(node["items"])["fields"])
             return pa.map_(key.with_nullable(False), value)
         case "array":
             return pa.list_(_field("element", node["items"], node.get("element-id"), names))
@@ -114,7 +121,7 @@ def _pairs(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(value.items())
     key, item = _key(kind.key_field), _key(kind.item_field)
-    return [(entry[key], entry[item]) for entry in value]
+    return [(entry[key], entry[item]) for entry in value if entry is not None]
 
 
 def _key(field: pa.Field) -> str:
