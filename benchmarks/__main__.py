@@ -10,10 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import delta_log, local_read, spark_read
+from benchmarks import delta_log, local_read, planning, spark_read
 from benchmarks.harness import as_markdown
 
-BENCHMARKS = {"local_read": local_read, "spark_read": spark_read, "delta_log": delta_log}
+BENCHMARKS = {"local_read": local_read, "spark_read": spark_read, "delta_log": delta_log, "planning": planning}
 console = Console()
 
 

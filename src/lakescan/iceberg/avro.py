@@ -53,10 +53,10 @@ def _by_columns(files: Sequence[Container], names: Mapping[int, str]) -> pa.Tabl
     data = [file.data if text is None else file.with_schema(text) for file in files]
     try:
         frame = polars_avro.read_avro(
-            [io.BytesIO(each) for each in data], columns=[f["name"] for f in wanted], rechunk=True
+            [io.BytesIO(each) for each in data], columns=[f["name"] for f in wanted], rechunk=False
         )
-        decoded = frame.to_arrow().combine_chunks()
-        columns = [_named(decoded[f["name"]].combine_chunks(), f, names) for f in wanted]
+        decoded = frame.to_arrow()
+        columns = [_named(decoded[f["name"]].chunks, f, names) for f in wanted]
     except Exception:  # whatever it is, the other decoder says what is wrong with the file, or reads it
         return None
     fields = [pa.field(_name(f, names), c.type, metadata=_ids(f)) for f, c in zip(wanted, columns, strict=True)]
@@ -78,19 +78,24 @@ def _without_empty_records(node: Any) -> Any:
     return {**node, **{k: _without_empty_records(node[k]) for k in ("items", "values") if k in node}}
 
 
-def _named(array: pa.Array, node: Mapping[str, Any], names: Mapping[int, str]) -> pa.Array:
-    """Records as structs of their wanted members, named by id; everything else as it was decoded."""
+def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, str]) -> pa.Array:
+    """One array of chunks: records as structs of their wanted members, named by id; all else as it was decoded.
+
+    Only what is wanted is put together: statistics are most of a manifest, and most scans do without.
+    """
     kind = _record(node["type"])
-    if kind is None or not pa.types.is_struct(array.type):
-        return array
+    if kind is None or not pa.types.is_struct(chunks[0].type):
+        return pa.concat_arrays(chunks)
     members, fields = [], []
     for each in kind["fields"] if _is_partition(kind) else _pruned(kind, names)["fields"]:
-        member = _named(array.field(array.type.get_field_index(each["name"])), each, names)
+        member = _named([c.field(c.type.get_field_index(each["name"])) for c in chunks], each, names)
         members.append(member)
         fields.append(pa.field(_name(each, names), member.type, metadata=_ids(each)))
     if not members:
-        return pa.array([{}] * len(array), pa.struct([]))
-    return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)
+        return pa.array([{}] * sum(map(len, chunks)), pa.struct([]))
+    has_null = any(c.null_count for c in chunks)
+    mask = pa.concat_arrays([c.is_null() for c in chunks]) if has_null else None
+    return pa.StructArray.from_arrays(members, fields=fields, mask=mask)
 
 
 def _record(node: Any) -> Mapping[str, Any] | None:

@@ -54,8 +54,9 @@ def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) 
         for name in ("lower_bounds", "upper_bounds")
     ]
     values = value_of_key(stats, "value_counts", field.id)
-    counts = [value_of_key(stats, name, field.id) for name in ("null_value_counts", "nan_value_counts")]
-    return ColumnStats(bounds[0], bounds[1], counts[0], counts[1], record_count if values is None else values)
+    nulls = value_of_key(stats, "null_value_counts", field.id)
+    nans = value_of_key(stats, "nan_value_counts", field.id) if field.type in t.FLOATING else None
+    return ColumnStats(bounds[0], bounds[1], nulls, nans, record_count if values is None else values)
 
 
 def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
@@ -67,12 +68,15 @@ def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
     if pa.types.is_map(lists.type):
         keys, items = lists.keys, lists.items
         lists = pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays([keys, items], ["key", "value"]))
-    entries, parents = lists.flatten(), pc.list_parent_indices(lists)
-    matches = pc.equal(entries.field(0), key)
-    rows = parents.filter(matches).to_numpy()
+    entries = lists.flatten()
+    found = np.flatnonzero(entries.field(0).to_numpy(zero_copy_only=False) == key)
+    rows = pc.list_parent_indices(lists).take(pa.array(found)).to_numpy()
+    values = entries.field(1).take(pa.array(found))
+    if len(rows) == len(stats) and (rows == np.arange(len(stats))).all():
+        return values  # every file has it, which is the rule
     place = np.full(len(stats), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    return entries.field(1).filter(matches).take(pa.array(place, mask=place < 0))
+    return values.take(pa.array(place, mask=place < 0))
 
 
 def _by_length(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:

@@ -36,7 +36,7 @@ from lakescan.planning.report import ScanMetrics
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
-_MANIFEST_READERS = 4
+_MANIFEST_READERS = 3
 _BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 16
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,0 +1,77 @@
+"""Planning an Iceberg table of 100,000 files: against Java's `planTasks()` in a warm JVM, and against pyiceberg."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Result, compare
+from benchmarks.planning_table import planning_table
+
+_PYTHON = Path(".venv-spark41/bin/python")
+# A task, its filter here, and Java's: a method of Expressions, a column, a value.
+_SCANS: list[tuple[str, str | None, list[list[Any]]]] = [
+    ("everything", None, []),
+    ("one day: manifests pruned", "day = '2024-11-18'", [["equal", "day", "2024-11-18"]]),
+    ("a point by bounds", "c0 = 1234567", [["equal", "c0", 1234567]]),
+    ("a prefix of text", "c1 like 'v00012345%'", [["startsWith", "c1", "v00012345"]]),
+]
+
+
+def run(rows: int, runs: int) -> list[Result]:
+    """100,000 files in 100 manifests, whatever `rows` says. The JVM needs `make smoke-4.1`'s environment."""
+    import lakescan
+
+    path = planning_table(100_000, 100)
+    results = []
+
+    def ours(condition: str | None) -> object:
+        scan = lakescan.table(path).scan()
+        return (scan if condition is None else scan.where(condition)).plan()
+
+    if _PYTHON.exists():
+        with _java() as java:
+            for task, condition, theirs in _SCANS:
+                mine = ("open and plan", lambda c=condition: ours(c))
+                peer = ("Java 1.12", lambda f=theirs: java({"table": path, "filter": f}))
+                results.append(compare(task, mine, peer, runs=runs * 2, aim=1.0))
+    for task, condition, _ in _SCANS:
+        mine = ("open and plan", lambda c=condition: ours(c))
+        results.append(compare(task, mine, ("pyiceberg", lambda c=condition: _pyiceberg(path, c)), runs=2, aim=1 / 15))
+    return results
+
+
+def _pyiceberg(path: str, condition: str | None) -> object:
+    from pyiceberg.table import StaticTable
+
+    scan = StaticTable.from_metadata(f"{path}/metadata/v1.metadata.json").scan(row_filter=condition or "true")
+    return len(list(scan.plan_files()))
+
+
+@contextmanager
+def _java() -> Iterator[Any]:
+    """A function that asks a warm JVM to plan; the pipe costs some tens of microseconds."""
+    command = [str(_PYTHON), "benchmarks/jvm_server.py"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+
+        def ask(question: dict[str, Any]) -> Any:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(json.dumps(question) + "\n")
+            server.stdin.flush()
+            return json.loads(server.stdout.readline())
+
+        while server.stdout.readline().strip() != "ready":
+            continue
+        for _ in range(5):  # the JIT's warm-up
+            ask({"table": planning_table(100_000, 100), "filter": []})
+        yield ask
+        server.stdin.close()
