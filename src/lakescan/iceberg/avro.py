@@ -7,6 +7,7 @@ record; a test holds the two against each other on every manifest at hand.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -20,25 +21,33 @@ from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.avro_container import Container
 from lakescan.reading.avro_records import arrow_field, column
 
-try:
-    import polars_avro
-except ImportError:  # the extra `fast` is not installed
-    polars_avro = None
-
 FILE = "lakescan.file"  # the column that says which file a row is of
+_MANY_ROWS = 500  # fewer are decoded before the columnar decoder is imported
 
 
-def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: bool = True) -> pa.Table:
+@functools.cache
+def columnar_decoder() -> Any:
+    """The module `polars_avro`; None where the extra `fast` is not installed."""
+    try:
+        import polars_avro
+    except ImportError:
+        return None
+    return polars_avro
+
+
+def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: bool | None = None) -> pa.Table:
     """Decode files of records that have one schema; `names` maps the field ids that are wanted to column names.
 
-    Wanted fields under a record keep their nesting. The column `FILE` has the number of each row's file. Raises
-    `CorruptMetadata` for what cannot be decoded.
+    Wanted fields under a record keep their nesting. The column `FILE` has the number of each row's file. `fast` asks
+    for the columnar decoder, or for the other one; by default the number of rows decides. Raises `CorruptMetadata` for
+    what cannot be decoded.
     """
     rows = [file.rows for file in files]
     numbers = pa.array(np.repeat(np.arange(len(files), dtype=np.int32), rows))
     if not _pruned(json.loads(files[0].schema), names)["fields"]:
         return pa.table({FILE: numbers})
-    found = _by_columns(files, names) if fast and polars_avro is not None else None
+    fast = sum(rows) >= _MANY_ROWS if fast is None else fast
+    found = _by_columns(files, names) if fast and columnar_decoder() is not None else None
     if found is None or found.num_rows != len(numbers):
         found = pa.concat_tables([_by_records(file, names) for file in files])
     return found.append_column(FILE, numbers)
@@ -52,7 +61,7 @@ def _by_columns(files: Sequence[Container], names: Mapping[int, str]) -> pa.Tabl
     text = None if schema == full else json.dumps(schema).encode()
     data = [file.data if text is None else file.with_schema(text) for file in files]
     try:
-        frame = polars_avro.read_avro(
+        frame = columnar_decoder().read_avro(
             [io.BytesIO(each) for each in data], columns=[f["name"] for f in wanted], rechunk=False
         )
         decoded = frame.to_arrow()

@@ -58,7 +58,6 @@ MANIFESTS = pa.schema(
     ]
 )
 DATA, DELETES = 0, 1
-_MANY = 1_000  # manifests, from which on decoding by columns pays
 
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
@@ -70,7 +69,7 @@ def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
         specs = [_spec_of(path, storage) for path in snapshot.manifests]
         return _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
     file = open_container(storage.read(snapshot.manifest_list), snapshot.manifest_list)
-    read = read_avro([file], _NAMES, fast=file.rows > _MANY)
+    read = read_avro([file], _NAMES)
     if "manifest_path" not in read.column_names:
         raise CorruptMetadata(f"{snapshot.manifest_list} is not a manifest list: it has no manifest_path")
     return _completed(read)
