@@ -6,6 +6,7 @@
 """
 
 from lakescan import errors, spark
+from lakescan.caching import set_cache_limit
 from lakescan.diagnose import doctor
 from lakescan.errors import (
     CorruptMetadata,
@@ -52,6 +53,7 @@ __all__ = [
     "col",
     "doctor",
     "errors",
+    "set_cache_limit",
     "spark",
     "table",
 ]

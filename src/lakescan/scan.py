@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,13 +21,15 @@ from lakescan.expressions.sql import parse_filter
 from lakescan.local import default_readers, read_batches
 from lakescan.moments import as_moment, from_millis
 from lakescan.options import Options
+from lakescan.planning.count import rows_by_metadata
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.pack import LOOKBACK, OPEN_COST
-from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
+from lakescan.planning.plan import Candidates, PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.split import TARGET_SIZE
 from lakescan.planning.table_format import ChangeRange, Snapshot, SnapshotSelector, TableFormat
 from lakescan.reading.context import BATCH_SIZE, WHOLE_TABLE_BATCH_SIZE, ReadContext
+from lakescan.reporting import MetricsReporter
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
@@ -54,6 +57,7 @@ class Scan:
     _columns: tuple[str, ...] | None = None
     _limit: int | None = None
     _selector: SnapshotSelector | None = None
+    _reporters: tuple[MetricsReporter, ...] = ()
 
     def __repr__(self) -> str:
         parts = [f"{self._format.name} {self._location!r}"]
@@ -147,19 +151,23 @@ class Scan:
 
         `parallelism` is how many readers splits should keep busy: the option of that name, else this machine's cores.
         """
-        from time import perf_counter
-
         started = perf_counter()
         metrics = ScanMetrics()
+        candidates = self._format.plan_files(self.snapshot, self._bound, metrics, self._most_rows)
+        plan = self._planned(candidates, metrics, parallelism)
+        metrics.total_planning_duration = perf_counter() - started
+        for reporter in self._reporters:
+            reporter.report(plan.report)
+        return plan
+
+    def _planned(self, candidates: Candidates, metrics: ScanMetrics, parallelism: int | None = None) -> ScanPlan:
         snapshot = self.snapshot
-        candidates = self._format.plan_files(snapshot, self._bound, metrics)
-        limits = [n for n in (self._limit, self._options.get("limit")) if n is not None]
-        plan = make_plan(
+        return make_plan(
             candidates,
             schema=self.projected,
             predicate=self._bound,
             packing=self._packing(parallelism or self._options.get("parallelism") or os.cpu_count() or 1),
-            limit=min(limits, default=None),
+            limit=self._most_rows,
             metrics=metrics,
             describe={
                 "table": self._format.location,
@@ -169,8 +177,28 @@ class Scan:
                 "schema_id": snapshot.schema.id,
             },
         )
-        metrics.total_planning_duration = perf_counter() - started
-        return plan
+
+    @property
+    def _most_rows(self) -> int | None:
+        return min((n for n in (self._limit, self._options.get("limit")) if n is not None), default=None)
+
+    def report_to(self, *reporters: MetricsReporter) -> Scan:
+        """Hand the report of every plan of this scan to these, too (see `lakescan.reporting`)."""
+        return replace(self, _reporters=self._reporters + reporters)
+
+    def count(self) -> int:
+        """The number of rows, from metadata where that is exact; only files of which it is not known are read.
+
+        It is known of a file that no filter has to run on, and that has no deletes or only deletion vectors.
+        """
+        scan = replace(self.select(), _limit=None, _options=self._options.without(("limit", "columns")))
+        plan = scan.plan(parallelism=default_readers())
+        found, unknown = rows_by_metadata(plan)
+        rest = plan.table.filter(unknown)
+        if len(rest):
+            to_read = scan._planned(Candidates(rest), ScanMetrics(), default_readers())
+            found += sum(batch.num_rows for batch in read_batches(to_read, scan.read_context(to_read)))
+        return found if self._most_rows is None else min(found, self._most_rows)
 
     def _packing(self, parallelism: int) -> PackingOptions:
         """Options over table properties (`read.split.*`) over defaults, as Iceberg has them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -89,6 +89,11 @@ class Storage:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def identity(self) -> Hashable:
+        """Two storages that are alike find the same bytes at the same location."""
+        return repr(sorted(self.options.items())), tuple(sorted(self.relocate.items()))
 
     def relocated(self, location: str) -> str:
         """The location after the longest matching prefix of `relocate` was replaced.

@@ -35,9 +35,13 @@ from lakescan.expressions.sql import parse_filter
         ("a is null", IsNull("a")),
         ("a is not null", IsNull("a", negate=True)),
         ("a <=> null", IsNull("a")),
+        ("not (a <=> 1)", Or(IsNull("a"), Comparison("a", op="!=", value=1))),
+        ("a is not true", Or(IsNull("a"), Comparison("a", op="!=", value=True))),
         ("isnan(a)", IsNaN("a")),
         ("a like 'x%'", Like("a", pattern="x%")),
         ("not a like 'x%'", Like("a", pattern="x%", negate=True)),
+        ("a not like 'x%'", Like("a", pattern="x%", negate=True)),
+        ("not a not like 'x%'", Like("a", pattern="x%")),
         ("startswith(a, '10%')", Like("a", pattern="10\\%%")),
         ("a in (1, 2)", In("a", values=(1, 2))),
         ("a not in (1, 2)", In("a", values=(1, 2), negate=True)),
@@ -71,7 +75,19 @@ def test_a_null_in_a_list_is_remembered() -> None:
     assert parse_filter("not (a in (1, null))") == In("a", values=(1,), negate=True, has_null=True)
 
 
-@pytest.mark.parametrize("text", ["a = b", "a + 1 = 2", "upper(a) = 'X'", "a in (select 1)", "exists(select 1)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = b",
+        "a + 1 = 2",
+        "upper(a) = 'X'",
+        "a in (select 1)",
+        "exists(select 1)",
+        "a between symmetric 2 and 1",
+        "a like 'x' escape '!'",
+        "a not rlike 'x'",
+    ],
+)
 def test_more_than_tests_of_single_columns_is_refused(text: str) -> None:
     with pytest.raises(InvalidFilter, match="filter"):
         parse_filter(text)

@@ -6,6 +6,7 @@ The same rows, with nulls, NaN and dates before 1970, are in tables of every par
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -135,7 +136,13 @@ def conditions_on(column: str) -> st.SearchStrategy[str]:
     found = st.one_of(compared, listed, listed.map("not {}".format), missing)
     if column == "text":
         patterns = st.sampled_from(["'a%'", "'ab%'", "'%c'", "'a_'", "'%'", "'z%'", "'_'"])
-        found = found | patterns.map("like {}".format)
+        found = found | patterns.map("like {}".format) | patterns.map("not like {}".format)
+    if column == "flag":
+        found = found | st.sampled_from(["is true", "is not true", "is false", "is not false"])
+    ranges = st.tuples(st.sampled_from(["between", "not between"]), value, value)
+    found = found | ranges.map(lambda r: f"{r[0]} {r[1]} and {r[2]}")
+    same = st.tuples(st.sampled_from(["is distinct from", "is not distinct from"]), value)
+    found = found | same.map(lambda s: f"{s[0]} {s[1]}")
     return found.map(lambda test: f"{column} {test}")
 
 
@@ -154,8 +161,17 @@ CONDITIONS = st.recursive(
 def test_where_gives_the_rows_that_duckdb_gives(
     tables: Any, file_of: Any, database: Any, number: int, condition: str
 ) -> None:
+    ours = re.sub(
+        r"(\w+) is (not )?distinct from ((?:cast\(.*?\))|(?:\w+ )?'.*?'|\S+?)(?=\)|$| )", _null_safe, condition
+    )
     wanted = database.execute(f"select id from plain where {condition} order by id").fetchall()
-    scan = tables[number].scan().where(condition)
+    scan = tables[number].scan().where(ours)
     assert sorted(scan.to_arrow()["id"].to_pylist()) == [i for (i,) in wanted]
     planned = set(scan.plan().files["path"].to_pylist())
     assert {file_of[number][i] for (i,) in wanted} <= planned
+
+
+def _null_safe(found: re.Match[str]) -> str:
+    """Spark writes `is not distinct from` as <=>."""
+    same = f"{found[1]} <=> {found[3]}"
+    return same if found[2] else f"not ({same})"

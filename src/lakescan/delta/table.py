@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan import types as t
+from lakescan.caching import METADATA
 from lakescan.delta.actions import ActionReader, checkpoint_actions, checkpoint_domains, single_actions
 from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.change_feed import changed_files, check_recorded, check_schemas, resolve_range, without_changes
@@ -266,7 +267,9 @@ class DeltaTable:
         by_id = snapshot.state.metadata.column_mapping_mode == "id"
         return FieldMatching(by_id=by_id, ids_required=by_id)
 
-    def plan_files(self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics) -> Candidates:
+    def plan_files(
+        self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics, limit: int | None = None
+    ) -> Candidates:
         """The files of a version, or of changes, that partition values do not rule out."""
         state: DeltaState = snapshot.state
         partition_fields = state.partition_fields(snapshot.schema)
@@ -291,6 +294,12 @@ class DeltaTable:
             unchanged |= {version for version, content in contents if without_changes(content)}
         metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
         return changed_files(pa.concat_tables(parts), unchanged, self._times, self._location)
+
+    def _cached_commits(self, reader: ActionReader, commits: tuple[LogFile, ...]) -> pa.Table:
+        """The file actions of some commits: those are never written again."""
+        files = tuple((c.entry.location, c.entry.size, c.entry.modified) for c in commits)
+        key = (files, reader.partition_columns, self.storage.identity)
+        return METADATA.get(key, lambda: reader.commits((c.version, self._read(c)) for c in commits).table)
 
     def _moment(self, state: DeltaState) -> datetime | None:
         """When the version was committed; None where its commit is no longer in the log."""
@@ -343,7 +352,7 @@ class DeltaTable:
                 parts.append(found.table)
                 sidecars += [_sidecar(self._location, name) for name in found.sidecars]
             parts += [found.table for found in pool.map(reader.checkpoint_part, sidecars)]
-            parts += pool.map(lambda some: reader.commits((c.version, self._read(c)) for c in some).table, batches)
+            parts += pool.map(lambda some: self._cached_commits(reader, some), batches)
         metrics.total_data_manifests = len(checkpoint) + len(sidecars) + len(segment.commits)
         metrics.scanned_data_manifests = metrics.total_data_manifests
         files = reconcile(parts, self._location)

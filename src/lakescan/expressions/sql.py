@@ -42,7 +42,36 @@ def parse_filter(text: str) -> Predicate:
     return _predicate(tree, text)
 
 
+# What each kind of node may say beside its operands. Whatever else one says changes its meaning, and is refused:
+# parsers learn to say more (`not like` was once a `not` around a `like`, and is now a `like` with a `negate`).
+_OPERANDS = {"this", "expression", "expressions"}
+_SAYS = {
+    "Like": {"negate"},
+    "In": {"negate"},
+    "Is": {"negate"},
+    "Between": {"negate", "low", "high"},
+    "Literal": {"is_string"},
+    "Identifier": {"quoted"},
+    "Column": {"table", "db", "catalog"},
+    "Cast": {"to"},
+    "TryCast": {"to", "safe"},
+}
+
+
 def _predicate(node: Any, text: str) -> Predicate:
+    _check_meaning(node, text)
+    found = _meant(node, text)
+    return negated(found) if node.args.get("negate") else found
+
+
+def _check_meaning(node: Any, text: str) -> None:
+    """Refuse a node that says more than is understood here."""
+    said = {name for name, value in node.args.items() if value not in (None, False, [])}
+    if said - _OPERANDS - _SAYS.get(type(node).__name__, set()):
+        raise _refused(node, text)
+
+
+def _meant(node: Any, text: str) -> Predicate:
     from sqlglot import exp
 
     match node:
@@ -86,14 +115,20 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
     column, value = _column(left, text), _value(right, text)
     if value is None:
         return IsNull(column) if isinstance(node, exp.NullSafeEQ) else UNKNOWN
-    return Comparison(column, op=op, value=value)
+    found = Comparison(column, op=op, value=value)
+    return _never_null(found) if isinstance(node, exp.NullSafeEQ) else found
 
 
 def _is(node: Any, text: str) -> Predicate:
     column, value = _column(node.this, text), _value(node.expression, text)
     if value is None:
         return IsNull(column)
-    return Comparison(column, op="=", value=value)
+    return _never_null(Comparison(column, op="=", value=value))
+
+
+def _never_null(test: Comparison) -> Predicate:
+    """The test, false where the column is null: so that `not (a <=> 1)` and `a is not true` keep those rows."""
+    return IsNull(test.column, negate=True) & test
 
 
 def _in(node: Any, text: str) -> Predicate:
@@ -114,6 +149,7 @@ def _column(node: Any, text: str) -> str:
     from sqlglot import exp
 
     node = _unwrapped(node)
+    _check_meaning(node, text)
     if isinstance(node, exp.Column):
         return ".".join(part.name for part in node.parts)
     if isinstance(node, exp.Dot):
@@ -128,6 +164,7 @@ def _value(node: Any, text: str) -> Any:
     from sqlglot import exp
 
     node = _unwrapped(node)
+    _check_meaning(node, text)
     match node:
         case exp.Null():
             return None

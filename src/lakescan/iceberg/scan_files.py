@@ -6,11 +6,7 @@ statistics are looked at.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from itertools import groupby
-from typing import Any, TypeVar
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +14,11 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.predicate import Predicate, conjuncts, leaves
+from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, leaves
 from lakescan.iceberg.bounds import column_stats
 from lakescan.iceberg.bucket import wanted_buckets
 from lakescan.iceberg.delete_index import DeleteIndex
-from lakescan.iceberg.manifest import read_manifests
+from lakescan.iceberg.manifest_batches import ManifestReader
 from lakescan.iceberg.manifest_list import DATA, DELETES, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.partition_bounds import bounds_of_summaries, stats_of_partitions, stats_of_summaries, tightened
@@ -35,11 +31,6 @@ from lakescan.planning.prune import might_match, must_match
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import Schema
 from lakescan.storage import Storage
-
-_MANIFEST_READERS = 3
-_BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 16
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class ScanFiles:
@@ -55,11 +46,15 @@ class ScanFiles:
     ) -> None:
         self._metadata, self._schema, self._predicate = metadata, schema, predicate
         self._storage, self._metrics = storage, metrics
+        self._reader = ManifestReader(metadata.specs, storage)
         ids = {leaf.bound_id for leaf in leaves(predicate)}
         self._filtered = {i: schema.by_id[i] for i in ids if i in schema.by_id}
 
-    def plan(self, snapshot: IcebergSnapshot) -> Candidates:
-        """The candidates of the snapshot: files left by partitions, with statistics of the filter's columns."""
+    def plan(self, snapshot: IcebergSnapshot, limit: int | None = None) -> Candidates:
+        """The candidates of the snapshot: files left by partitions, with statistics of the filter's columns.
+
+        Where every row counts, because there is neither filter nor delete, files for `limit` rows are enough.
+        """
         manifests = read_manifest_list(snapshot, self._storage)
         data, deletes = (manifests.filter(pc.equal(manifests["content"], c)) for c in (DATA, DELETES))
         index = self._delete_index(deletes)
@@ -68,7 +63,12 @@ class ScanFiles:
         self._metrics.scanned_data_manifests = kept.num_rows
         self._metrics.skipped_data_manifests = data.num_rows - kept.num_rows
         with_stats = bool(self._filtered) or index.compares_keys
-        parts = [self._candidates(spec, files, index) for spec, files in self._read(kept, with_stats)]
+        parts, rows = [], 0
+        for spec, files in self._reader.entries(kept, with_stats=with_stats):
+            parts.append(self._candidates(spec, files, index))
+            rows += pc.sum(files["record_count"]).as_py() or 0
+            if limit is not None and rows >= limit and not index.table.num_rows and self._predicate == TRUE:
+                break
         return _concatenated(parts, index)
 
     def _delete_index(self, manifests: pa.Table) -> DeleteIndex:
@@ -78,7 +78,7 @@ class ScanFiles:
         self._metrics.skipped_delete_manifests = manifests.num_rows - kept.num_rows
         tables = [
             with_partition_key(self._in_partitions(spec, files)).drop_columns(["partition"])
-            for spec, files in self._read(kept, with_stats=True)
+            for spec, files in self._reader.entries(kept, with_stats=True)
         ]
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
         for files in tables:
@@ -121,20 +121,6 @@ class ScanFiles:
 
     def _spec(self, spec_id: int) -> PartitionSpec:
         return self._metadata.specs[spec_id]
-
-    def _read(self, manifests: pa.Table, with_stats: bool) -> Iterator[tuple[PartitionSpec, pa.Table]]:
-        """The entries of manifests, some manifests of one spec at a time, in order.
-
-        Batches are decoded by a few threads, a few ahead of the one that is looked at: memory is bounded by them.
-        """
-        rows = manifests.drop_columns(["partitions"]).to_pylist()  # one a manifest
-
-        def read(batch: Sequence[Mapping[str, Any]]) -> tuple[PartitionSpec, pa.Table]:
-            spec = self._spec(batch[0]["partition_spec_id"])
-            return spec, read_manifests(batch, spec, self._storage, with_stats=with_stats)
-
-        with ThreadPoolExecutor(_MANIFEST_READERS) as pool:
-            yield from _ahead(pool, read, _batches(rows), _MANIFEST_READERS)
 
     def _candidates(self, spec: PartitionSpec, files: pa.Table, index: DeleteIndex) -> Candidates:
         """The files of one spec: pruned by partition values, matched with their deletes."""
@@ -198,32 +184,6 @@ def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
     if isinstance(arrow, pa.ExtensionType):
         return pa.ExtensionArray.from_storage(arrow, values)
     return values.cast(arrow)
-
-
-def _batches(manifests: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Manifests of one spec that are decoded together, some megabytes at a time."""
-    for _, same in groupby(manifests, key=lambda m: m["partition_spec_id"]):
-        batch: list[Mapping[str, Any]] = []
-        size = 0
-        for manifest in same:
-            batch.append(manifest)
-            size += manifest["manifest_length"] or _BATCH_BYTES
-            if size >= _BATCH_BYTES or len(batch) == _BATCH_MANIFESTS:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
-
-
-def _ahead(pool: Executor, work: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[R]:
-    """Results in order, at most `count` of them under way at once."""
-    waiting: deque[Future[R]] = deque()
-    for item in items:
-        waiting.append(pool.submit(work, item))
-        if len(waiting) > count:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
 
 
 def _stacked(tables: list[pa.Table]) -> pa.Table | None:

@@ -134,12 +134,14 @@ class IcebergTable:
                 f"{self.metadata.source}: schema.name-mapping.default is not a name mapping: {error}"
             ) from error
 
-    def plan_files(self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics) -> Candidates:
+    def plan_files(
+        self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics, limit: int | None = None
+    ) -> Candidates:
         """The live files of a snapshot that partitions do not rule out."""
         if snapshot.state is None:
             return Candidates(FileTable.empty())
         planner = ScanFiles(self.metadata, snapshot.schema, predicate, self.storage, metrics)
-        return planner.plan(snapshot.state)
+        return planner.plan(snapshot.state, limit)
 
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema

@@ -203,6 +203,8 @@ def make_plan(
         metrics=metrics,
         filter=str(predicate),
         projected_fields=tuple(schema.names),
+        projected_field_ids=tuple(f.id for f in schema.fields),
+        predicate=predicate,
         skipped_by_partition=candidates.skipped_by_partition,
         skipped_by_stats=len(table) - len(kept),
         skipped_by_limit=len(kept) - len(final),

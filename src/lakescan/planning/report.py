@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import EQUALITY, POSITION, VECTOR, FileTable, delete_counts
 
 
@@ -69,6 +70,8 @@ class ScanReport:
     filter: str
     projected_fields: tuple[str, ...]
     metrics: ScanMetrics
+    predicate: Predicate = TRUE  # the filter itself
+    projected_field_ids: tuple[int, ...] = ()
     skipped_by_partition: int = 0
     skipped_by_stats: int = 0
     skipped_by_limit: int = 0
@@ -79,7 +82,8 @@ class ScanReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values; counters under the hyphenated names of Iceberg's ScanMetrics."""
         counters = {f.name.replace("_", "-"): getattr(self.metrics, f.name) for f in fields(self.metrics)}
-        own = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "metrics"}
+        shown = [f.name for f in fields(self) if f.name not in ("metrics", "predicate")]
+        own = {name.replace("_", "-"): getattr(self, name) for name in shown}
         moment = None if self.snapshot_timestamp is None else self.snapshot_timestamp.isoformat()
         return {**own, "snapshot-timestamp": moment, "metrics": counters}
 

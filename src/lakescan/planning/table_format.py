@@ -103,5 +103,10 @@ class TableFormat(Protocol):
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """How the table's fields are found in data files."""
 
-    def plan_files(self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics) -> Candidates:
-        """The live files that partitions do not rule out, with statistics of the predicate's columns."""
+    def plan_files(
+        self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics, limit: int | None = None
+    ) -> Candidates:
+        """The live files that partitions do not rule out, with statistics of the predicate's columns.
+
+        Files for `limit` rows are enough, where the format knows that all of their rows count.
+        """
