@@ -11,6 +11,7 @@ def run(rows: int, runs: int) -> list[Result]:
     import lakescan
 
     path = delta_log(300_000)
+    lakescan.set_cache_limit(0)
 
     def peer() -> object:
         from deltalake import DeltaTable
@@ -20,4 +21,4 @@ def run(rows: int, runs: int) -> list[Result]:
     task = "300,000 adds in 300 commits"
     everything = ("open and plan", lambda: lakescan.table(path).scan().plan())
     point = ("the same, one file by a filter", lambda: lakescan.table(path).scan().where("c0 = 1234560").plan())
-    return [compare(task, each, ("deltalake", peer), runs=runs, aim=1.0) for each in (everything, point)]
+    return [compare(task, each, ("deltalake", peer), runs=runs, aim=0.6) for each in (everything, point)]
