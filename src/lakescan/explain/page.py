@@ -56,7 +56,7 @@ def _section(facts: Summary) -> str:
         f"{_histogram(facts.file_sizes)}</figure>"
         f"<figure><figcaption>Balance of the task groups</figcaption>"
         f"{_balance(facts.group_bytes, facts.group_splits)}</figure></div>"
-        f"{_residuals(facts)}{_costly(facts)}</section>"
+        f"{_hints(facts)}{_residuals(facts)}{_costly(facts)}</section>"
     )
 
 
@@ -123,6 +123,11 @@ def _columns(values: Sequence[int], labels: Sequence[str], kind: str, hints: Seq
             parts.append(f'<text x="{x + step / 2:.1f}" y="{base + 18}" text-anchor="middle">{escape(label)}</text>')
     parts.append(f'<text class="muted" x="{left}" y="11">{escape(top or f"up to {largest:,}")}</text>')
     return f'<svg class="{kind}" viewBox="0 0 {_WIDTH // 2} {height}" role="img">{"".join(parts)}</svg>'
+
+
+def _hints(facts: Summary) -> str:
+    items = "".join(f"<li>{escape(text)}</li>" for text in facts.hints)
+    return f'<h3>Hints</h3><ul class="hints">{items}</ul>' if items else ""
 
 
 def _residuals(facts: Summary) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.explain.hints import hints
 from lakescan.planning.file_table import VECTOR, delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.report import ScanReport
@@ -55,6 +56,7 @@ class Summary:
     group_bytes: tuple[int, ...]
     group_splits: tuple[int, ...]
     costly: tuple[CostlyFile, ...]
+    hints: tuple[str, ...]
 
 
 def summarise(plan: ScanPlan) -> Summary:
@@ -77,6 +79,7 @@ def summarise(plan: ScanPlan) -> Summary:
         group_bytes=tuple(plan.groups.sizes["bytes"].to_pylist()),
         group_splits=tuple(plan.groups.sizes["splits"].to_pylist()),
         costly=_costly(plan),
+        hints=hints(plan),
     )
 
 

@@ -59,6 +59,7 @@ def _details(facts: Summary) -> list[tuple[str, str]]:
         found.append(("deletes", ", ".join(f"{n:,} {kind}" for kind, n in facts.deletes)))
     if facts.filter != "true":
         found += [(f"residual of {n:,} splits", text) for text, n in facts.residuals]
+    found += [("hint", text) for text in facts.hints]
     return [*found, ("planned in", f"{facts.seconds * 1000:.0f} ms")]
 
 

@@ -1,0 +1,74 @@
+"""Hints: what a platform engineer would say of a plan, each with the figures that it is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.expressions.predicate import leaves
+from lakescan.metadata_columns import RESERVED_IDS
+from lakescan.planning.file_table import EQUALITY, delete_counts
+from lakescan.planning.plan import ScanPlan
+
+_SMALL = 1 << 20
+_FEW = 10  # fewer files are not worth a word
+_MANY_DELETES = 10
+
+
+def hints(plan: ScanPlan) -> tuple[str, ...]:
+    """Each a sentence; none where there is nothing to say."""
+    if not len(plan.table):
+        return ()
+    return (*_small_files(plan), *_deletes(plan), *_missing_bounds(plan), *_partitions(plan), *_skew(plan))
+
+
+def _small_files(plan: ScanPlan) -> Iterator[str]:
+    total = len(plan.table)
+    small = pc.sum(pc.less(plan.files["size"], _SMALL)).as_py() or 0
+    if total >= _FEW and small * 2 > total:
+        yield f"{small / total:.0%} of the {total:,} files are under 1 MB: compact them"
+
+
+def _deletes(plan: ScanPlan) -> Iterator[str]:
+    counts = delete_counts(plan.files)
+    most = pc.max(counts).as_py() or 0
+    if most > _MANY_DELETES:
+        average = pc.mean(counts).as_py()
+        yield f"files have {average:.1f} deletes each, up to {most:,}: compact them, or rewrite the deletes"
+    equality = pc.sum(pc.equal(plan.deletes["kind"], EQUALITY)).as_py() or 0
+    if equality:
+        yield f"{equality:,} equality delete files: every row's key is looked up; compaction makes that go away"
+    metrics = plan.report.metrics
+    data, deletes = metrics.total_file_size_in_bytes, metrics.total_delete_file_size_in_bytes
+    if data and deletes > data / 4:
+        yield f"deletes are {deletes / (data + deletes):.0%} of the bytes to read: rewrite them"
+
+
+def _missing_bounds(plan: ScanPlan) -> Iterator[str]:
+    """Filter columns of which no file has bounds: nothing can be skipped by them."""
+    names = {leaf.bound_id: leaf.column for leaf in leaves(plan.filter) if leaf.bound_id not in RESERVED_IDS}
+    for field_id, name in names.items():
+        stats = plan.table.stats.get(field_id)
+        if stats is None or not (_known(stats.lower) or _known(stats.upper) or _known(stats.null_count)):
+            yield f"no statistics of {name!r} in any file: no file is skipped by it; let writers collect them"
+
+
+def _known(values: pa.Array | None) -> bool:
+    return values is not None and values.null_count < len(values)
+
+
+def _partitions(plan: ScanPlan) -> Iterator[str]:
+    """A filter on a partitioned table that no partition value decides."""
+    fields = [f.name for f in plan.files.schema.field("partition").type]
+    idle = not plan.report.skipped_by_partition and not plan.report.metrics.skipped_data_manifests
+    if fields and plan.report.filter != "true" and idle and len(plan.table) >= _FEW:
+        yield f"the filter skips no partition: the table is partitioned by {', '.join(fields)}"
+
+
+def _skew(plan: ScanPlan) -> Iterator[str]:
+    sizes = plan.groups.sizes["bytes"]
+    total, most = pc.sum(sizes).as_py() or 0, pc.max(sizes).as_py() or 0
+    if len(plan.groups) >= 4 and most * 2 > total:
+        yield f"one of {len(plan.groups)} task groups has {most / total:.0%} of the bytes: a file of it cannot be split"
