@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.delta.partition_values import typed_values
+from lakescan.delta.protocol import Metadata, Protocol
+from lakescan.moments import from_millis
 from lakescan.planning.file_table import struct_of
 from lakescan.schema import Schema
 
@@ -82,6 +84,42 @@ def _as_texts(node: Mapping[str, Any] | None) -> list[tuple[str, str | None]] | 
     return [
         (key, value if value is None or isinstance(value, str) else json.dumps(value)) for key, value in node.items()
     ]
+
+
+def detail_row(
+    location: str,
+    modified: datetime | None,
+    metadata: Metadata,
+    protocol: Protocol,
+    clustering: list[str],
+    files: pa.Table,
+) -> dict[str, Any]:
+    """The row of `detail` for a version whose live files are `files`."""
+    shown = {k: v for k, v in metadata.configuration.items() if not k.startswith("delta.columnMapping.max")}
+    return {
+        "format": "delta",
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "location": location,
+        "createdAt": None if metadata.created_time is None else from_millis(metadata.created_time),
+        "lastModified": modified,
+        "partitionColumns": list(metadata.partition_columns),
+        "clusteringColumns": clustering,
+        "numFiles": files.num_rows,
+        "sizeInBytes": pc.sum(files["size"]).as_py() or 0,
+        "properties": list(shown.items()),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted(protocol.features),
+    }
+
+
+def clustering_columns(domain: Mapping[str, Any] | None, schema: Schema) -> list[str]:
+    """The clustering columns by name (protocol, "Clustered Table"): their domain metadata has physical names."""
+    paths = [tuple(path) for path in json.loads(domain["configuration"])["clusteringColumns"]] if domain else []
+    names = {schema.physical_path(f): schema.path_of[f.id] for f in schema.by_id.values()}
+    return [names.get(path, ".".join(path)) for path in paths]
 
 
 @dataclass(frozen=True)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan import types as t
-from lakescan.caching import METADATA
-from lakescan.delta.actions import ActionReader, checkpoint_actions, checkpoint_domains, single_actions
+from lakescan.delta.actions import single_actions
 from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
-from lakescan.delta.change_feed import changed_files, check_recorded, check_schemas, resolve_range, without_changes
-from lakescan.delta.checksum import check_version
-from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogListing, LogSegment, end_of_log, list_log
-from lakescan.delta.metadata_tables import DETAIL, HISTORY, FilesTable, history_row
-from lakescan.delta.protocol import Metadata, Protocol
-from lakescan.delta.replay import reconcile
+from lakescan.delta.change_feed import check_recorded, check_schemas, resolve_range
+from lakescan.delta.log_reader import DeltaState, LogReader
+from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, end_of_log, list_log
+from lakescan.delta.metadata_tables import (
+    DETAIL,
+    HISTORY,
+    FilesTable,
+    clustering_columns,
+    detail_row,
+    history_row,
+)
+from lakescan.delta.protocol import Metadata
 from lakescan.delta.scan_files import ScanFiles
-from lakescan.delta.schema_json import parse_schema
 from lakescan.delta.time_travel import (
     commit_info,
     commit_times,
@@ -35,7 +35,7 @@ from lakescan.delta.time_travel import (
     in_commit_timestamp,
     version_at,
 )
-from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature, nearest
+from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.metadata_table import MetadataTable, Rows, as_table
@@ -43,33 +43,13 @@ from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.table_format import ChangeRange, Snapshot, SnapshotSelector
 from lakescan.schema import FieldMatching, Schema
-from lakescan.storage import Storage, join, split_location
+from lakescan.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files")
 _READERS = 8
 # Columns of the change feed that hold one value a file: in every file, and in all but cdc files.
 _EVERY_CHANGE = {m.COMMIT_VERSION.id: "version", m.COMMIT_TIMESTAMP.id: "commit_timestamp"}
 _MOST_CHANGES = {m.CHANGE_TYPE.id: "change_type"}
-_BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
-
-
-@dataclass(frozen=True)
-class DeltaState:
-    """What a version's log says of the table as a whole; `changes` are the versions of a change feed, both counting."""
-
-    segment: LogSegment
-    protocol: Protocol
-    metadata: Metadata
-    changes: tuple[int, int] | None = None
-
-    def schema(self) -> Schema:
-        """The table's columns."""
-        mode = self.metadata.column_mapping_mode
-        return parse_schema(self.metadata.schema_string, mode, self.segment.location)
-
-    def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
-        """The partition columns."""
-        return tuple(schema.field(name) for name in self.metadata.partition_columns)
 
 
 class DeltaTable:
@@ -79,7 +59,7 @@ class DeltaTable:
 
     def __init__(self, location: str, storage: Storage, end: LogListing) -> None:
         self._location, self.storage, self._end = location, storage, end
-        self._states: dict[int, DeltaState] = {}
+        self._log = LogReader(location, storage)
 
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
@@ -105,7 +85,7 @@ class DeltaTable:
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The partition columns of the newest version."""
-        return self._state(self._segment()).metadata.partition_columns
+        return self._log.state(self._segment()).metadata.partition_columns
 
     @property
     def location(self) -> str:
@@ -169,7 +149,7 @@ class DeltaTable:
             return
         yield start, self._readable(start).metadata
         for commit in self._commits(start + 1, end):
-            for _, node in single_actions(self._read(commit), ("metaData",)):
+            for _, node in single_actions(self._log.read(commit), ("metaData",)):
                 yield commit.version, Metadata.parse(node)
 
     def _commits(self, start: int, end: int) -> tuple[LogFile, ...]:
@@ -183,7 +163,7 @@ class DeltaTable:
 
     def _readable(self, version: int | None) -> DeltaState:
         """The state of a version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for a protocol not obeyed."""
-        state = self._state(self._segment(version))
+        state = self._log.state(self._segment(version))
         state.protocol.check_readable(self._location)
         return state
 
@@ -201,7 +181,7 @@ class DeltaTable:
     def _commit_infos(self) -> list[tuple[int, datetime, dict[str, Any]]]:
         """Version, time and commitInfo of the commits left in the log."""
         with ThreadPoolExecutor(_READERS) as pool:
-            infos = pool.map(lambda commit: commit_info(self._read(commit)), self._listing.commits)
+            infos = pool.map(lambda commit: commit_info(self._log.read(commit)), self._listing.commits)
             versions = [commit.version for commit in self._listing.commits]
             return [(v, from_millis(self._times[v]), info) for v, info in zip(versions, infos, strict=True)]
 
@@ -219,48 +199,12 @@ class DeltaTable:
             known = ", ".join(_METADATA_TABLES)
             raise InvalidOption(f"no metadata table {name!r}.{nearest(name, _METADATA_TABLES)} There are: {known}")
         fields = state.partition_fields(snapshot.schema)
-        files = self._live_files(state, tuple(f.physical_name for f in fields), ScanMetrics())
-        return FilesTable(files, fields) if name == "files" else Rows(DETAIL, (self._detail(snapshot, files),))
-
-    def _clustering(self, state: DeltaState, schema: Schema) -> list[str]:
-        """The clustering columns by name (protocol, "Clustered Table"): the domain metadata has physical names."""
-        node = self._domain(state.segment, "delta.clustering")
-        paths = [tuple(path) for path in json.loads(node["configuration"])["clusteringColumns"]] if node else []
-        names = {schema.physical_path(f): schema.path_of[f.id] for f in schema.by_id.values()}
-        return [names.get(path, ".".join(path)) for path in paths]
-
-    def _domain(self, segment: LogSegment, domain: str) -> dict[str, Any] | None:
-        """The newest metadata of a domain, if it has any."""
-        for commit in reversed(segment.commits):
-            for _, node in single_actions(self._read(commit), ("domainMetadata",)):
-                if node["domain"] == domain:
-                    return None if node.get("removed") else node
-        parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
-        nodes = (n for part in parts for n in checkpoint_domains(part.location, self.storage))
-        return next((n for n in nodes if n["domain"] == domain), None)
-
-    def _detail(self, snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
-        state: DeltaState = snapshot.state
-        metadata, protocol = state.metadata, state.protocol
-        return {
-            "format": "delta",
-            "id": metadata.id,
-            "name": metadata.name,
-            "description": metadata.description,
-            "location": self._location,
-            "createdAt": None if metadata.created_time is None else from_millis(metadata.created_time),
-            "lastModified": snapshot.timestamp,
-            "partitionColumns": list(metadata.partition_columns),
-            "clusteringColumns": self._clustering(state, snapshot.schema),
-            "numFiles": files.num_rows,
-            "sizeInBytes": pc.sum(files["size"]).as_py() or 0,
-            "properties": [
-                (k, v) for k, v in metadata.configuration.items() if not k.startswith("delta.columnMapping.max")
-            ],
-            "minReaderVersion": protocol.min_reader_version,
-            "minWriterVersion": protocol.min_writer_version,
-            "tableFeatures": sorted(protocol.features),
-        }
+        files = self._log.live_files(state.segment, tuple(f.physical_name for f in fields), ScanMetrics())
+        if name == "files":
+            return FilesTable(files, fields)
+        clustering = clustering_columns(self._log.domain(state.segment, "delta.clustering"), snapshot.schema)
+        row = detail_row(self._location, snapshot.timestamp, state.metadata, state.protocol, clustering, files)
+        return Rows(DETAIL, (row,))
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """By id in the id mode of column mapping, else by physical name."""
@@ -279,27 +223,10 @@ class DeltaTable:
             self._location, snapshot.schema, partition_fields, predicate, metrics, always=always, sometimes=sometimes
         )
         if state.changes is not None:
-            return planner.candidates(self._changed_files(*state.changes, names, metrics))
-        return planner.candidates(self._live_files(state, names, metrics))
-
-    def _changed_files(
-        self, start: int, end: int, partition_columns: tuple[str, ...], metrics: ScanMetrics
-    ) -> pa.Table:
-        reader = ActionReader(self.storage, partition_columns)
-        commits = self._commits(start, end) if end >= start else ()
-        parts, unchanged = [reader.changes(())], set()
-        for some in _batches(commits):
-            contents = [(c.version, self._read(c)) for c in some]
-            parts.append(reader.changes(contents))
-            unchanged |= {version for version, content in contents if without_changes(content)}
-        metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
-        return changed_files(pa.concat_tables(parts), unchanged, self._times, self._location)
-
-    def _cached_commits(self, reader: ActionReader, commits: tuple[LogFile, ...]) -> pa.Table:
-        """The file actions of some commits: those are never written again."""
-        files = tuple((c.entry.location, c.entry.size, c.entry.modified) for c in commits)
-        key = (files, reader.partition_columns, self.storage.identity)
-        return METADATA.get(key, lambda: reader.commits((c.version, self._read(c)) for c in commits).table)
+            start, end = state.changes
+            commits = self._commits(start, end) if end >= start else ()
+            return planner.candidates(self._log.changed_files(commits, self._times, names, metrics))
+        return planner.candidates(self._log.live_files(state.segment, names, metrics))
 
     def _moment(self, state: DeltaState) -> datetime | None:
         """When the version was committed; None where its commit is no longer in the log."""
@@ -312,53 +239,8 @@ class DeltaTable:
 
     @cached_property
     def _times(self) -> dict[int, int]:
-        latest = self._state(self._segment())
+        latest = self._log.state(self._segment())
         return commit_times(self._listing, latest.metadata.configuration, self.storage)
-
-    def _state(self, segment: LogSegment) -> DeltaState:
-        """Protocol and metadata: the newest in the commits, else the checkpoint's."""
-        if segment.version in self._states:
-            return self._states[segment.version]
-        found: dict[str, Any] = {}
-        names = ("protocol", "metaData")
-        for commit in reversed(segment.commits):
-            for name, node in single_actions(self._read(commit), names):
-                found.setdefault(name, node)
-            if len(found) == len(names):
-                break
-        for part in segment.checkpoint.parts if segment.checkpoint is not None else ():
-            if len(found) < len(names):
-                found = {**checkpoint_actions(part.location, self.storage, names), **found}
-        for name in names:
-            if name not in found:
-                raise CorruptMetadata(f"{self._location}: the log has no {name} action up to version {segment.version}")
-        if not found["metaData"].get("schemaString"):
-            raise CorruptMetadata(f"{self._location}: the metaData action has no schema: the table has no columns yet")
-        state = DeltaState(segment, Protocol.parse(found["protocol"]), Metadata.parse(found["metaData"]))
-        self._states[segment.version] = state
-        return state
-
-    def _read(self, commit: LogFile) -> bytes:
-        return self.storage.read(commit.entry.location)
-
-    def _live_files(self, state: DeltaState, partition_columns: tuple[str, ...], metrics: ScanMetrics) -> pa.Table:
-        reader = ActionReader(self.storage, partition_columns)
-        segment = state.segment
-        batches = _batches(segment.commits)
-        parts, sidecars = [reader.commits(()).table], []
-        with ThreadPoolExecutor(_READERS) as pool:
-            checkpoint = [p.location for p in segment.checkpoint.parts] if segment.checkpoint is not None else []
-            for found in pool.map(reader.checkpoint_part, checkpoint):
-                parts.append(found.table)
-                sidecars += [_sidecar(self._location, name) for name in found.sidecars]
-            parts += [found.table for found in pool.map(reader.checkpoint_part, sidecars)]
-            parts += pool.map(lambda some: self._cached_commits(reader, some), batches)
-        metrics.total_data_manifests = len(checkpoint) + len(sidecars) + len(segment.commits)
-        metrics.scanned_data_manifests = metrics.total_data_manifests
-        files = reconcile(parts, self._location)
-        size = pc.sum(files["size"]).as_py() or 0
-        check_version(self._location, segment.version, files.num_rows, size, self.storage)
-        return files
 
 
 def _metadata_columns(configuration: Mapping[str, str]) -> tuple[t.Field, ...]:
@@ -369,19 +251,6 @@ def _metadata_columns(configuration: Mapping[str, str]) -> tuple[t.Field, ...]:
         configuration.get(f"delta.rowTracking.materialized{n}ColumnName") for n in ("RowId", "RowCommitVersion")
     )
     return (m.FILE, m.POS, *m.row_tracking_columns(*materialized))
-
-
-def _batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
-    """Commits that are read and parsed together: many small ones, or some megabytes."""
-    ends = np.cumsum([c.entry.size + _COMMIT_COST for c in commits]) // _BATCH_BYTES
-    cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(commits)]
-    return [commits[a:b] for a, b in itertools.pairwise(cuts) if b > a]
-
-
-def _sidecar(location: str, name: str) -> str:
-    if split_location(name)[0] != "file" or name.startswith("/"):
-        return name
-    return join(location, LOG_FOLDER, "_sidecars", name)
 
 
 def _version_number(version: int | str) -> int:
