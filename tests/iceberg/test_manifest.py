@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from datetime import date, datetime, timedelta
+import uuid
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +225,68 @@ def test_a_file_that_breaks_off_or_is_damaged_is_noticed(place: int) -> None:
     cut = data[: max(5, len(data) - 1 - place)]
     with pytest.raises(CorruptMetadata, match=r"^m "):
         read_avro([open_container(cut, "m")], _NAMES)
+
+
+PARTITION_TYPES: list[tuple[t.Type, Any, list[Any]]] = [
+    (t.BOOLEAN, "boolean", [True, False]),
+    (t.INT, "int", [1, -1]),
+    (t.LONG, "long", [2**40, -1]),
+    (t.FLOAT, "float", [1.5, float("inf")]),
+    (t.DOUBLE, "double", [-1.5, 0.0]),
+    (t.STRING, "string", ["", "é"]),
+    (t.BINARY, "bytes", [b"", b"\x00\xff"]),
+    (t.Fixed(3), {"type": "fixed", "name": "f3", "size": 3}, [b"abc", b"\x00\x01\x02"]),
+    (t.DATE, {"type": "int", "logicalType": "date"}, [date(1969, 12, 31), date(2026, 1, 31)]),
+    (t.DATE, "int", [-1, 20_000]),
+    (t.TIME, {"type": "long", "logicalType": "time-micros"}, [time(0), time(23, 59, 59, 999_999)]),
+    (
+        t.Timestamp("us", zoned=True),
+        {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+        [datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=UTC), datetime(2026, 1, 31, tzinfo=UTC)],
+    ),
+    (
+        t.Timestamp("us", zoned=False),
+        {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+        [datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=UTC), datetime(2026, 1, 31, tzinfo=UTC)],
+    ),
+    (
+        t.Decimal(9, 2),
+        {"type": "fixed", "name": "d", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2},
+        [Decimal("-14.20"), Decimal("0.01")],
+    ),
+    (
+        t.Decimal(38, 10),
+        {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 10},
+        [Decimal("-1.5"), Decimal("1234567890123456789.0123456789")],
+    ),
+    (
+        t.UUID,
+        {"type": "fixed", "name": "u", "size": 16, "logicalType": "uuid"},
+        [uuid.UUID(int=0).bytes, uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "avro", "values"), PARTITION_TYPES, ids=lambda v: str(v)[:30])
+def test_partition_values_of_every_type_are_the_same_by_both_decoders(
+    kind: t.Type, avro: Any, values: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"fields": [{"id": 1, "type": "long"}, {"id": 2, "type": "int"}]}
+    fields = [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]
+    written = _manifest_schema(fields, schema)
+    data_file = next(f for f in written["fields"] if f["name"] == "data_file")
+    partition = next(f for f in data_file["type"]["fields"] if f["name"] == "partition")
+    partition["type"]["fields"][0]["type"] = ["null", avro]
+    out = io.BytesIO()
+    fastavro.writer(out, fastavro.parse_schema(written), [entry(partition={"p": v}) for v in [*values, None]])
+    spec = PartitionSpec(0, (PartitionField(1000, "p", 2, Transform("identity"), kind),))
+    assert _by_columns([open_container(out.getvalue(), "m")], _NAMES) is not None
+    found = []
+    for many in (0, 1 << 30):
+        monkeypatch.setattr("lakescan.iceberg.avro._MANY_ROWS", many)
+        rows = read_manifests(
+            [{"manifest_path": "m", "sequence_number": 1}], spec, Memory(out.getvalue()), with_stats=False
+        )
+        found.append(rows["partition"].combine_chunks().field(0))
+    assert found[0].equals(found[1])
+    assert found[0].null_count == 1
