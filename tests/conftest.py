@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from samples.shop import Shop, make_shop
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+# Tests time nothing: the first example may import a library, or wait for a busy machine.
+settings.register_profile("lakescan", deadline=None)
+settings.load_profile("lakescan")
 
 
 @pytest.fixture(scope="session")

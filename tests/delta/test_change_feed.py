@@ -109,7 +109,7 @@ def test_it_agrees_with_delta_rs(table: Path) -> None:
 POSITIONS = st.sets(st.integers(0, 5), min_size=1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(steps=st.lists(POSITIONS, min_size=1, max_size=4))
 def test_vectors_that_change_tell_which_rows_went_and_which_came_back(
     tmp_path_factory: pytest.TempPathFactory, steps: list[set[int]]

@@ -70,7 +70,7 @@ COMMITS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(commits=COMMITS, cuts=st.sets(st.integers(0, 6)), checkpoint=st.integers(0, 6))
 def test_any_chunking_of_the_log_gives_the_same_files(
     commits: list[list[dict[str, Any]]], cuts: set[int], checkpoint: int
@@ -126,7 +126,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lines=LINES)
 def test_the_fast_parser_and_the_plain_one_agree(lines: list[dict[str, Any]]) -> None:
     schema = READER._json_schema()

@@ -106,7 +106,7 @@ def test_columns_are_known_by_their_field_ids() -> None:
 KEY_VALUES = st.none() | st.dictionaries(st.integers(1, 4), st.integers(-(2**31), 2**31 - 1), max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(KEY_VALUES, min_size=1, max_size=6))
 def test_a_columns_bounds_are_picked_out_of_the_key_value_lists(files: list[dict[int, int] | None]) -> None:
     def packed(bounds: dict[int, int] | None) -> list[dict[str, Any]] | None:

@@ -73,7 +73,7 @@ CONDITIONS = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(rows=ROWS, known=KNOWN, cut=st.integers(1, 4), condition=CONDITIONS)
 def test_statistics_never_contradict_the_rows(
     rows: list[dict], known: frozenset[str], cut: int, condition: str

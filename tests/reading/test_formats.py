@@ -164,7 +164,7 @@ def write(path: Path, file_format: str, values: list[tuple[int | None, str | Non
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(values=TABLES, batch_size=st.integers(1, 20))
 def test_batches_of_every_format_hold_all_rows_and_know_their_positions(
     tmp_path_factory: pytest.TempPathFactory, file_format: str, values: list[Any], batch_size: int
