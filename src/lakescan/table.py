@@ -135,8 +135,8 @@ def table(
         raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
     may_be_delta = (format or "delta").lower() == "delta" and not is_metadata_file(location)
     zone = checked.get("time-zone", UTC)
-    found = resolve_path(location, storage, zone) if may_be_delta else DeltaPath(location)
-    name = (format or _detect(found.location, storage)).lower()
+    found = resolve_path(location, storage, zone) if may_be_delta else DeltaPath(location, is_table=False)
+    name = (format or _detect(found, storage)).lower()
     checked.check_format(name)
     if name == "iceberg":
         return Table(IcebergTable.open(location, storage), storage, location, checked)
@@ -164,16 +164,15 @@ def split_metadata_name(path: str) -> tuple[str, str | None]:
     return (path, None) if found is None else (found[1], found[2])
 
 
-def _detect(location: str, storage: Storage) -> str:
+def _detect(path: DeltaPath, storage: Storage) -> str:
+    location = path.location
     if is_metadata_file(location):
         return "iceberg"
-    found = [
-        n for n, folder in (("delta", LOG_FOLDER), ("iceberg", "metadata")) if storage.exists(join(location, folder))
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    is_iceberg = storage.exists(join(location, "metadata"))
+    if path.is_table and is_iceberg:
         raise InvalidOption(f"{location} has both a Delta log and Iceberg metadata: say which with format=")
+    if path.is_table or is_iceberg:
+        return "delta" if path.is_table else "iceberg"
     if not storage.exists(location):
         base, name = split_metadata_name(location)
         hint = f": for a metadata table, open {base} and inspect({name!r})" if name else ""

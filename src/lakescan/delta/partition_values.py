@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def typed_values(texts: pa.Array, field: t.Field) -> pa.Array:
@@ -16,7 +16,7 @@ def typed_values(texts: pa.Array, field: t.Field) -> pa.Array:
 
     Timestamps without an offset are UTC. Raises `CorruptMetadata` for text that is not of the column's type.
     """
-    is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, _NULL))
+    is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, NULL_PARTITION))
     values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
     try:
         return _parse(values, field.type)

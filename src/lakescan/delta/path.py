@@ -11,6 +11,7 @@ from datetime import datetime, tzinfo
 from urllib.parse import unquote
 
 from lakescan.delta.log_segment import LOG_FOLDER
+from lakescan.delta.partition_values import NULL_PARTITION
 from lakescan.errors import InvalidOption
 from lakescan.planning.table_format import SnapshotSelector
 from lakescan.storage import Storage, join
@@ -18,32 +19,38 @@ from lakescan.storage import Storage, join
 _VERSION = re.compile(r"(.+)@[vV](\d+)")
 _TIME = re.compile(r"(.+)@(\d{17})")  # yyyyMMddHHmmssSSS
 _PARTITION = re.compile(r"(.+)/([^/=]+)=([^/]*)")
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
 class DeltaPath:
-    """A table's folder, the state that the path asks for, and the partition values (None: null) that it names."""
+    """A table's folder, the state that the path asks for, and the partition values (None: null) that it names.
+
+    `is_table` says whether there is a log.
+    """
 
     location: str
+    is_table: bool
     selector: SnapshotSelector | None = None
     partitions: tuple[tuple[str, str | None], ...] = ()
 
 
 def resolve_path(path: str, storage: Storage, zone: tzinfo) -> DeltaPath:
-    """Take a path apart, times in `zone`; one that is a table as it stands is left alone, whatever its name."""
+    """Take a path apart, times in `zone`; one that is a table as it stands is left alone, whatever its name.
+
+    Each folder that might be the table is looked for once.
+    """
     path = path.rstrip("/") or path
     if _is_table(path, storage):
-        return DeltaPath(path)
-    found, selector = _as_of(path, zone)
+        return DeltaPath(path, is_table=True)
+    location, selector = _as_of(path, zone)
     partitions: list[tuple[str, str | None]] = []
-    location = found
-    while not _is_table(location, storage) and (part := _PARTITION.fullmatch(location)) is not None:
+    while True:
+        if location != path and _is_table(location, storage):
+            return DeltaPath(location, True, selector, tuple(partitions))
+        if (part := _PARTITION.fullmatch(location)) is None:
+            return DeltaPath(path, is_table=False)
         location, value = part[1], unquote(part[3])
-        partitions.insert(0, (unquote(part[2]), None if value in (_NULL, "") else value))
-    if _is_table(location, storage):
-        return DeltaPath(location, selector, tuple(partitions))
-    return DeltaPath(path)
+        partitions.insert(0, (unquote(part[2]), None if value in (NULL_PARTITION, "") else value))
 
 
 def _is_table(path: str, storage: Storage) -> bool:

@@ -57,19 +57,23 @@ class DeltaTable:
 
     name = "delta"
 
-    def __init__(self, location: str, storage: Storage, end: LogListing) -> None:
-        self._location, self.storage, self._end = location, storage, end
+    def __init__(self, location: str, storage: Storage, end: LogListing, *, is_whole: bool) -> None:
+        self._location, self.storage, self._end, self._is_whole = location, storage, end, is_whole
         self._log = LogReader(location, storage)
 
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
         """Open a table folder; raises `NotATable`."""
         end = end_of_log(location, storage)
-        return DeltaTable(location, storage, list_log(location, storage) if end is None else end)
+        if end is None:
+            return DeltaTable(location, storage, list_log(location, storage), is_whole=True)
+        return DeltaTable(location, storage, end, is_whole=False)
 
     @cached_property
     def _listing(self) -> LogListing:
         """The whole log, up to the version that was the newest when the table was opened."""
+        if self._is_whole:
+            return self._end
         found = list_log(self._location, self.storage)
         return LogListing(
             self._location,
