@@ -1,4 +1,4 @@
-"""A memory cache of what never changes: decoded manifests, parsed commits and checkpoints. Bounded in bytes.
+"""A memory cache of what never changes: decoded manifests and parsed commits. Bounded in bytes.
 
 It is shared by all tables of the process, and the longest unused make room. `set_cache_limit(0)` switches it off.
 """
@@ -49,12 +49,6 @@ class TableCache:
         with self._lock:
             self.limit = limit
             self._make_room()
-
-    def clear(self) -> None:
-        """Forget all tables."""
-        with self._lock:
-            self._tables.clear()
-            self._bytes = 0
 
     def _make_room(self) -> None:
         while self._bytes > self.limit:

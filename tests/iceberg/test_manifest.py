@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import uuid
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -198,7 +199,7 @@ def test_both_decoders_read_every_manifest_alike() -> None:
         except CorruptMetadata:
             continue
         total += 1
-        found = _by_columns([file], names)
+        found = _by_columns([file], json.loads(file.schema), names)
         if found is not None:
             fast += 1
             assert plain(found) == plain(slow.drop_columns([FILE])), path
@@ -280,7 +281,7 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(written), [entry(partition={"p": v}) for v in [*values, None]])
     spec = PartitionSpec(0, (PartitionField(1000, "p", 2, Transform("identity"), kind),))
-    assert _by_columns([open_container(out.getvalue(), "m")], _NAMES) is not None
+    assert _by_columns([open_container(out.getvalue(), "m")], written, _NAMES) is not None
     found = []
     for many in (0, 1 << 30):
         monkeypatch.setattr("lakescan.iceberg.avro._MANY_ROWS", many)

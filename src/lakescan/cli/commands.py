@@ -13,7 +13,6 @@ from rich.table import Table as Grid
 from lakescan.diagnose import Diagnosis, doctor
 from lakescan.errors import InvalidOption, LakescanError
 from lakescan.explain import plan_for_terminal, write_html
-from lakescan.planning.metadata_table import as_table
 from lakescan.scan import Scan
 from lakescan.table import Table, table
 
@@ -93,7 +92,7 @@ def inspect(
     relocate: Relocate = None,
 ) -> None:
     """Show a metadata table."""
-    found = as_table(_open(path, option, relocate).scan().metadata_table(name))
+    found = _open(path, option, relocate).inspect(name)
     _print_rows(found.select([n.strip() for n in select.split(",")] if select else found.column_names).to_pylist())
 
 

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan import types as t
-from lakescan.delta.actions import VECTOR, single_actions
+from lakescan.delta.actions import VECTOR
 from lakescan.delta.protocol import Metadata
 from lakescan.delta.replay import canonical_paths, file_locations
 from lakescan.delta.schema_json import parse_schema
+from lakescan.delta.time_travel import commit_info
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.table_format import ChangeRange
@@ -110,7 +111,7 @@ def _incompatible(theirs: tuple[t.Field, ...], ours: tuple[t.Field, ...], path: 
 
 def without_changes(content: bytes) -> bool:
     """Whether a commit is a merge that says itself that it changed no row: files that it rewrote are no changes."""
-    info = dict(single_actions(content, ("commitInfo",))).get("commitInfo", {})
+    info = commit_info(content)
     metrics = info.get("operationMetrics") or {}
     return info.get("operation") == "MERGE" and all(str(metrics.get(name)) == "0" for name in _UNCHANGED)
 

@@ -35,10 +35,10 @@ from lakescan.delta.time_travel import (
     in_commit_timestamp,
     version_at,
 )
-from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature, nearest
+from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.moments import from_millis, to_millis
-from lakescan.planning.metadata_table import MetadataTable, Rows, as_table
+from lakescan.planning.metadata_table import MetadataTable, Rows, as_table, no_such_table
 from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.table_format import ChangeRange, Snapshot, SnapshotSelector
@@ -200,8 +200,7 @@ class DeltaTable:
         if name == "history":
             return Rows(HISTORY, tuple(history_row(*each) for each in reversed(self._commit_infos())))
         if name not in _METADATA_TABLES:
-            known = ", ".join(_METADATA_TABLES)
-            raise InvalidOption(f"no metadata table {name!r}.{nearest(name, _METADATA_TABLES)} There are: {known}")
+            raise no_such_table(name, _METADATA_TABLES)
         fields = state.partition_fields(snapshot.schema)
         files = self._log.live_files(state.segment, tuple(f.physical_name for f in fields), ScanMetrics())
         if name == "files":

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.avro_container import Container
-from lakescan.reading.avro_records import arrow_field, column
+from lakescan.reading.avro_records import arrow_field, column, field_of_type, only_type
 
 FILE = "lakescan.file"  # the column that says which file a row is of
 _MANY_ROWS = 500  # fewer are decoded before the columnar decoder is imported
@@ -44,18 +44,31 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
     """
     rows = [file.rows for file in files]
     numbers = pa.array(np.repeat(np.arange(len(files), dtype=np.int32), rows))
-    if not _pruned(json.loads(files[0].schema), names)["fields"]:
+    schema = _parsed_schema(files[0])
+    if not _pruned(schema, names)["fields"]:
         return pa.table({FILE: numbers})
     fast = sum(rows) >= _MANY_ROWS if fast is None else fast
-    found = _by_columns(files, names) if fast and columnar_decoder() is not None else None
+    found = _by_columns(files, schema, names) if fast and columnar_decoder() is not None else None
     if found is None or found.num_rows != len(numbers):
-        found = pa.concat_tables([_by_records(file, names) for file in files])
+        wanted = _pruned(schema, names)
+        found = pa.concat_tables([_by_records(file, wanted, names) for file in files])
     return found.append_column(FILE, numbers)
 
 
-def _by_columns(files: Sequence[Container], names: Mapping[int, str]) -> pa.Table | None:
-    """The columnar decoder's result; None where it refuses the files."""
-    full = json.loads(files[0].schema)
+def _parsed_schema(file: Container) -> dict[str, Any]:
+    try:
+        schema: dict[str, Any] = json.loads(file.schema)
+    except ValueError as error:
+        raise _unreadable(file, error) from error
+    return schema
+
+
+def _unreadable(file: Container, error: Exception) -> CorruptMetadata:
+    return CorruptMetadata(f"{file.source} is not an Avro file that can be read: {error}")
+
+
+def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapping[int, str]) -> pa.Table | None:
+    """The columnar decoder's result for files of one schema; None where it refuses them."""
     schema = _without_empty_records(full)
     wanted = _pruned(schema, names)["fields"]
     text = None if schema == full else json.dumps(schema).encode()
@@ -68,7 +81,7 @@ def _by_columns(files: Sequence[Container], names: Mapping[int, str]) -> pa.Tabl
         columns = [_named(decoded[f["name"]].chunks, f, names) for f in wanted]
     except Exception:  # whatever it is, the other decoder says what is wrong with the file, or reads it
         return None
-    fields = [pa.field(_name(f, names), c.type, metadata=_ids(f)) for f, c in zip(wanted, columns, strict=True)]
+    fields = [field_of_type(f, c.type, names) for f, c in zip(wanted, columns, strict=True)]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
@@ -99,7 +112,7 @@ def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, 
     for each in kind["fields"] if _is_partition(kind) else _pruned(kind, names)["fields"]:
         member = _named([c.field(c.type.get_field_index(each["name"])) for c in chunks], each, names)
         members.append(member)
-        fields.append(pa.field(_name(each, names), member.type, metadata=_ids(each)))
+        fields.append(field_of_type(each, member.type, names))
     if not members:
         return pa.array([{}] * sum(map(len, chunks)), pa.struct([]))
     has_null = any(c.null_count for c in chunks)
@@ -109,25 +122,16 @@ def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, 
 
 def _record(node: Any) -> Mapping[str, Any] | None:
     """The record type of a field, optional or not; None for other types."""
-    options = [n for n in node if n != "null"] if isinstance(node, list) else [node]
-    only = options[0] if len(options) == 1 else None
+    only = only_type(node)
     return only if isinstance(only, dict) and only["type"] == "record" else None
 
 
-def _name(node: Mapping[str, Any], names: Mapping[int, str]) -> str:
-    return names.get(node.get("field-id", -1), node["name"])
-
-
-def _ids(node: Mapping[str, Any]) -> dict[str, str]:
-    return {"PARQUET:field_id": str(node["field-id"])} if "field-id" in node else {}
-
-
-def _by_records(file: Container, names: Mapping[int, str]) -> pa.Table:
+def _by_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
+    """The other decoder's result: the fields of the schema `wanted`, which is part of the file's."""
     try:
-        wanted = _pruned(json.loads(file.schema), names)
         records = list(fastavro.reader(io.BytesIO(file.data), reader_schema=wanted))
     except (ValueError, EOFError, KeyError, IndexError, TypeError) as error:
-        raise CorruptMetadata(f"{file.source} is not an Avro file that can be read: {error}") from error
+        raise _unreadable(file, error) from error
     arrow = pa.schema([arrow_field(f, names) for f in wanted["fields"]])
     keys = [f["name"] for f in wanted["fields"]]
     columns = [column([r[key] for r in records], field.type) for key, field in zip(keys, arrow, strict=True)]

@@ -58,7 +58,7 @@ _DATA_FILE = pa.schema(
         pa.field("content_size_in_bytes", pa.int64()),
     ]
 )
-_DELETED = 2
+DELETED = 2
 
 
 def read_manifests(
@@ -90,19 +90,19 @@ def _of_one_schema(files: Sequence[Container]) -> list[list[int]]:
 def _entries(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, with_stats: bool) -> pa.Table:
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise CorruptMetadata(f"{manifests[0]['manifest_path']} is not a manifest: it has no status or data_file")
-    live = pc.not_equal(rows["status"], _DELETED)
+    live = pc.not_equal(rows["status"], DELETED)
     if not pc.all(live).as_py():
         rows = rows.filter(live)  # in order
     rows = rows.combine_chunks()
-    files = _chunk(rows, "data_file")
+    files = only_chunk(rows["data_file"])
     columns: dict[str, pa.Array] = {
         field.name: _member(files, field.name, field.type, len(rows)) for field in _DATA_FILE
     }
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
-    number = _chunk(rows, FILE)
+    number = only_chunk(rows[FILE])
     columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifests, number)
-    own = _chunk(rows, "sequence_number") if "sequence_number" in rows.column_names else pa.nulls(len(rows))
+    own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
     columns["sequence_number"] = pc.coalesce(own.cast(pa.int64()), inherited)
     columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
@@ -118,8 +118,8 @@ def refuse_encrypted(manifest: Mapping[str, Any]) -> None:
         raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
 
 
-def _chunk(rows: pa.Table, name: str) -> pa.Array:
-    column = rows[name]
+def only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """The array of a column that has at most one chunk."""
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 

@@ -63,12 +63,15 @@ class ScanFiles:
         self._metrics.scanned_data_manifests = kept.num_rows
         self._metrics.skipped_data_manifests = data.num_rows - kept.num_rows
         with_stats = bool(self._filtered) or index.compares_keys
-        parts, rows = [], 0
+        every_row_counts = self._predicate == TRUE and not index.table.num_rows
+        missing = limit if every_row_counts else None
+        parts = []
         for spec, files in self._reader.entries(kept, with_stats=with_stats):
             parts.append(self._candidates(spec, files, index))
-            rows += pc.sum(files["record_count"]).as_py() or 0
-            if limit is not None and rows >= limit and not index.table.num_rows and self._predicate == TRUE:
-                break
+            if missing is not None:
+                missing -= pc.sum(files["record_count"]).as_py() or 0
+                if missing <= 0:
+                    break
         return _concatenated(parts, index)
 
     def _delete_index(self, manifests: pa.Table) -> DeleteIndex:

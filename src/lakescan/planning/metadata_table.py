@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakescan.errors import InvalidOption, nearest
 from lakescan.schema import Schema
 
 
@@ -39,6 +40,12 @@ class Rows:
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
         """All rows."""
         yield pa.RecordBatch.from_pylist(list(self.rows), schema=self.schema.arrow())
+
+
+def no_such_table(name: str, known: Iterable[str]) -> InvalidOption:
+    """The error for a metadata table that a format does not have."""
+    names = list(known)
+    return InvalidOption(f"no metadata table {name!r}.{nearest(name, names)} There are: {', '.join(names)}")
 
 
 def as_table(table: MetadataTable) -> pa.Table:

@@ -31,17 +31,26 @@ def arrow_field(node: Mapping[str, Any], names: Mapping[int, str] = _NO_NAMES) -
     return _field(node["name"], node["type"], node.get("field-id"), names)
 
 
+def field_of_type(node: Mapping[str, Any], kind: pa.DataType, names: Mapping[int, str]) -> pa.Field:
+    """The same where the Arrow type is known already."""
+    return _named(node["name"], kind, node.get("field-id"), names)
+
+
 def _field(name: str, node: Any, field_id: int | None, names: Mapping[int, str]) -> pa.Field:
+    return _named(name, _arrow_type(node, names), field_id, names)
+
+
+def _named(name: str, kind: pa.DataType, field_id: int | None, names: Mapping[int, str]) -> pa.Field:
     metadata = {"avro.name": name}
     if field_id is not None:
         metadata["PARQUET:field_id"] = str(field_id)
         name = names.get(field_id, name)
-    return pa.field(name, _arrow_type(node, names), metadata=metadata)
+    return pa.field(name, kind, metadata=metadata)
 
 
 def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
     if isinstance(node, list):
-        return _arrow_type(_only(node), names)
+        return _arrow_type(only_type(node), names)
     if isinstance(node, str):
         return _PRIMITIVE[node]
     logical = str(node.get("logicalType", ""))
@@ -55,7 +64,7 @@ def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
     return _nested(node, names)
 
 
-def _only(node: Any) -> Any:
+def only_type(node: Any) -> Any:
     """The type that a union with null makes optional; other types as they are."""
     if not isinstance(node, list):
         return node
@@ -70,7 +79,7 @@ def _nested(node: Mapping[str, Any], names: Mapping[int, str]) -> pa.DataType:
         case "record":
             return pa.struct([arrow_field(f, names) for f in node["fields"]])
         case "array" if node.get("logicalType") == "map":
-            key, value = (arrow_field(f, names) for f in _only(node["items"])["fields"])
+            key, value = (arrow_field(f, names) for f in only_type(node["items"])["fields"])
             return pa.map_(key.with_nullable(False), value)
         case "array":
             return pa.list_(_field("element", node["items"], node.get("element-id"), names))

@@ -23,8 +23,7 @@ def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
 
     The schema goes along, so that Spark need not start a worker to ask for it.
     """
-    from lakescan.spark.types import spark_schema
+    from lakescan.spark.types import schema_of
 
     register(spark, pushdown=None, names=("lakescan",))
-    schema = spark_schema(scan.projected, nanos_as_long=scan.option("nanosAsLong", False))
-    return spark.read.format("lakescan").schema(schema).options(**scan.to_options()).load()
+    return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()

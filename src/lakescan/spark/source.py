@@ -22,7 +22,7 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.scan import Scan
 from lakescan.spark.filters import usable_predicate
-from lakescan.spark.types import as_spark_batch, spark_schema
+from lakescan.spark.types import as_spark_batch, schema_of, spark_schema
 from lakescan.table import split_metadata_name, table
 
 
@@ -42,7 +42,7 @@ class TableSource(DataSource):
     def schema(self) -> StructType:
         """The columns that the options ask for."""
         scan, name = self._target()
-        return _schema_of(scan) if name is None else spark_schema(scan.metadata_table(name).schema)
+        return schema_of(scan) if name is None else spark_schema(scan.metadata_table(name).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`: the table's own, or those of a user's narrower schema."""
@@ -51,7 +51,7 @@ class TableSource(DataSource):
             return MetadataReader(scan.metadata_table(name), schema)
         if list(schema.names) != scan.projected.names:
             scan = scan.select(*schema.names)
-        _check_types(_schema_of(scan), schema)
+        _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism)
 
@@ -150,10 +150,6 @@ class MetadataReader(DataSourceReader):
             names = self._schema.names
             for batch in self._table.read(partition.part):
                 yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
-
-
-def _schema_of(scan: Scan) -> StructType:
-    return spark_schema(scan.projected, nanos_as_long=scan.option("nanosAsLong", False))
 
 
 def _json(text: str | None) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
+from lakescan.scan import Scan
 from lakescan.schema import Schema
 from lakescan.uuids import format_uuids
 
@@ -39,6 +40,11 @@ def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType
     digits is refused; with `nanos_as_long` they become the nanoseconds since 1970, as `BIGINT`.
     """
     return _struct(schema.struct(), nanos_as_long)
+
+
+def schema_of(scan: Scan) -> s.StructType:
+    """The Spark schema of the rows that a scan returns, by its options."""
+    return spark_schema(scan.projected, nanos_as_long=scan.option("nanosAsLong", False))
 
 
 def _struct(kind: t.Struct, nanos_as_long: bool) -> s.StructType:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakescan.errors import InvalidOption, nearest
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.commits import (
     history_table,
@@ -20,7 +19,7 @@ from lakescan.iceberg.metadata_tables.entries import EntriesTable
 from lakescan.iceberg.metadata_tables.manifests import AllManifestsTable, ManifestsTable
 from lakescan.iceberg.metadata_tables.partitions import PartitionsTable
 from lakescan.iceberg.metadata_tables.position_deletes import PositionDeletesTable
-from lakescan.planning.metadata_table import MetadataTable
+from lakescan.planning.metadata_table import MetadataTable, no_such_table
 from lakescan.storage import Storage
 
 Builder = Callable[[TableMetadata, Storage, IcebergSnapshot | None], MetadataTable]
@@ -59,6 +58,5 @@ def metadata_table(
 ) -> MetadataTable:
     """The metadata table of that name; raises `InvalidOption`, with the nearest name, for another one."""
     if name not in METADATA_TABLES:
-        known = ", ".join(METADATA_TABLES)
-        raise InvalidOption(f"no metadata table {name!r}.{nearest(name, METADATA_TABLES)} There are: {known}")
+        raise no_such_table(name, METADATA_TABLES)
     return METADATA_TABLES[name](metadata, storage, snapshot)

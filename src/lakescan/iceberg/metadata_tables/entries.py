@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.iceberg.manifest import inherited_row_ids, inherited_sequence_numbers, refuse_encrypted
+from lakescan.iceberg.manifest import (
+    DELETED,
+    inherited_row_ids,
+    inherited_sequence_numbers,
+    only_chunk,
+    refuse_encrypted,
+)
 from lakescan.iceberg.manifest_list import DATA, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.readable_metrics import READABLE_METRICS, metrics_column, metrics_type
@@ -28,7 +34,6 @@ from lakescan.storage import Storage
 
 _BY_ID = FieldMatching(by_id=True)
 _WHOLE_MANIFEST = 1 << 31
-DELETED = 2
 PARTITION_ID = 102
 _SEQUENCE_NUMBER = t.Field(3, "sequence_number", t.LONG)
 _FILE_SEQUENCE_NUMBER = t.Field(4, "file_sequence_number", t.LONG)
@@ -117,7 +122,7 @@ class EntriesTable:
         entries = read_entries(part, self.metadata, self.storage)
         if self.as_files:
             entries = entries.filter(pc.not_equal(entries["status"], DELETED))
-        files = _struct(entries["data_file"])
+        files = only_chunk(entries["data_file"])
         metrics = metrics_column(files, self.metadata.schema)
         columns = files.flatten() if self.as_files else [c.combine_chunks() for c in entries.columns]
         yield pa.RecordBatch.from_arrays([*columns, metrics], schema=self.schema.arrow())
@@ -134,7 +139,7 @@ def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: 
             for _, batch in data.batches(data.chunks(0, NO_END), projection, _WHOLE_MANIFEST)
         ]
     read = pa.Table.from_batches(batches, schema=_nullable(schema)).combine_chunks()
-    files = _completed(_struct(read["data_file"]), read["status"].combine_chunks(), manifest)
+    files = _completed(only_chunk(read["data_file"]), read["status"].combine_chunks(), manifest)
     numbers = [inherited_sequence_numbers(read[f.name], manifest) for f in (_SEQUENCE_NUMBER, _FILE_SEQUENCE_NUMBER)]
     snapshot_ids = pc.fill_null(read["snapshot_id"], manifest["added_snapshot_id"])
     return pa.table([read["status"], snapshot_ids, *numbers, files], schema=schema.arrow())
@@ -156,7 +161,3 @@ def _completed(files: pa.StructArray, status: pa.Array, manifest: Mapping[str, A
 def _nullable(schema: Schema) -> pa.Schema:
     """The Arrow schema while columns that old writers leave out are still to be filled."""
     return pa.schema([f.with_nullable(True) for f in schema.arrow()])
-
-
-def _struct(column: pa.ChunkedArray) -> pa.StructArray:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
+from lakescan.iceberg.manifest import DELETED
 from lakescan.iceberg.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.metadata_tables.entries import DELETED, PARTITION_ID, read_entries
+from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, read_entries
 from lakescan.iceberg.partition_key import with_partition_key
 from lakescan.schema import Schema
 from lakescan.storage import Storage

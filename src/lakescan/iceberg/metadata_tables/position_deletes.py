@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
+from lakescan.iceberg.manifest import DELETED
 from lakescan.iceberg.manifest_list import DELETES, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.metadata_tables.entries import DELETED, read_entries
+from lakescan.iceberg.metadata_tables.entries import read_entries
 from lakescan.metadata_columns import PARTITION_ID, SPEC_ID
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
