@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import fastavro
-from samples.iceberg_deletes import write_manifest_list
+from samples.iceberg_deletes import (
+    DeleteFile,
+    avro_field,
+    key_values,
+    manifest_entry,
+    manifest_record,
+    write_avro,
+    write_manifest_list,
+)
+from samples.iceberg_table import SNAPSHOT, one_snapshot, table_metadata
 
 from benchmarks.data import FOLDER
 
-_COLUMNS, _SNAPSHOT, _FIRST_DAY = 20, 7_000_000_001, 20_000
+_COLUMNS, _FIRST_DAY, _ROWS = 20, 20_000, 10_000
 _KINDS = ("long", "string", "double", "timestamp")
 _REGIONS = ("eu", "us", "ap", "sa")
 
@@ -26,9 +32,11 @@ def planning_table(files: int, manifests: int) -> str:
     if not (folder / "done").exists():
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
         location = f"file://{folder}"
-        listed = [_manifest(location, folder, n, files // manifests) for n in range(manifests)]
+        listed = [_manifest(location, n, files // manifests) for n in range(manifests)]
         write_manifest_list(f"{location}/metadata/snap.avro", listed)
-        (folder / "metadata" / "v1.metadata.json").write_text(json.dumps(_metadata(location)))
+        metadata = table_metadata(location, _fields(), _SPEC, version=2)
+        metadata |= one_snapshot({"manifest-list": f"{location}/metadata/snap.avro"})
+        (folder / "metadata" / "v1.metadata.json").write_text(json.dumps(metadata))
         (folder / "metadata" / "version-hint.text").write_text("1")
         (folder / "done").touch()
     return str(folder)
@@ -47,68 +55,25 @@ _SPEC = [
 ]
 
 
-def _metadata(location: str) -> dict[str, Any]:
-    at = 1_767_225_600_000
-    snapshot = {"snapshot-id": _SNAPSHOT, "sequence-number": 1, "timestamp-ms": at, "schema-id": 0}
-    snapshot |= {"manifest-list": f"{location}/metadata/snap.avro", "summary": {"operation": "append"}}
-    return {
-        "format-version": 2,
-        "table-uuid": str(uuid.uuid4()),
-        "location": location,
-        "last-sequence-number": 1,
-        "last-updated-ms": at,
-        "last-column-id": _COLUMNS + 2,
-        "schemas": [{"type": "struct", "schema-id": 0, "fields": _fields()}],
-        "current-schema-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": _SPEC}],
-        "default-spec-id": 0,
-        "last-partition-id": 1001,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "default-sort-order-id": 0,
-        "properties": {},
-        "snapshots": [snapshot],
-        "current-snapshot-id": _SNAPSHOT,
-        "snapshot-log": [{"snapshot-id": _SNAPSHOT, "timestamp-ms": at}],
-        "refs": {"main": {"snapshot-id": _SNAPSHOT, "type": "branch"}},
-    }
-
-
-def _manifest(location: str, folder: Path, number: int, files: int) -> dict[str, Any]:
+def _manifest(location: str, number: int, files: int) -> dict[str, Any]:
     """Write one manifest; its entry in the manifest list."""
     day = _FIRST_DAY + number
     entries = [_entry(location, number * files + i, day) for i in range(files)]
-    out = io.BytesIO()
     header = {
         "schema": json.dumps({"type": "struct", "schema-id": 0, "fields": _fields()}),
         "partition-spec": json.dumps(_SPEC),
-        "partition-spec-id": "0",
+        "partition-spec-id": "1",
         "format-version": "2",
         "content": "data",
     }
-    fastavro.writer(out, _ENTRY, entries, codec="deflate", metadata=header)
-    path = folder / "metadata" / f"m{number:05d}.avro"
-    path.write_bytes(out.getvalue())
+    path = f"{location}/metadata/m{number:05d}.avro"
+    length = write_avro(path, _ENTRY, entries, header)
     bounds = [(struct.pack("<i", day),) * 2, (b"ap", b"us")]
-    return {
-        "manifest_path": f"{location}/metadata/{path.name}",
-        "manifest_length": path.stat().st_size,
-        "partition_spec_id": 0,
-        "content": 0,
-        "sequence_number": 1,
-        "min_sequence_number": 1,
-        "added_snapshot_id": _SNAPSHOT,
-        "added_files_count": files,
-        "existing_files_count": 0,
-        "deleted_files_count": 0,
-        "added_rows_count": files * 10_000,
-        "existing_rows_count": 0,
-        "deleted_rows_count": 0,
-        "partitions": [
-            {"contains_null": False, "contains_nan": False, "lower_bound": low, "upper_bound": high}
-            for low, high in bounds
-        ],
-        "key_metadata": None,
-    }
+    summaries = [
+        {"contains_null": False, "contains_nan": False, "lower_bound": low, "upper_bound": high} for low, high in bounds
+    ]
+    alike = [DeleteFile(0, path, "PARQUET", _ROWS, 0)] * files
+    return manifest_entry(path, length, 1, 1, SNAPSHOT, alike) | {"partitions": summaries}
 
 
 def _entry(location: str, n: int, day: int) -> dict[str, Any]:
@@ -119,7 +84,7 @@ def _entry(location: str, n: int, day: int) -> dict[str, Any]:
     name = uuid.uuid5(uuid.NAMESPACE_URL, str(n))
     return {
         "status": 1,
-        "snapshot_id": _SNAPSHOT,
+        "snapshot_id": SNAPSHOT,
         "sequence_number": None,
         "file_sequence_number": None,
         "data_file": {
@@ -127,10 +92,10 @@ def _entry(location: str, n: int, day: int) -> dict[str, Any]:
             "file_path": f"{location}/data/day={day}/region={region}/{name}.parquet",
             "file_format": "PARQUET",
             "partition": {"day": day, "region": region},
-            "record_count": 10_000,
+            "record_count": _ROWS,
             "file_size_in_bytes": 10_000_000 + n % 1000,
             "column_sizes": _each(lambda c: 100_000 + c),
-            "value_counts": _each(lambda c: 10_000),
+            "value_counts": _each(lambda c: _ROWS),
             "null_value_counts": _each(lambda c: c % 3),
             "nan_value_counts": [{"key": c + 1, "value": 0} for c in range(2, _COLUMNS, 4)],
             "lower_bounds": _each(lambda c: lower[c % 4]),
@@ -147,57 +112,32 @@ def _each(value: Callable[[int], Any]) -> list[dict[str, Any]]:
     return [{"key": c + 1, "value": value(c)} for c in range(_COLUMNS)]
 
 
-def _field(name: str, kind: Any, field_id: int, *, optional: bool = True) -> dict[str, Any]:
-    return {"name": name, "type": ["null", kind] if optional else kind, "field-id": field_id}
-
-
-def _pairs(name: str, field_id: int, key: int, kind: str) -> dict[str, Any]:
-    members = [_field("key", "int", key, optional=False), _field("value", kind, key + 1, optional=False)]
-    record = {"type": "record", "name": f"k{key}_v{key + 1}", "fields": members}
-    return _field(name, {"type": "array", "logicalType": "map", "items": record}, field_id)
-
-
 def _list(name: str, field_id: int, element: int, kind: str) -> dict[str, Any]:
-    return _field(name, {"type": "array", "items": kind, "element-id": element}, field_id)
+    return avro_field(name, {"type": "array", "items": kind, "element-id": element}, field_id)
 
 
 _PARTITION = {
     "type": "record",
     "name": "r102",
-    "fields": [_field("day", {"type": "int", "logicalType": "date"}, 1000), _field("region", "string", 1001)],
+    "fields": [avro_field("day", {"type": "int", "logicalType": "date"}, 1000), avro_field("region", "string", 1001)],
 }
-_DATA_FILE = {
-    "type": "record",
-    "name": "r2",
-    "fields": [
-        _field("content", "int", 134, optional=False),
-        _field("file_path", "string", 100, optional=False),
-        _field("file_format", "string", 101, optional=False),
-        _field("partition", _PARTITION, 102, optional=False),
-        _field("record_count", "long", 103, optional=False),
-        _field("file_size_in_bytes", "long", 104, optional=False),
-        _pairs("column_sizes", 108, 117, "long"),
-        _pairs("value_counts", 109, 119, "long"),
-        _pairs("null_value_counts", 110, 121, "long"),
-        _pairs("nan_value_counts", 137, 138, "long"),
-        _pairs("lower_bounds", 125, 126, "bytes"),
-        _pairs("upper_bounds", 128, 129, "bytes"),
-        _field("key_metadata", "bytes", 131),
+_ENTRY = manifest_record(
+    [
+        avro_field("content", "int", 134, optional=False),
+        avro_field("file_path", "string", 100, optional=False),
+        avro_field("file_format", "string", 101, optional=False),
+        avro_field("partition", _PARTITION, 102, optional=False),
+        avro_field("record_count", "long", 103, optional=False),
+        avro_field("file_size_in_bytes", "long", 104, optional=False),
+        key_values("column_sizes", 108, 117, "long"),
+        key_values("value_counts", 109, 119, "long"),
+        key_values("null_value_counts", 110, 121, "long"),
+        key_values("nan_value_counts", 137, 138, "long"),
+        key_values("lower_bounds", 125, 126, "bytes"),
+        key_values("upper_bounds", 128, 129, "bytes"),
+        avro_field("key_metadata", "bytes", 131),
         _list("split_offsets", 132, 133, "long"),
         _list("equality_ids", 135, 136, "int"),
-        _field("sort_order_id", "int", 140),
-    ],
-}
-_ENTRY = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "manifest_entry",
-        "fields": [
-            _field("status", "int", 0, optional=False),
-            _field("snapshot_id", "long", 1),
-            _field("sequence_number", "long", 3),
-            _field("file_sequence_number", "long", 4),
-            _field("data_file", _DATA_FILE, 2, optional=False),
-        ],
-    }
+        avro_field("sort_order_id", "int", 140),
+    ]
 )

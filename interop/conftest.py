@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.session import local_session
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
@@ -25,8 +26,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def jvm(warehouse: Path) -> Iterator[Any]:
     """PySpark 4.1 with Iceberg's and Delta's own runtimes: the catalogs `ice` and `spark_catalog`."""
-    from pyspark.sql import SparkSession
-
     extensions = (
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,io.delta.sql.DeltaSparkSessionExtension"
     )
@@ -39,17 +38,8 @@ def jvm(warehouse: Path) -> Iterator[Any]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": f"{warehouse}/hive",
         "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": "4g",
     }
-    builder = SparkSession.builder.master("local[2]").appName("lakescan interop")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = local_session("lakescan interop", settings)
     session.sql("CREATE NAMESPACE IF NOT EXISTS ice.db")
     yield session
     session.stop()

@@ -187,34 +187,34 @@ def write_manifest(
         "format-version": str(max(2, metadata["format-version"])),
         "content": "deletes" if deletes[0].content else "data",
     }
-    return _write_avro(path, _manifest_schema(spec["fields"], schema), entries, header)
+    return write_avro(path, _manifest_schema(spec["fields"], schema), entries, header)
 
 
 def write_manifest_list(path: str, manifests: list[dict[str, Any]]) -> None:
     """A manifest list of such entries as `manifest_entry` makes."""
-    _write_avro(path, _MANIFEST_LIST, manifests, {"format-version": "2"})
+    write_avro(path, _MANIFEST_LIST, manifests, {"format-version": "2"})
 
 
-def _write_avro(path: str, schema: dict[str, Any], records: list[dict[str, Any]], header: dict[str, str]) -> int:
+def write_avro(path: str, schema: dict[str, Any], records: list[dict[str, Any]], header: dict[str, str]) -> int:
+    """An Avro file of these records; returns its length."""
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(schema), records, codec="deflate", metadata=header)
     local(path).write_bytes(out.getvalue())
     return len(out.getvalue())
 
 
-def _field(name: str, kind: Any, field_id: int, *, optional: bool = True) -> dict[str, Any]:
+def avro_field(name: str, kind: Any, field_id: int, *, optional: bool = True) -> dict[str, Any]:
+    """A field of an Avro record, with its id."""
     if optional:
         return {"name": name, "type": ["null", kind], "default": None, "field-id": field_id}
     return {"name": name, "type": kind, "field-id": field_id}
 
 
-def _key_values(name: str, field_id: int, key_id: int, value_id: int) -> dict[str, Any]:
-    record = {
-        "type": "record",
-        "name": f"k{key_id}_v{value_id}",
-        "fields": [_field("key", "int", key_id, optional=False), _field("value", "bytes", value_id, optional=False)],
-    }
-    return _field(name, {"type": "array", "items": record, "logicalType": "map"}, field_id)
+def key_values(name: str, field_id: int, key_id: int, kind: str = "bytes") -> dict[str, Any]:
+    """A map from column ids as a manifest has it: an array of pairs; the value's id follows the key's."""
+    pair = [avro_field("key", "int", key_id, optional=False), avro_field("value", kind, key_id + 1, optional=False)]
+    record = {"type": "record", "name": f"k{key_id}_v{key_id + 1}", "fields": pair}
+    return avro_field(name, {"type": "array", "items": record, "logicalType": "map"}, field_id)
 
 
 _AVRO_TYPES = {"date": {"type": "int", "logicalType": "date"}, "string": "string", "int": "int", "long": "long"}
@@ -223,7 +223,7 @@ _AVRO_TYPES = {"date": {"type": "int", "logicalType": "date"}, "string": "string
 def _manifest_schema(spec_fields: list[dict[str, Any]], schema: dict[str, Any]) -> dict[str, Any]:
     types = {f["id"]: f["type"] for f in schema["fields"]}
     partition = [
-        _field(
+        avro_field(
             f["name"],
             _AVRO_TYPES[
                 "date" if f["transform"] == "day" else types[f["source-id"]] if f["transform"] == "identity" else "int"
@@ -232,33 +232,36 @@ def _manifest_schema(spec_fields: list[dict[str, Any]], schema: dict[str, Any]) 
         )
         for f in spec_fields
     ]
-    data_file = {
-        "type": "record",
-        "name": "r2",
-        "fields": [
-            _field("content", "int", 134, optional=False),
-            _field("file_path", "string", 100, optional=False),
-            _field("file_format", "string", 101, optional=False),
-            _field("partition", {"type": "record", "name": "r102", "fields": partition}, 102, optional=False),
-            _field("record_count", "long", 103, optional=False),
-            _field("file_size_in_bytes", "long", 104, optional=False),
-            _key_values("lower_bounds", 125, 126, 127),
-            _key_values("upper_bounds", 128, 129, 130),
-            _field("equality_ids", {"type": "array", "items": "int", "element-id": 136}, 135),
-            _field("referenced_data_file", "string", 143),
-            _field("content_offset", "long", 144),
-            _field("content_size_in_bytes", "long", 145),
-        ],
-    }
+    return manifest_record(
+        [
+            avro_field("content", "int", 134, optional=False),
+            avro_field("file_path", "string", 100, optional=False),
+            avro_field("file_format", "string", 101, optional=False),
+            avro_field("partition", {"type": "record", "name": "r102", "fields": partition}, 102, optional=False),
+            avro_field("record_count", "long", 103, optional=False),
+            avro_field("file_size_in_bytes", "long", 104, optional=False),
+            key_values("lower_bounds", 125, 126),
+            key_values("upper_bounds", 128, 129),
+            avro_field("equality_ids", {"type": "array", "items": "int", "element-id": 136}, 135),
+            avro_field("referenced_data_file", "string", 143),
+            avro_field("content_offset", "long", 144),
+            avro_field("content_size_in_bytes", "long", 145),
+        ]
+    )
+
+
+def manifest_record(data_file: list[dict[str, Any]]) -> dict[str, Any]:
+    """The record of a manifest's entries, whose files have these fields."""
+    file = {"type": "record", "name": "r2", "fields": data_file}
     return {
         "type": "record",
         "name": "manifest_entry",
         "fields": [
-            _field("status", "int", 0, optional=False),
-            _field("snapshot_id", "long", 1),
-            _field("sequence_number", "long", 3),
-            _field("file_sequence_number", "long", 4),
-            _field("data_file", data_file, 2, optional=False),
+            avro_field("status", "int", 0, optional=False),
+            avro_field("snapshot_id", "long", 1),
+            avro_field("sequence_number", "long", 3),
+            avro_field("file_sequence_number", "long", 4),
+            avro_field("data_file", file, 2, optional=False),
         ],
     }
 
@@ -267,20 +270,20 @@ _MANIFEST_LIST = {
     "type": "record",
     "name": "manifest_file",
     "fields": [
-        _field("manifest_path", "string", 500, optional=False),
-        _field("manifest_length", "long", 501, optional=False),
-        _field("partition_spec_id", "int", 502, optional=False),
-        _field("content", "int", 517, optional=False),
-        _field("sequence_number", "long", 515, optional=False),
-        _field("min_sequence_number", "long", 516, optional=False),
-        _field("added_snapshot_id", "long", 503, optional=False),
-        _field("added_files_count", "int", 504, optional=False),
-        _field("existing_files_count", "int", 505, optional=False),
-        _field("deleted_files_count", "int", 506, optional=False),
-        _field("added_rows_count", "long", 512, optional=False),
-        _field("existing_rows_count", "long", 513, optional=False),
-        _field("deleted_rows_count", "long", 514, optional=False),
-        _field(
+        avro_field("manifest_path", "string", 500, optional=False),
+        avro_field("manifest_length", "long", 501, optional=False),
+        avro_field("partition_spec_id", "int", 502, optional=False),
+        avro_field("content", "int", 517, optional=False),
+        avro_field("sequence_number", "long", 515, optional=False),
+        avro_field("min_sequence_number", "long", 516, optional=False),
+        avro_field("added_snapshot_id", "long", 503, optional=False),
+        avro_field("added_files_count", "int", 504, optional=False),
+        avro_field("existing_files_count", "int", 505, optional=False),
+        avro_field("deleted_files_count", "int", 506, optional=False),
+        avro_field("added_rows_count", "long", 512, optional=False),
+        avro_field("existing_rows_count", "long", 513, optional=False),
+        avro_field("deleted_rows_count", "long", 514, optional=False),
+        avro_field(
             "partitions",
             {
                 "type": "array",
@@ -289,16 +292,16 @@ _MANIFEST_LIST = {
                     "type": "record",
                     "name": "r508",
                     "fields": [
-                        _field("contains_null", "boolean", 509, optional=False),
-                        _field("contains_nan", "boolean", 518),
-                        _field("lower_bound", "bytes", 510),
-                        _field("upper_bound", "bytes", 511),
+                        avro_field("contains_null", "boolean", 509, optional=False),
+                        avro_field("contains_nan", "boolean", 518),
+                        avro_field("lower_bound", "bytes", 510),
+                        avro_field("upper_bound", "bytes", 511),
                     ],
                 },
             },
             507,
         ),
-        _field("key_metadata", "bytes", 519),
+        avro_field("key_metadata", "bytes", 519),
     ],
 }
 

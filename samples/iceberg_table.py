@@ -36,7 +36,7 @@ def write_table(
     (folder / "data").mkdir(parents=True)
     (folder / "metadata").mkdir()
     spec_id = 0 if spec is None else 1
-    metadata = _metadata(location, fields, spec, version, properties or {})
+    metadata = table_metadata(location, fields, spec, version, properties)
     entries = []
     for number, table in enumerate(files):
         path = f"{location}/data/{number}.parquet"
@@ -47,27 +47,35 @@ def write_table(
     if entries:
         manifest = f"{location}/metadata/m0.avro"
         length = write_manifest(manifest, metadata, spec_id, entries, SNAPSHOT)
-        snapshot: dict[str, Any] = {"snapshot-id": SNAPSHOT, "sequence-number": 1, "timestamp-ms": _COMMITTED}
-        snapshot |= {"summary": {"operation": "append"}, "schema-id": 0}
         if inline_manifests:
-            snapshot["manifests"] = [manifest]
+            metadata |= one_snapshot({"manifests": [manifest]})
         else:
-            snapshot["manifest-list"] = f"{location}/metadata/snap.avro"
             listed = manifest_entry(manifest, length, spec_id, 1, SNAPSHOT, entries)
-            write_manifest_list(snapshot["manifest-list"], [listed])
-        metadata |= {
-            "snapshots": [snapshot],
-            "current-snapshot-id": SNAPSHOT,
-            "snapshot-log": [{"snapshot-id": SNAPSHOT, "timestamp-ms": _COMMITTED}],
-        }
+            write_manifest_list(f"{location}/metadata/snap.avro", [listed])
+            metadata |= one_snapshot({"manifest-list": f"{location}/metadata/snap.avro"})
     target = f"{location}/metadata/v1.metadata.json"
     local(target).write_text(json.dumps(metadata))
     return target
 
 
-def _metadata(
-    location: str, fields: list[dict[str, Any]], spec: list[dict[str, Any]] | None, version: int, properties: Any
+def one_snapshot(files: dict[str, Any]) -> dict[str, Any]:
+    """What metadata says of its only snapshot; `files` are its manifest list, or its manifests."""
+    snapshot = {"snapshot-id": SNAPSHOT, "sequence-number": 1, "timestamp-ms": _COMMITTED, "schema-id": 0}
+    return {
+        "snapshots": [{**snapshot, "summary": {"operation": "append"}, **files}],
+        "current-snapshot-id": SNAPSHOT,
+        "snapshot-log": [{"snapshot-id": SNAPSHOT, "timestamp-ms": _COMMITTED}],
+    }
+
+
+def table_metadata(
+    location: str,
+    fields: list[dict[str, Any]],
+    spec: list[dict[str, Any]] | None,
+    version: int,
+    properties: dict[str, str] | None = None,
 ) -> dict[str, Any]:
+    """Metadata of a table without a snapshot; `spec` are the fields of partition spec 1, if it has one."""
     specs = [{"spec-id": 0, "fields": []}] + ([] if spec is None else [{"spec-id": 1, "fields": spec}])
     return {
         "format-version": version,
@@ -83,7 +91,7 @@ def _metadata(
         "last-partition-id": 1000,
         "sort-orders": [{"order-id": 0, "fields": []}],
         "default-sort-order-id": 0,
-        "properties": properties,
+        "properties": properties or {},
         "refs": {},
         "snapshot-log": [],
         **({"next-row-id": 0} if version == 3 else {}),

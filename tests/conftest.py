@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 from samples.shop import Shop, make_shop
 
+from tests.support.session import local_session
+
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Tests time nothing: the first example may import a library, or wait for a busy machine.
@@ -27,23 +29,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """One classic session for the run, with the formats registered and pushdown on."""
-    from pyspark.sql import SparkSession
-
     import lakescan.spark
 
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": "4g",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-    }
-    builder = SparkSession.builder.master("local[2]").appName("lakescan tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = local_session("lakescan tests", warehouse)
     lakescan.spark.register(session)
     yield session
     session.stop()

@@ -16,6 +16,7 @@ from samples.iceberg_deletes import local
 
 import lakescan
 from lakescan.encryption import FileKey, StandardKeyManager, named_key_manager
+from tests.support.catalog import local_catalog
 
 KEY, PREFIX = b"0123456789abcdef", b"the table"
 
@@ -37,11 +38,8 @@ class WrongKeys:
 @pytest.fixture(scope="module")
 def location(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table of three rows whose data file was encrypted, and whose manifest says with which key."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
     folder = tmp_path_factory.mktemp("encrypted")
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder)
     table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
     table.append(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
     (file,) = table.inspect.files()["file_path"].to_pylist()

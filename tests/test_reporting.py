@@ -16,6 +16,7 @@ import lakescan
 from lakescan.caching import TableCache
 from lakescan.planning.rest_report import as_rest, expression
 from lakescan.reporting import InMemoryReporter, LoggingReporter
+from tests.support.catalog import local_catalog
 
 
 def test_every_plan_is_reported(shop) -> None:
@@ -105,10 +106,7 @@ def test_a_count_of_an_iceberg_table_with_position_deletes_is_exact(shop) -> Non
 
 
 def test_a_limit_needs_no_more_manifests_than_it_takes(tmp_path: Path) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(tmp_path)
     table = catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
     for start in range(40):
         table.append(pa.table({"id": [start]}))

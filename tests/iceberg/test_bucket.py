@@ -16,6 +16,7 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import Comparison
 from lakescan.iceberg.bucket import hash_value
 from lakescan.schema import Schema
+from tests.support.catalog import local_catalog
 
 NOON = datetime(2017, 11, 16, 22, 31, 8)
 
@@ -50,12 +51,10 @@ def test_hashes_are_those_of_appendix_b(kind: t.Type, value: Any, expected: int)
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> lakescan.Table:
     """A hundred rows in eight buckets of their number, as pyiceberg buckets them."""
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.transforms import BucketTransform
 
     folder = tmp_path_factory.mktemp("buckets")
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder)
     made = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
     with made.update_spec() as update:
         update.add_field("id", BucketTransform(8), "id_bucket")

@@ -16,6 +16,7 @@ from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equ
 
 import lakescan
 from lakescan.reading.equality import DeletedKeys
+from tests.support.catalog import local_catalog
 
 NAN = float("nan")
 KEYS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from([NAN, 0.0, -0.0, 1.0]))
@@ -43,10 +44,7 @@ def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
     """An empty pyiceberg table of (id, name)."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(tmp_path)
     return catalog.create_table("n.t", pa.schema([("id", pa.int32()), ("name", pa.string())]))
 
 
@@ -96,13 +94,10 @@ def test_delete_files_by_different_columns_apply_together(table: Any) -> None:
 
 
 def test_rows_written_with_or_after_the_delete_stay(table: Any) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-
     table.append(rows([1, 2], ["a", "b"]))
     static = committed(table, by(pa.table({"id": pa.array([1], pa.int32())}), id=1))
     folder = local(table.location()).parents[1]
-    catalog = SqlCatalog("again", uri=f"sqlite:///{folder}/again.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder, "again")
     again = catalog.register_table("n.t", static.metadata_location)
     again.append(rows([1], ["new"]))
     assert ids(again) == [1, 2]
@@ -123,15 +118,13 @@ def test_a_filter_on_another_column_loses_no_delete(table: Any) -> None:
 
 
 def test_compared_columns_may_be_renamed_promoted_and_dropped_later(table: Any) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.types import LongType
 
     table.append(rows([1, 2, 3], ["a", "b", "c"]))
     deletes = [by(pa.table({"id": pa.array([1], pa.int32())}), id=1), by(pa.table({"name": ["c"]}), name=2)]
     static = committed(table, *deletes)
     folder = local(table.location()).parents[1]
-    catalog = SqlCatalog("again", uri=f"sqlite:///{folder}/again.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder, "again")
     again = catalog.register_table("n.t", static.metadata_location)
     with again.update_schema(allow_incompatible_changes=True) as update:
         update.update_column("id", LongType())
@@ -159,11 +152,9 @@ def test_a_delete_file_without_its_column_is_refused(table: Any) -> None:
 
 
 def test_deletes_of_a_partition_do_not_reach_others(tmp_path: Path) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.transforms import IdentityTransform
 
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(tmp_path)
     table = catalog.create_table("n.t", pa.schema([("id", pa.int32()), ("name", pa.string())]))
     with table.update_spec() as update:
         update.add_field("name", IdentityTransform(), "name")

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakescan
+from tests.support.catalog import local_catalog
 
 NAN = float("nan")
 TEXTS = ["", "a", "ab", "abc", "abd", "b%c", "b_c", "é", "z" * 20]
@@ -77,12 +78,10 @@ PARTITIONS: list[list[tuple[str, str]]] = [
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> list[lakescan.Table]:
     """One table a partitioning; every other one with a spec of its own for the second half of the rows."""
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.transforms import parse_transform
 
     folder = tmp_path_factory.mktemp("filters")
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder)
     made = []
     rows = plain()
     for number, fields in enumerate(PARTITIONS):

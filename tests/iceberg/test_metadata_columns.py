@@ -12,17 +12,16 @@ from samples.iceberg_deletes import commit_deletes, local, write_position_delete
 
 import lakescan
 from lakescan.iceberg.manifest import inherited_row_ids
+from tests.support.catalog import local_catalog
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Partitioned by name: {1, 2, 3} under a, {4} under b; row 2 deleted by position, in many row groups."""
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.transforms import IdentityTransform
 
     folder = tmp_path_factory.mktemp("metadata")
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder)
     table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
     with table.update_spec() as update:
         update.add_field("name", IdentityTransform(), "name")
@@ -83,10 +82,7 @@ def test_row_lineage_starts_with_format_version_3(location: str) -> None:
 
 
 def test_a_tables_own_column_goes_first(tmp_path: Path) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(tmp_path)
     table = catalog.create_table("n.t", pa.schema([("_pos", pa.string())]))
     table.append(pa.table({"_pos": ["mine"]}))
     assert rows(table.metadata_location, "_pos") == [{"_pos": "mine"}]

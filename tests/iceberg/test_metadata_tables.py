@@ -14,6 +14,7 @@ from samples.shop import Shop
 
 import lakescan
 from lakescan.iceberg.metadata_tables import METADATA_TABLES
+from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 
 SIXTEEN = {
@@ -26,12 +27,10 @@ SIXTEEN = {
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Partitioned by name: {1, 2, 3} under a and {4} under b, then 5 under b, after a delete of 1."""
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.transforms import IdentityTransform
 
     folder = tmp_path_factory.mktemp("tables")
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder)
     table = catalog.create_table("n.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
     with table.update_spec() as update:
         update.add_field("name", IdentityTransform(), "name")
@@ -43,10 +42,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def unpartitioned(folder: Path) -> Any:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder)
     return catalog.create_table("n.t", pa.schema([("id", pa.int64())]))
 
 

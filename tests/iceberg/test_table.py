@@ -10,17 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakescan
+from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A pyiceberg table with three snapshots, a tag on the first and a branch on the second; its columns grew."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
     folder = tmp_path_factory.mktemp("events")
-    catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(folder)
     table = catalog.create_table("n.events", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [1, 2]}))
     first = table.current_snapshot().snapshot_id
@@ -114,10 +112,7 @@ def test_history_lists_the_snapshots_oldest_first(events: Any) -> None:
 
 
 def test_a_table_without_a_snapshot_is_empty(tmp_path: Path) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("n")
+    catalog = local_catalog(tmp_path)
     table = catalog.create_table("n.empty", pa.schema([("id", pa.int64())]))
     assert lakescan.table(table.metadata_location).scan().where("id = 1").to_arrow().num_rows == 0
 

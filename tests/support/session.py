@@ -1,0 +1,24 @@
+"""A local Spark session of two cores, quiet and in UTC, as all tests want it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "4g",
+}
+
+
+def local_session(name: str, settings: dict[str, str]) -> Any:
+    """The session, with more settings."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName(name)
+    for key, value in {**_SETTINGS, **settings}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
