@@ -67,6 +67,22 @@ def _mapping(value: Any) -> dict[str, Any]:
     return found
 
 
+def planning_mode(value: Any) -> str:
+    """Where metadata is read, as Iceberg names it; raises `InvalidOption` for other names."""
+    mode = str(value).strip().lower()
+    if mode not in ("auto", "local", "distributed"):
+        raise InvalidOption(f"planning mode {value!r} is not known: it is auto, local or distributed")
+    return mode
+
+
+def _no_locality(value: Any) -> bool:
+    if _boolean(value):
+        raise UnsupportedFeature(
+            "locality", "Neither Spark's Python data sources nor Arrow's filesystems know the hosts of a file's blocks."
+        )
+    return False
+
+
 @dataclass(frozen=True)
 class Option:
     """One option: its canonical name, the formats that have it, how its value is read, and what it does."""
@@ -96,6 +112,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("lookback", BOTH, _positive, "bins kept open while packing", "a number above 0"),
     Option("file-open-cost", BOTH, parse_size, "bytes that opening a file is worth", "bytes, or 4m"),
     Option("parallelism", BOTH, _positive, "readers that splits should keep busy", "a number above 0"),
+    Option("data-planning-mode", BOTH, planning_mode, "where metadata is read: auto, local or distributed"),
+    Option("delete-planning-mode", ("iceberg",), planning_mode, "the same for manifests of delete files"),
+    Option("include-column-stats", BOTH, _boolean, "keep the statistics of all columns in plans", "true or false"),
+    Option("locality", ("iceberg",), _no_locality, "place tasks by the hosts of blocks: false", "false"),
+    Option("cache-folder", BOTH, str, "a local folder that keeps decoded metadata for other processes and later ones"),
     Option("batch-size", BOTH, _positive, "rows a record batch holds at most", "a number above 0"),
     Option("case-sensitive", BOTH, _boolean, "whether column names are matched with case", "true or false"),
     Option("columns", BOTH, _names, "the columns to read: a, b, c or a JSON list"),
@@ -127,7 +148,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "streaming-max-files-per-micro-batch",
         "streaming-max-rows-per-micro-batch",
         "max-planning-snapshot-count",
-        "include-column-stats",
         "max-allowed-planning-failures",
         "monitor-interval",
         "watermark-column",
@@ -138,7 +158,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "async-queue-preload-row-limit",
         "aggregate-push-down-enabled",
         "vectorization-enabled",
-        "locality",
     ),
     "delta": (
         "maxFilesPerTrigger",

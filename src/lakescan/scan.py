@@ -13,24 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakescan import types as t
 from lakescan.errors import InvalidOption, missing_dependency
+from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.expressions.sql import parse_filter
 from lakescan.local import default_readers, read_batches
-from lakescan.moments import as_moment, from_millis
-from lakescan.options import Options
+from lakescan.moments import as_moment
+from lakescan.options import Options, planning_mode
+from lakescan.planning.candidates import Candidates, concatenated
 from lakescan.planning.count import rows_by_metadata
+from lakescan.planning.extremes import ORDERED, extreme_by_metadata, extreme_of
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.pack import LOOKBACK, OPEN_COST
-from lakescan.planning.plan import Candidates, PackingOptions, ScanPlan, make_plan
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
+from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.planning.split import TARGET_SIZE
-from lakescan.planning.table_format import ChangeRange, Snapshot, SnapshotSelector, TableFormat
+from lakescan.planning.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
 from lakescan.reading.context import BATCH_SIZE, WHOLE_TABLE_BATCH_SIZE, ReadContext
 from lakescan.reporting import MetricsReporter
 from lakescan.schema import Schema
+from lakescan.selecting import as_text, selector_from
 from lakescan.storage import Storage
 
 if TYPE_CHECKING:
@@ -39,10 +44,8 @@ if TYPE_CHECKING:
     import polars
     from pyspark.sql import DataFrame, SparkSession
 
-SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
-_CHANGES = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
-_FEED = ("readChangeFeed", "readChangeData")
-_REPLACED = (*SELECTING, *_CHANGES, *_FEED, "time-zone", "path", "format", "filter", "relocate", "storage-options")
+
+_PART_FILES = 10_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,6 +61,9 @@ class Scan:
     _limit: int | None = None
     _selector: SnapshotSelector | None = None
     _reporters: tuple[MetricsReporter, ...] = ()
+    _executor: PlanningExecutor | None = None
+    _with_stats: tuple[str, ...] = ()
+    _ignore_residuals: bool = False
 
     def __repr__(self) -> str:
         parts = [f"{self._format.name} {self._location!r}"]
@@ -118,7 +124,11 @@ class Scan:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The state of the table that this scan reads; raises `NoSuchSnapshot`."""
-        return self._format.snapshot(self._selector or _selector_from(self._options) or SnapshotSelector())
+        return self._format.snapshot(self._selector_given)
+
+    @property
+    def _selector_given(self) -> SnapshotSelector:
+        return self._selector or selector_from(self._options) or SnapshotSelector()
 
     @property
     def schema(self) -> pa.Schema:
@@ -153,21 +163,68 @@ class Scan:
         """
         started = perf_counter()
         metrics = ScanMetrics()
-        candidates = self._format.plan_files(self.snapshot, self._bound, metrics, self._most_rows)
-        plan = self._planned(candidates, metrics, parallelism)
+        plan = self._planned(concatenated(list(self._candidates(metrics))), metrics, parallelism)
         metrics.total_planning_duration = perf_counter() - started
-        for reporter in self._reporters:
-            reporter.report(plan.report)
+        self._report(plan.report)
         return plan
+
+    def plan_parts(self, *, parallelism: int | None = None) -> Iterator[ScanPlan]:
+        """The plan in parts, each as soon as its manifests are read: memory is bounded by a part, not by the table.
+
+        Each has its own groups and report. Reporters are told of the whole when the last part was taken, or the
+        iterator is closed: of what was planned until then.
+        """
+        started = perf_counter()
+        metrics = ScanMetrics()
+        reports = []
+        try:
+            for some in _in_parts(self._candidates(metrics)):
+                plan = self._planned(some, metrics, parallelism)
+                metrics = ScanMetrics()  # what was counted once is in the first part's
+                reports.append(plan.report)
+                yield plan
+        finally:
+            if reports:
+                self._report(total_report(reports, perf_counter() - started))
+
+    def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
+        """The files to plan, as the format finds them."""
+        return self._format.plan_files(
+            self.snapshot,
+            FileRequest(
+                predicate=self._bound,
+                metrics=metrics,
+                limit=self._most_rows,
+                stats=self._stats_fields,
+                executor=self._executor,
+                data_mode=self.planning_mode("data"),
+                delete_mode=self.planning_mode("delete"),
+            ),
+        )
+
+    def planning_mode(self, content: str) -> str:
+        """Where metadata of data files, or of delete files, is read: 'auto', 'local' or 'distributed'.
+
+        By option (`data-planning-mode`, `delete-planning-mode`), else by the table's property (`read.` before it).
+        """
+        name = f"{content}-planning-mode"
+        given = self._options.get(name)
+        return planning_mode(self.snapshot.properties.get(f"read.{name}", "auto")) if given is None else str(given)
+
+    def _report(self, report: ScanReport) -> None:
+        for reporter in self._reporters:
+            reporter.report(report)
 
     def _planned(self, candidates: Candidates, metrics: ScanMetrics, parallelism: int | None = None) -> ScanPlan:
         snapshot = self.snapshot
         return make_plan(
             candidates,
             schema=self.projected,
+            table_schema=snapshot.schema,
             predicate=self._bound,
             packing=self._packing(parallelism or self._options.get("parallelism") or os.cpu_count() or 1),
             limit=self._most_rows,
+            ignore_residuals=self._ignore_residuals,
             metrics=metrics,
             describe={
                 "table": self._format.location,
@@ -186,19 +243,86 @@ class Scan:
         """Hand the report of every plan of this scan to these, too (see `lakescan.reporting`)."""
         return replace(self, _reporters=self._reporters + reporters)
 
+    @property
+    def executor(self) -> PlanningExecutor | None:
+        """What the scan is planned with, where it was told."""
+        return self._executor
+
+    def plan_with(self, executor: PlanningExecutor) -> Scan:
+        """Read and prune metadata with this executor: one of `concurrent.futures`, or `lakescan.spark.SparkExecutor`.
+
+        Without one, a few threads do it. See `lakescan.executors` for what makes an executor.
+        """
+        return replace(self, _executor=executor)
+
+    def ignore_residuals(self) -> Scan:
+        """Return all rows of the files that the filter leaves, for an engine that filters rows itself."""
+        return replace(self, _ignore_residuals=True)
+
+    def include_column_stats(self, *columns: str) -> Scan:
+        """Keep the statistics of these columns in plans (`ScanPlan.column_stats`); of all columns where none is named.
+
+        Those of the filter's columns are kept anyway.
+        """
+        return replace(self, _with_stats=columns or tuple(self.snapshot.schema.names))
+
+    @property
+    def _stats_fields(self) -> frozenset[int]:
+        names = self._with_stats
+        if not names and self._options.get("include-column-stats"):
+            names = tuple(self.snapshot.schema.names)
+        wanted = self.snapshot.schema.select(names, case_sensitive=self._case_sensitive)
+        return frozenset(field.id for field in wanted.fields)
+
     def count(self) -> int:
         """The number of rows, from metadata where that is exact; only files of which it is not known are read.
 
         It is known of a file that no filter has to run on, and that has no deletes or only deletion vectors.
         """
-        scan = replace(self.select(), _limit=None, _options=self._options.without(("limit", "columns")))
+        scan = self._unlimited()
         plan = scan.plan(parallelism=default_readers())
         found, unknown = rows_by_metadata(plan)
-        rest = plan.table.filter(unknown)
-        if len(rest):
-            to_read = scan._planned(Candidates(rest), ScanMetrics(), default_readers())
-            found += sum(batch.num_rows for batch in read_batches(to_read, scan.read_context(to_read)))
+        found += sum(batch.num_rows for batch in scan._batches_of(plan, unknown))
         return found if self._most_rows is None else min(found, self._most_rows)
+
+    def min(self, column: str) -> Any:
+        """The least value of a column that is not null, from metadata where that is exact; None where there is none.
+
+        Only files that may have a smaller value than metadata proves are read. NaN is greater than everything.
+        """
+        return self._extreme(column, largest=False)
+
+    def max(self, column: str) -> Any:
+        """The greatest value of a column that is not null; see `min`."""
+        return self._extreme(column, largest=True)
+
+    def _extreme(self, column: str, *, largest: bool) -> Any:
+        if self._most_rows is not None:
+            raise InvalidOption("min and max are of all rows: leave the limit out")
+        scan = self._unlimited(column)
+        field = scan.projected.fields[0]
+        if not isinstance(field.type, t.Decimal | t.Timestamp) and field.type not in ORDERED:
+            raise InvalidOption(f"column {column!r} is of type {field.type}: its values have no order")
+        plan = replace(scan, _with_stats=(column,)).plan(parallelism=default_readers())
+        exact = self._format.has_exact_bounds(field.type)
+        found = extreme_by_metadata(plan, field, largest=largest, exact_bounds=exact)
+        values = [found.value] if found.value is not None else []
+        for batch in scan._batches_of(plan, found.unknown):
+            if (value := extreme_of(batch.column(0), largest=largest)) is not None:
+                values.append(value)
+        best = extreme_of(pa.array(values, field.type.arrow()), largest=largest) if values else None
+        return None if best is None else best.as_py()
+
+    def _unlimited(self, *columns: str) -> Scan:
+        """The scan of these columns of all its rows."""
+        return replace(self.select(*columns), _limit=None, _options=self._options.without(("limit", "columns")))
+
+    def _batches_of(self, plan: ScanPlan, mask: pa.Array) -> Iterator[pa.RecordBatch]:
+        """The rows of some files of a plan."""
+        rest = plan.table.filter(mask)
+        if len(rest):
+            to_read = self._planned(Candidates.pruned(rest, self._bound, {}), ScanMetrics(), default_readers())
+            yield from read_batches([(to_read, self.read_context(to_read))])
 
     def _packing(self, parallelism: int) -> PackingOptions:
         """Options over table properties (`read.split.*`) over defaults, as Iceberg has them."""
@@ -248,8 +372,9 @@ class Scan:
         return self._batches(BATCH_SIZE)
 
     def _batches(self, batch_size: int) -> Iterator[pa.RecordBatch]:
-        plan = self.plan(parallelism=default_readers())
-        return read_batches(plan, self.read_context(plan, batch_size=batch_size))
+        plans = self.plan_parts(parallelism=default_readers())
+        contexts = ((plan, self.read_context(plan, batch_size=batch_size)) for plan in plans)
+        return read_batches(contexts, limit=self._most_rows)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -289,30 +414,18 @@ class Scan:
             raise InvalidOption(
                 "on Spark a key manager is named, so that workers import it: 'package.module:attribute'"
             )
-        selector = self._selector or _selector_from(self._options) or SnapshotSelector()
-        location, selector = self._format.pinned(self.snapshot, selector)
-        options = {n: _as_text(v) for n, v in self._options.without(_REPLACED).items()}
-        options |= {"path": location, "format": self._format.name}
-        chosen = {
-            "versionAsOf": selector.version,
-            "timestampAsOf": selector.timestamp,
-            "branch": selector.branch,
-            "tag": selector.tag,
+        location, selector = self._format.pinned(self.snapshot, self._selector_given)
+        texts = as_text(self._options, selector)
+        more = {
+            "path": location,
+            "format": self._format.name,
             "relocate": json.dumps(self._storage.relocate) if self._storage.relocate else None,
             "storage-options": json.dumps(self._storage.options) if self._storage.options else None,
             "columns": None if self._columns is None else json.dumps(self._columns),
             "limit": self._limit,
+            "filter": None if self._full_predicate == TRUE else to_json(self._full_predicate),
         }
-        if selector.changes is not None:
-            changes = selector.changes
-            chosen |= {
-                "readChangeFeed": "true",
-                "startingVersion": changes.start_version,
-                "endingVersion": changes.end_version,
-            }
-        options |= {name: str(value) for name, value in chosen.items() if value is not None}
-        predicate = self._full_predicate
-        return options if predicate == TRUE else {**options, "filter": to_json(predicate)}
+        return texts | {name: str(value) for name, value in more.items() if value is not None}
 
     @property
     def _full_predicate(self) -> Predicate:
@@ -327,55 +440,23 @@ def as_predicate(condition: str | Predicate) -> Predicate:
     return from_json(condition) if condition.lstrip().startswith("{") else parse_filter(condition)
 
 
-def _as_text(value: Any) -> str:
-    return (
-        json.dumps(value)
-        if isinstance(value, tuple | dict)
-        else str(value).lower()
-        if value in (True, False)
-        else str(value)
-    )
-
-
 def _by_id(columns: Schema, more: Schema) -> Schema:
     """Columns and those of `more` with other ids: some may share a name, so they are looked up by id only."""
     known = {f.id for f in columns.fields}
     return Schema(columns.fields + tuple(f for f in more.fields if f.id not in known))
 
 
-def _selector_from(options: Options) -> SnapshotSelector | None:
-    given = [name for name in SELECTING if name in options]
-    if any(options.get(name) for name in _FEED):
-        if given:
-            raise InvalidOption(f"a change feed reads a range of versions: leave option {given[0]!r} out")
-        return SnapshotSelector(changes=_change_range(options))
-    if alone := [name for name in _CHANGES if name in options]:
-        raise InvalidOption(f"option {alone[0]!r} is for change feeds: set readChangeFeed to true as well")
-    if not given:
-        return None
-    if len(given) > 1:
-        raise InvalidOption(f"options {' and '.join(map(repr, given))} both say which state to read: give one")
-    value = options[given[0]]
-    match given[0]:
-        case "versionAsOf" | "snapshot-id":
-            return SnapshotSelector(version=value)
-        case "timestampAsOf":
-            return SnapshotSelector(timestamp=as_moment(value, options.get("time-zone", UTC)))
-        case "as-of-timestamp":
-            return SnapshotSelector(timestamp=from_millis(value))
-        case "branch":
-            return SnapshotSelector(branch=value)
-    return SnapshotSelector(tag=value)
-
-
-def _change_range(options: Options) -> ChangeRange:
-    for version, timestamp in (_CHANGES[:2], _CHANGES[2:]):
-        if version in options and timestamp in options:
-            raise InvalidOption(f"options {version!r} and {timestamp!r} say the same: give one")
-    start, start_at, end, end_at = (options.get(name) for name in _CHANGES)
-    zone = options.get("time-zone", UTC)
-    moments = [None if at is None else as_moment(at, zone) for at in (start_at, end_at)]
-    return ChangeRange(start, moments[0], end, moments[1])
+def _in_parts(found: Iterator[Candidates]) -> Iterator[Candidates]:
+    """Candidates put together until they are worth a plan; one without files at least."""
+    some: list[Candidates] = []
+    made = False
+    for each in found:
+        some.append(each)
+        if sum(len(part.table) for part in some) >= _PART_FILES:
+            yield concatenated(some)
+            some, made = [], True
+    if some or not made:
+        yield concatenated(some)
 
 
 def _require(library: str, load: Callable[[], Any]) -> Any:

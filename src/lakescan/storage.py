@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -39,6 +40,9 @@ _S3_OPTIONS = {
     "aws_endpoint_url": "endpoint_override",
     "endpoint_url": "endpoint_override",
 }
+
+
+_REQUESTS = 16  # files that are asked for at once
 
 
 def split_location(location: str) -> tuple[str, str, str]:
@@ -72,12 +76,14 @@ class FileEntry:
 class Storage:
     """Opens files by location. Picklable: workers make their own filesystem handles.
 
-    `key_manager` unlocks files that the table's metadata has key metadata of.
+    `key_manager` unlocks files that the table's metadata has key metadata of. `cache_folder` is a local folder that
+    keeps decoded metadata, if there is one.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     relocate: Mapping[str, str] = field(default_factory=dict)
     key_manager: KeyManager | None = None
+    cache_folder: str | None = None
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
@@ -136,6 +142,13 @@ class Storage:
                 file.seek(offset)
             data: bytes = file.read(length) if length is not None else file.read()
         return data
+
+    def read_all(self, locations: Sequence[str]) -> Sequence[bytes]:
+        """Several whole files; those that are not on this machine are asked for together, by some threads."""
+        if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
+            return [self.read(location) for location in locations]
+        with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
+            return list(pool.map(self.read, locations))
 
     def exists(self, location: str) -> bool:
         """Whether a file or folder is there."""

@@ -22,7 +22,8 @@ from lakescan.iceberg.table import IcebergTable
 from lakescan.options import Options
 from lakescan.planning.metadata_table import as_table
 from lakescan.planning.table_format import SnapshotSelector, TableFormat
-from lakescan.scan import SELECTING, Scan
+from lakescan.scan import Scan
+from lakescan.selecting import SELECTING
 from lakescan.storage import Storage, join
 
 FORMATS = ("iceberg", "delta")
@@ -130,7 +131,8 @@ def table(
         options["key-manager"], key_manager = key_manager, None
     checked = Options(options)
     named = checked.get("key-manager")
-    storage = Storage(storage_options or {}, relocate or {}, named_key_manager(named) if named else key_manager)
+    manager = named_key_manager(named) if named else key_manager
+    storage = Storage(storage_options or {}, relocate or {}, manager, checked.get("cache-folder"))
     if format is not None and format.lower() not in FORMATS:
         raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
     may_be_delta = (format or "delta").lower() == "delta" and not is_metadata_file(location)

@@ -77,13 +77,13 @@ def test_any_chunking_of_the_log_gives_the_same_files(
 ) -> None:
     numbered = [(v, content(c)) for v, c in enumerate(commits)]
     bounds = sorted({0, len(commits), *(c for c in cuts if c <= len(commits))})
-    chunks = [READER.commits(numbered[a:b]).table for a, b in itertools.pairwise(bounds)] or [READER.commits([]).table]
+    chunks = [READER.commits(numbered[a:b]) for a, b in itertools.pairwise(bounds)] or [READER.commits([])]
     expected = replayed(commits)
     assert live(chunks) == expected
     # A checkpoint of the first commits, then the rest.
     base = [add(path, None if n is None else int(n[1:])) for path, n in replayed(commits[:checkpoint])]
-    stored = READER.commits([(-1, content(base))]).table
-    assert live([stored, READER.commits(numbered[checkpoint:]).table]) == expected
+    stored = READER.commits([(-1, content(base))])
+    assert live([stored, READER.commits(numbered[checkpoint:])]) == expected
 
 
 def test_an_update_of_a_vector_keeps_the_file_with_its_new_vector() -> None:
@@ -92,12 +92,12 @@ def test_an_update_of_a_vector_keeps_the_file_with_its_new_vector() -> None:
         (1, content([remove("a"), add("a", 1)])),
         (2, content([remove("a", 1), add("a", 2)])),
     ]
-    assert live([READER.commits(commits).table]) == {("a", "v2")}
+    assert live([READER.commits(commits)]) == {("a", "v2")}
 
 
 def test_two_spellings_of_an_absolute_path_are_one_file() -> None:
     commits = [(0, content([add("file:///x/a%20b")])), (1, content([remove("/x/a%20b")]))]
-    assert live([READER.commits(commits).table]) == set()
+    assert live([READER.commits(commits)]) == set()
 
 
 def test_paths_are_uris_relative_to_the_table_or_absolute() -> None:
@@ -136,7 +136,7 @@ def test_the_fast_parser_and_the_plain_one_agree(lines: list[dict[str, Any]]) ->
 
 def test_what_the_fast_parser_refuses_the_plain_one_reads() -> None:
     odd = {"add": {"path": "a", "size": 1, "partitionValues": {"p": 7}}}
-    found = READER.commits([(0, content([odd]))]).table
+    found = READER.commits([(0, content([odd]))])
     assert found["partition"].combine_chunks().field("p").to_pylist() == ["7"]
 
 
@@ -162,6 +162,6 @@ def test_a_checkpoints_adds_are_read_from_parquet(tmp_path: Path) -> None:
     rows = [{"path": "a%20b", "partitionValues": [("p", "x")], "size": 3, "stats": "{}"}, None]
     pq.write_table(pa.table({"add": pa.array(rows, kind)}), tmp_path / "c.parquet")
     part = READER.checkpoint_part(str(tmp_path / "c.parquet"))
-    found = reconcile([part.table], "/table")
+    found = reconcile([part], "/table")
     assert found["path"].to_pylist() == ["/table/a b"]
     assert found["partition"].to_pylist() == [{"p": "x"}]

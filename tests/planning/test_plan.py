@@ -9,9 +9,10 @@ from lakescan import types as t
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.expressions.sql import parse_filter
+from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import DELETES, FILES, FileTable
-from lakescan.planning.plan import Candidates, PackingOptions, ScanPlan, make_plan
+from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import Schema
 
@@ -46,8 +47,9 @@ def plan(files: FileTable, condition: str | None = None, limit: int | None = Non
     describe = {"table": "t", "format": "iceberg", "snapshot_id": 1, "snapshot_timestamp": None, "schema_id": 0}
     options = PackingOptions(**packing)
     return make_plan(
-        Candidates(files),
+        Candidates.pruned(files, predicate, {}),
         schema=SCHEMA,
+        table_schema=SCHEMA,
         predicate=predicate,
         packing=options,
         limit=limit,

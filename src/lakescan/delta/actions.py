@@ -6,7 +6,7 @@ The file actions of all commits are parsed at once: a marker line before each co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -36,30 +36,23 @@ VECTOR = pa.struct(
         pa.field("cardinality", pa.int64()),
     ]
 )
-SIDECAR = pa.struct([pa.field("path", pa.string()), pa.field("sizeInBytes", pa.int64())])
-
-
-@dataclass(frozen=True)
-class FileActions:
-    """Adds and removes, a row each; `version` is the commit's (-1 in a checkpoint).
-
-    Columns: version, is_add, path (as written), partition (struct of text by physical name), size, stats (JSON text),
-    stats_parsed (struct, or null), vector (the deletion vector's descriptor), modification_time (milliseconds),
-    base_row_id and row_commit_version (row tracking).
-    """
-
-    table: pa.Table
-    sidecars: tuple[str, ...] = ()
+SIDECAR = pa.struct([pa.field("path", pa.string())])
 
 
 @dataclass(frozen=True)
 class ActionReader:
-    """Reads file actions of a table whose partition columns (physical names) are known."""
+    """Reads file actions of a table whose partition columns (physical names) are known.
+
+    They are adds and removes, a row each. Columns: version (the commit's, -1 in a checkpoint), is_add, path (as
+    written), partition (struct of text by physical name), size, stats (JSON text), stats_parsed (struct, where there
+    is one), vector (the deletion vector's descriptor), modification_time (milliseconds), base_row_id and
+    row_commit_version (row tracking).
+    """
 
     storage: Storage
     partition_columns: tuple[str, ...]
 
-    def commits(self, commits: Iterable[tuple[int, bytes]]) -> FileActions:
+    def commits(self, commits: Iterable[tuple[int, bytes]]) -> pa.Table:
         """The file actions of commits, given as (version, content)."""
         return self._json(_marked(commits), versioned=True)
 
@@ -67,7 +60,7 @@ class ActionReader:
         """What commits say of changed data: a row an add, remove or cdc action.
 
         `action` is its name, `data_change` what it says of itself, `has_partition` whether it has its partition values.
-        The other columns are those of `FileActions`.
+        The other columns are those of file actions.
         """
         file = [pa.field("path", pa.string()), pa.field("size", pa.int64()), *self._partition_field()]
         changed = [*file, pa.field("dataChange", pa.bool_()), pa.field("deletionVector", VECTOR)]
@@ -86,26 +79,28 @@ class ActionReader:
             tables.append(table.append_column("has_partition", self._has_partition(own)))
         return pa.concat_tables(tables).combine_chunks()
 
-    def checkpoint_part(self, location: str) -> FileActions:
+    def checkpoint_part(self, location: str) -> pa.Table:
         """The file actions of one checkpoint file or sidecar, Parquet or JSON."""
         if location.endswith(".json"):
             return self._json(self.storage.read(location), versioned=False)
-        with self.storage.open(location) as handle:
-            try:
-                file = pq.ParquetFile(handle)
-                rows = file.read(columns=list(_wanted_columns(file.schema_arrow)))
-            except (pa.ArrowInvalid, OSError) as error:
-                raise CorruptMetadata(f"{location} is not a checkpoint that can be read: {error}") from error
-        sidecars: tuple[str, ...] = ()
-        if "sidecar" in rows.column_names:
-            paths = pc.struct_field(rows["sidecar"], "path").drop_null()
-            sidecars = tuple(paths.to_pylist())
+        rows = _checkpoint_rows(location, self.storage, _wanted_columns)
         if "add" not in rows.column_names:
-            return FileActions(self._empty(), sidecars)
+            return self._empty()
         nowhere = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
-        return FileActions(self._present(rows["add"], nowhere, is_add=True), sidecars)
+        return self._present(rows["add"], nowhere, is_add=True)
 
-    def _json(self, text: bytes, *, versioned: bool) -> FileActions:
+    def sidecars(self, location: str) -> list[str]:
+        """The sidecars that a checkpoint file names, as it names them (protocol, "V2 Spec")."""
+        if location.endswith(".json"):
+            rows = parse_json_lines(self.storage.read(location), pa.schema([pa.field("sidecar", SIDECAR)]))
+        else:
+            rows = _checkpoint_rows(location, self.storage, lambda schema: {"sidecar"} & set(schema.names))
+        if "sidecar" not in rows.column_names:
+            return []
+        found: list[str] = pc.struct_field(rows["sidecar"], "path").drop_null().to_pylist()
+        return found
+
+    def _json(self, text: bytes, *, versioned: bool) -> pa.Table:
         schema = self._json_schema()
         rows = parse_json_lines(text, schema)
         if versioned:
@@ -113,8 +108,7 @@ class ActionReader:
         else:
             version = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
         tables = [self._present(rows[n], version, is_add=n == "add") for n in ("remove", "add")]
-        sidecars = pc.struct_field(rows["sidecar"], "path").drop_null().to_pylist()
-        return FileActions(pa.concat_tables(tables), tuple(sidecars))
+        return pa.concat_tables(tables)
 
     def _json_schema(self) -> pa.Schema:
         add = [
@@ -131,7 +125,6 @@ class ActionReader:
                 pa.field(_VERSION, pa.int64()),
                 pa.field("add", pa.struct(add)),
                 pa.field("remove", pa.struct(remove)),
-                pa.field("sidecar", SIDECAR),
             ]
         )
 
@@ -262,8 +255,17 @@ def _wanted_columns(schema: pa.Schema) -> Iterator[str]:
         for member in ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector", *_NUMBERS):
             if schema.field("add").type.get_field_index(member) >= 0:
                 yield f"add.{member}"
-    if "sidecar" in schema.names:
-        yield "sidecar.path"
+
+
+def _checkpoint_rows(location: str, storage: Storage, wanted: Callable[[pa.Schema], Iterable[str]]) -> pa.Table:
+    """Some columns of a Parquet checkpoint; no rows where it has none of them."""
+    with storage.open(location) as handle:
+        try:
+            file = pq.ParquetFile(handle)
+            columns = list(wanted(file.schema_arrow))
+            return file.read(columns=columns) if columns else pa.table({})
+        except (pa.ArrowInvalid, OSError) as error:
+            raise CorruptMetadata(f"{location} is not a checkpoint that can be read: {error}") from error
 
 
 def _member(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:

@@ -1,36 +1,32 @@
-"""Reading a Delta log: protocol and metadata of a version, its live files, the files that hold changes.
-
-What is parsed of commits is kept in the cache of metadata: they are never written again.
-"""
+"""Reading a Delta log: protocol and metadata of a version, its live files, the files that hold changes."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.caching import METADATA
 from lakescan.delta.actions import ActionReader, checkpoint_actions, checkpoint_domains, single_actions
 from lakescan.delta.change_feed import changed_files, without_changes
 from lakescan.delta.checksum import check_version
-from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogSegment
+from lakescan.delta.log_pieces import LogPiece, batches, pieces_of, read_piece
+from lakescan.delta.log_segment import LogFile, LogSegment
+from lakescan.delta.log_shares import LogShares, share_count
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.replay import reconcile
+from lakescan.delta.scan_files import ScanFiles
 from lakescan.delta.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata
+from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
+from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import Schema
-from lakescan.storage import Storage, join, split_location
-
-_READERS = 8
-_BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
+from lakescan.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -96,24 +92,39 @@ class LogReader:
         nodes = (n for part in parts for n in checkpoint_domains(part.location, self.storage))
         return next((n for n in nodes if n["domain"] == domain), None)
 
-    def live_files(self, segment: LogSegment, partition_columns: tuple[str, ...], metrics: ScanMetrics) -> pa.Table:
+    def live_files(
+        self,
+        segment: LogSegment,
+        partition_columns: tuple[str, ...],
+        metrics: ScanMetrics,
+        executor: PlanningExecutor = LOCAL,
+    ) -> pa.Table:
         """The adds of a version that no later action took back; partition columns by physical name."""
         reader = ActionReader(self.storage, partition_columns)
-        batches = _batches(segment.commits)
-        parts, sidecars = [reader.commits(()).table], []
-        with ThreadPoolExecutor(_READERS) as pool:
-            checkpoint = [p.location for p in segment.checkpoint.parts] if segment.checkpoint is not None else []
-            for found in pool.map(reader.checkpoint_part, checkpoint):
-                parts.append(found.table)
-                sidecars += [_sidecar(self._location, name) for name in found.sidecars]
-            parts += [found.table for found in pool.map(reader.checkpoint_part, sidecars)]
-            parts += pool.map(lambda some: self._cached_commits(reader, some), batches)
-        metrics.total_data_manifests = len(checkpoint) + len(sidecars) + len(segment.commits)
-        metrics.scanned_data_manifests = metrics.total_data_manifests
-        files = reconcile(parts, self._location)
+        pieces = self._pieces(segment, reader, metrics)
+        files = reconcile([reader.commits(()), *executor.map(partial(read_piece, reader), pieces)], self._location)
         size = pc.sum(files["size"]).as_py() or 0
         check_version(self._location, segment.version, files.num_rows, size, self.storage)
         return files
+
+    def live_shares(
+        self, segment: LogSegment, planner: ScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor
+    ) -> Iterator[Candidates]:
+        """The candidates of a version, reconciled and pruned share by share where the executor runs."""
+        reader = ActionReader(self.storage, tuple(f.physical_name for f in planner.partition_fields))
+        pieces = self._pieces(segment, reader, metrics)
+        work = LogShares(reader, self._location, planner, share_count(segment.size))
+        files = size = 0
+        for share in executor.shuffle(work.split, pieces, work.merge):
+            files, size = files + share.files, size + share.size
+            yield share.candidates
+        check_version(self._location, segment.version, files, size, self.storage)
+
+    def _pieces(self, segment: LogSegment, reader: ActionReader, metrics: ScanMetrics) -> list[LogPiece]:
+        pieces = pieces_of(segment, reader)
+        metrics.total_data_manifests = sum(len(piece.commits) or 1 for piece in pieces)
+        metrics.scanned_data_manifests = metrics.total_data_manifests
+        return pieces
 
     def changed_files(
         self,
@@ -125,28 +136,9 @@ class LogReader:
         """The files that hold what some commits changed (see `change_feed.changed_files`)."""
         reader = ActionReader(self.storage, partition_columns)
         parts, unchanged = [reader.changes(())], set()
-        for some in _batches(commits):
+        for some in batches(commits):
             contents = [(c.version, self.read(c)) for c in some]
             parts.append(reader.changes(contents))
             unchanged |= {version for version, content in contents if without_changes(content)}
         metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
         return changed_files(pa.concat_tables(parts), unchanged, times, self._location)
-
-    def _cached_commits(self, reader: ActionReader, commits: tuple[LogFile, ...]) -> pa.Table:
-        """The file actions of some commits: those are never written again."""
-        files = tuple((c.entry.location, c.entry.size, c.entry.modified) for c in commits)
-        key = (files, reader.partition_columns, self.storage.identity)
-        return METADATA.get(key, lambda: reader.commits((c.version, self.read(c)) for c in commits).table)
-
-
-def _batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
-    """Commits that are read and parsed together: many small ones, or some megabytes."""
-    ends = np.cumsum([c.entry.size + _COMMIT_COST for c in commits]) // _BATCH_BYTES
-    cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(commits)]
-    return [commits[a:b] for a, b in itertools.pairwise(cuts) if b > a]
-
-
-def _sidecar(location: str, name: str) -> str:
-    if split_location(name)[0] != "file" or name.startswith("/"):
-        return name
-    return join(location, LOG_FOLDER, "_sidecars", name)

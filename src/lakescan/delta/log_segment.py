@@ -93,6 +93,12 @@ class LogSegment:
     checkpoint: Checkpoint | None
     commits: tuple[LogFile, ...]
 
+    @property
+    def size(self) -> int:
+        """The bytes of its files; sidecars of a checkpoint are not counted."""
+        parts = self.checkpoint.parts if self.checkpoint is not None else ()
+        return sum(part.size for part in parts) + sum(commit.entry.size for commit in self.commits)
+
 
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
     """The checkpoint that `_last_checkpoint` names and the commits after it; None where that cannot be relied on."""

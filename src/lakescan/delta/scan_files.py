@@ -14,12 +14,11 @@ from lakescan.delta.deletion_vectors import delete_table
 from lakescan.delta.file_stats import FileStats
 from lakescan.delta.kept_rows import kept_rows
 from lakescan.delta.partition_values import typed_values
-from lakescan.expressions.predicate import Predicate, conjuncts, leaves
+from lakescan.expressions.predicate import Predicate
+from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FILES, KEPT, VECTOR, FileTable, struct_of
-from lakescan.planning.plan import Candidates
-from lakescan.planning.prune import might_match, must_match
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.prune import might_match
 from lakescan.schema import Schema
 
 
@@ -27,20 +26,21 @@ from lakescan.schema import Schema
 class ScanFiles:
     """One planning of the files of one version, or of the changes of some.
 
-    `always` names columns of the file actions, by field id, that hold a value which all rows of the file have;
-    `sometimes` those where this is so only for files in which the action has a value.
+    `columns` are those whose statistics are wanted. `always` names columns of the file actions, by field id, that hold
+    a value which all rows of the file have; `sometimes` those where this is so only for files in which the action has
+    a value.
     """
 
     location: str
     schema: Schema
     partition_fields: tuple[t.Field, ...]
     predicate: Predicate
-    metrics: ScanMetrics
+    columns: Mapping[int, t.Field]
     always: Mapping[int, str]
     sometimes: Mapping[int, str]
 
     def candidates(self, actions: pa.Table) -> Candidates:
-        """The files that partition values leave. `actions` may have a `kept_vector` beside its `vector`."""
+        """The files that may have matching rows. `actions` may have a `kept_vector` beside its `vector`."""
         if not actions.num_rows:
             return Candidates(FileTable.empty())
         texts = actions["partition"].combine_chunks()
@@ -51,25 +51,22 @@ class ScanFiles:
         kept = kept_rows(actions, mask.to_numpy(zero_copy_only=False))
         values = {i: v.filter(mask) for i, v in values.items()}
         exact = {i: s.filter(mask) for i, s in exact.items()}
-        proven = [must_match(part, exact, kept.num_rows) for part in conjuncts(self.predicate)]
 
         stats = self._stats(kept, set(values))
         deletes, references = self._deletes(kept)
-        self.metrics.count_indexed(deletes["kind"])
         columns, constant_fields = self._constants(kept, values)
         files = _file_table(kept, stats.record_counts(), references, columns.pop("spec_id"))
         shown = {f.name: values[f.id] for f in self.partition_fields}
         files = files.append_column("partition", struct_of(shown, kept.num_rows))
         files = files.append_column("constants", struct_of(columns, kept.num_rows))
         table = FileTable(files, deletes, {**stats.columns(), **exact}, constant_fields)
-        return Candidates(table, proven, actions.num_rows - kept.num_rows)
+        return Candidates.pruned(table, self.predicate, exact, actions.num_rows - kept.num_rows)
 
     def _stats(self, actions: pa.Table, exact: set[int]) -> FileStats:
-        filtered = {leaf.bound_id for leaf in leaves(self.predicate)} - exact
         parsed = actions["stats_parsed"].combine_chunks() if "stats_parsed" in actions.column_names else None
         if parsed is not None and not pa.types.is_struct(parsed.type):
             parsed = None
-        known = [self.schema.by_id[i] for i in filtered if i in self.schema.by_id and i not in self.sometimes]
+        known = [f for i, f in self.columns.items() if i not in exact and i not in self.sometimes]
         return FileStats(actions["stats"], parsed, self.schema, known)
 
     def _deletes(self, actions: pa.Table) -> tuple[pa.Table, pa.ListArray]:

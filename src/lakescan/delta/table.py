@@ -36,12 +36,12 @@ from lakescan.delta.time_travel import (
     version_at,
 )
 from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
-from lakescan.expressions.predicate import Predicate
+from lakescan.executors import ShufflingExecutor, executor_for
 from lakescan.moments import from_millis, to_millis
+from lakescan.planning.candidates import Candidates
 from lakescan.planning.metadata_table import MetadataTable, Rows, as_table, no_such_table
-from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
-from lakescan.planning.table_format import ChangeRange, Snapshot, SnapshotSelector
+from lakescan.planning.table_format import ChangeRange, FileRequest, Snapshot, SnapshotSelector
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 
@@ -214,22 +214,35 @@ class DeltaTable:
         by_id = snapshot.state.metadata.column_mapping_mode == "id"
         return FieldMatching(by_id=by_id, ids_required=by_id)
 
-    def plan_files(
-        self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics, limit: int | None = None
-    ) -> Candidates:
-        """The files of a version, or of changes, that partition values do not rule out."""
+    def has_exact_bounds(self, kind: t.Type) -> bool:
+        """Whole numbers and dates: texts and times are cut, and JSON may have rounded the rest."""
+        return kind in (*t.INTEGRAL, t.DATE)
+
+    def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
+        """The files of a version, or of changes, that partitions and statistics do not rule out."""
         state: DeltaState = snapshot.state
-        partition_fields = state.partition_fields(snapshot.schema)
-        names = tuple(f.physical_name for f in partition_fields)
+        fields = state.partition_fields(snapshot.schema)
+        names = tuple(f.physical_name for f in fields)
         always, sometimes = ({}, {}) if state.changes is None else (_EVERY_CHANGE, _MOST_CHANGES)
-        planner = ScanFiles(
-            self._location, snapshot.schema, partition_fields, predicate, metrics, always=always, sometimes=sometimes
-        )
+        schema, columns = snapshot.schema, request.columns(snapshot.schema)
+        planner = ScanFiles(self._location, schema, fields, request.predicate, columns, always, sometimes)
+        for found in self._candidates(state, planner, names, request):
+            request.metrics.count_indexed(found.table.deletes["kind"])
+            yield found
+
+    def _candidates(
+        self, state: DeltaState, planner: ScanFiles, names: tuple[str, ...], request: FileRequest
+    ) -> Iterator[Candidates]:
         if state.changes is not None:
             start, end = state.changes
             commits = self._commits(start, end) if end >= start else ()
-            return planner.candidates(self._log.changed_files(commits, self._times, names, metrics))
-        return planner.candidates(self._log.live_files(state.segment, names, metrics))
+            yield planner.candidates(self._log.changed_files(commits, self._times, names, request.metrics))
+            return
+        executor = executor_for(request.executor, request.data_mode, state.segment.size)
+        if isinstance(executor, ShufflingExecutor):
+            yield from self._log.live_shares(state.segment, planner, request.metrics, executor)
+        else:
+            yield planner.candidates(self._log.live_files(state.segment, names, request.metrics, executor))
 
     def _moment(self, state: DeltaState) -> datetime | None:
         """When the version was committed; None where its commit is no longer in the log."""

@@ -22,7 +22,7 @@ from lakescan import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.bounds import column_stats
 from lakescan.iceberg.equality_ranges import may_share_keys
-from lakescan.planning.file_table import DELETES, EQUALITY, POSITION, VECTOR
+from lakescan.planning.file_table import DELETES, EQUALITY, POSITION, VECTOR, no_deletes
 from lakescan.reading.deletes import DELETED_PATH
 
 _POSITION_CONTENT, _EQUALITY_CONTENT = 1, 2
@@ -88,7 +88,7 @@ class DeleteIndex:
     def match(self, data: pa.Table) -> pa.Array:
         """For each data file, the row numbers of its deletes: a list array."""
         if not self.table.num_rows:
-            return pa.ListArray.from_arrays(pa.array(np.zeros(data.num_rows + 1), pa.int32()), pa.array([], pa.int32()))
+            return no_deletes(data.num_rows)
         vectors = self._vectors(data)
         positions = self._positions(data)
         positions = positions.where(~np.isin(positions.data, vectors.data))

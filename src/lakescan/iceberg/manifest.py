@@ -73,7 +73,7 @@ def read_manifests(
     for manifest in manifests:
         refuse_encrypted(manifest)
     paths = [manifest["manifest_path"] for manifest in manifests]
-    files = [open_container(storage.read(path), path) for path in paths]
+    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
     names = _NAMES | (_STATS if with_stats else {})
     tables = []
     for same in _of_one_schema(files):

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
-from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, parse_metadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
-from lakescan.planning.file_table import FileTable
+from lakescan.planning.candidates import Candidates
 from lakescan.planning.metadata_table import MetadataTable
-from lakescan.planning.plan import Candidates
-from lakescan.planning.report import ScanMetrics
-from lakescan.planning.table_format import Snapshot, SnapshotSelector
+from lakescan.planning.table_format import FileRequest, Snapshot, SnapshotSelector
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
-from lakescan.types import Field
+from lakescan.types import BOOLEAN, DATE, FLOATING, INTEGRAL, TIME, Decimal, Field, Timestamp, Type
 
 HISTORY = pa.schema(
     [
@@ -35,6 +32,7 @@ HISTORY = pa.schema(
         pa.field("summary", pa.map_(pa.string(), pa.string())),
     ]
 )
+_EXACT = (*INTEGRAL, *FLOATING, BOOLEAN, DATE, TIME)
 
 
 class IcebergTable:
@@ -134,14 +132,14 @@ class IcebergTable:
                 f"{self.metadata.source}: schema.name-mapping.default is not a name mapping: {error}"
             ) from error
 
-    def plan_files(
-        self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics, limit: int | None = None
-    ) -> Candidates:
-        """The live files of a snapshot that partitions do not rule out."""
-        if snapshot.state is None:
-            return Candidates(FileTable.empty())
-        planner = ScanFiles(self.metadata, snapshot.schema, predicate, self.storage, metrics)
-        return planner.plan(snapshot.state, limit)
+    def has_exact_bounds(self, kind: Type) -> bool:
+        """All but texts and bytes, which metrics modes cut (`write.metadata.metrics.default`: truncate(16))."""
+        return isinstance(kind, Decimal | Timestamp) or kind in _EXACT
+
+    def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
+        """The live files of a snapshot that partitions and statistics do not rule out, some manifests at a time."""
+        if snapshot.state is not None:
+            yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
 
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema

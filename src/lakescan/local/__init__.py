@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
 
+_MANY = 1 << 30
 _AHEAD = 4  # batches that each reader may be ahead of the consumer
 
 
@@ -22,13 +24,17 @@ def default_readers() -> int:
     return min(8, os.cpu_count() or 1)
 
 
-def read_batches(plan: ScanPlan, context: ReadContext, readers: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The plan's rows, in plan order, cut at its limit.
+def read_batches(
+    plans: Iterable[tuple[ScanPlan, ReadContext]], *, limit: int | None = None, readers: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of plans, in plan order, cut at a limit; a plan is asked for when the readers come to it.
 
     Memory is bounded by a few batches a reader, not by the table. Closing the iterator stops the readers.
     """
-    remaining = plan.limit
-    for batch in _batches(plan, context, readers or default_readers()):
+    remaining = limit
+    if remaining == 0:
+        return
+    for batch in _batches(_sources(plans), min(readers or default_readers(), limit or _MANY)):
         if remaining is not None:
             batch = batch.slice(0, remaining)
             remaining -= batch.num_rows
@@ -38,21 +44,26 @@ def read_batches(plan: ScanPlan, context: ReadContext, readers: int | None = Non
             return
 
 
-def _batches(plan: ScanPlan, context: ReadContext, readers: int) -> Iterator[pa.RecordBatch]:
-    if plan.limit == 0:
-        return
-    equality = EqualityDeletes(context, plan.deletes)
-    if readers == 1 or len(plan.groups) == 1:
-        for only in plan.groups:
-            yield from read_group(only, context, equality)
+def _sources(plans: Iterable[tuple[ScanPlan, ReadContext]]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The batches of each group of the plans, not read yet."""
+    for plan, context in plans:
+        equality = EqualityDeletes(context, plan.deletes)
+        for group in plan.groups:
+            yield read_group(group, context, equality)
+
+
+def _batches(sources: Iterator[Iterator[pa.RecordBatch]], readers: int) -> Iterator[pa.RecordBatch]:
+    first = list(itertools.islice(sources, 2))
+    if readers == 1 or len(first) < 2:
+        yield from itertools.chain.from_iterable(itertools.chain(first, sources))
         return
     stopped = threading.Event()
     running: list[_Reader] = []
-    groups = iter(plan.groups)
+    sources = itertools.chain(first, sources)
     try:
         while True:
-            while len(running) < readers and (group := next(groups, None)) is not None:
-                running.append(_Reader(read_group(group, context, equality), stopped))
+            while len(running) < readers and (source := next(sources, None)) is not None:
+                running.append(_Reader(source, stopped))
             if not running:
                 return
             yield from running.pop(0).batches()

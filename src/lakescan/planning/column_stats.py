@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +33,12 @@ class ColumnStats:
             cut(self.lower), cut(self.upper), cut(self.null_count), cut(self.nan_count), cut(self.value_count)
         )
 
+    def as_struct(self, rows: int) -> pa.StructArray:
+        """The statistics as a column of structs; bounds that are not known at all are of type null."""
+        members = {each.name: getattr(self, each.name) for each in fields(self)}
+        filled = [pa.nulls(rows) if a is None else a for a in members.values()]
+        return pa.StructArray.from_arrays(filled, names=list(members))
+
     @staticmethod
     def of_constants(values: pa.Array) -> ColumnStats:
         """The statistics of a column that has one value in each container: a partition value."""
@@ -42,3 +49,17 @@ class ColumnStats:
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
         return ColumnStats(values, values, nulls, nan, ones)
+
+
+def joined_stats(parts: Sequence[ColumnStats], lengths: Sequence[int]) -> ColumnStats:
+    """The statistics of some containers, then those of others; `lengths` says how many each part is of."""
+
+    def join(name: str) -> pa.Array | None:
+        arrays = [getattr(part, name) for part in parts]
+        kind = next((a.type for a in arrays if a is not None), None)
+        if kind is None:
+            return None
+        filled = [pa.nulls(n, kind) if a is None else a.cast(kind) for a, n in zip(arrays, lengths, strict=True)]
+        return pa.concat_arrays(filled)
+
+    return ColumnStats(*(join(each.name) for each in fields(ColumnStats)))

@@ -5,13 +5,14 @@ The delete table beside it has one row a delete file or deletion vector; a data 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.column_stats import ColumnStats, joined_stats
 
 FILES = pa.schema(
     [
@@ -78,8 +79,12 @@ class FileTable:
 
     def head(self, count: int) -> FileTable:
         """The first files."""
-        mask = pa.array([True] * min(count, len(self)) + [False] * max(0, len(self) - count), pa.bool_())
-        return self.filter(mask)
+        return self if count >= len(self) else self.filter(pa.array(np.arange(len(self)) < count))
+
+    def with_deletes(self, references: pa.ListArray, deletes: pa.Table) -> FileTable:
+        """The same files with other deletes; `references` are rows of `deletes`."""
+        index = self.files.schema.get_field_index("deletes")
+        return replace(self, files=self.files.set_column(index, FILES.field("deletes"), references), deletes=deletes)
 
     def used_deletes(self) -> FileTable:
         """The same, with the delete table cut to the rows that the files name."""
@@ -87,12 +92,37 @@ class FileTable:
         used = pc.unique(lists.flatten()).sort()
         values = pc.index_in(lists.flatten(), value_set=used)
         renumbered = pa.ListArray.from_arrays(_offsets(lists), values.cast(pa.int32()))
-        index = self.files.schema.get_field_index("deletes")
-        files = self.files.set_column(index, FILES.field("deletes"), renumbered)
-        return replace(self, files=files, deletes=self.deletes.take(used))
+        return self.with_deletes(renumbered, self.deletes.take(used))
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
+
+
+def no_deletes(rows: int) -> pa.ListArray:
+    """The deletes of so many files that have none."""
+    return pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1), pa.int32()), pa.array([], pa.int32()))
+
+
+def joined_tables(tables: Sequence[FileTable]) -> FileTable:
+    """Some tables as one. Those that share a delete table keep it; other delete tables are put one after the other."""
+    first = tables[0]
+    if all(each.deletes is first.deletes for each in tables):
+        files, deletes = [each.files for each in tables], first.deletes
+    else:
+        starts = np.cumsum([0, *(each.deletes.num_rows for each in tables)]).tolist()
+        files = [_renumbered(each.files, start) for each, start in zip(tables, starts[:-1], strict=True)]
+        deletes = pa.concat_tables([each.deletes for each in tables])
+    lengths = [len(each) for each in tables]
+    stats = {i: joined_stats([each.stats.get(i, ColumnStats()) for each in tables], lengths) for i in first.stats}
+    fields = {spec_id: ids for each in tables for spec_id, ids in each.constant_fields.items()}
+    return FileTable(pa.concat_tables(files, promote_options="permissive").combine_chunks(), deletes, stats, fields)
+
+
+def _renumbered(files: pa.Table, start: int) -> pa.Table:
+    """Files whose deletes are further down in a delete table."""
+    lists = files["deletes"].combine_chunks()
+    moved = pa.ListArray.from_arrays(_offsets(lists), pc.add(lists.flatten(), pa.scalar(start, pa.int32())))
+    return files.set_column(files.schema.get_field_index("deletes"), FILES.field("deletes"), moved)
 
 
 def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, weights
-from lakescan.planning.prune import might_match
 from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
@@ -136,10 +136,11 @@ class TaskGroups(Sequence[TaskGroup]):
 class ScanPlan:
     """What a scan will read. Plans are immutable; `files`, `deletes` and `splits` are Arrow tables.
 
-    `schema` is what the scan returns and `filter` the bound predicate that its rows satisfy.
+    `schema` is what the scan returns, `table_schema` what the table has, `filter` the bound predicate of its rows.
     """
 
     schema: Schema
+    table_schema: Schema
     filter: Predicate
     table: FileTable
     splits: pa.Table
@@ -158,41 +159,48 @@ class ScanPlan:
         return self.table.files
 
     @property
+    def parallelism(self) -> int:
+        """How many readers the plan can keep busy: one a group, and no more than rows are asked for."""
+        return min(len(self.groups), len(self.groups) if self.limit is None else self.limit)
+
+    @property
+    def column_stats(self) -> pa.Table:
+        """What is known of columns, a row a file: of those in the filter, and those that the scan was asked to keep.
+
+        Each column is a struct of `lower`, `upper`, `null_count`, `nan_count` and `value_count`, null where not known.
+        """
+        names = {field.id: field.name for field in self.table_schema.fields}
+        known = {names[i]: stats.as_struct(len(self.table)) for i, stats in self.table.stats.items() if i in names}
+        return pa.table({name: known[name] for name in names.values() if name in known})
+
+    @property
     def deletes(self) -> pa.Table:
         """The delete files and deletion vectors that apply (see `planning.file_table.DELETES`)."""
         return self.table.deletes
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """What a format hands to planning: the files that its partitions leave, and how it found them."""
-
-    table: FileTable
-    proven: list[pa.Array] | None = None
-    skipped_by_partition: int = 0
 
 
 def make_plan(
     candidates: Candidates,
     *,
     schema: Schema,
+    table_schema: Schema,
     predicate: Predicate,
     packing: PackingOptions,
     limit: int | None,
+    ignore_residuals: bool = False,
     metrics: ScanMetrics,
     describe: dict[str, Any],
 ) -> ScanPlan:
-    """Prune by statistics, find residuals, cut by limit, split and pack. `describe` names the report's subject."""
-    table, proven = candidates.table, candidates.proven
-    mask = might_match(predicate, table.stats, len(table))
-    kept = table.filter(mask)
-    if proven is not None:
-        proven = [each.filter(mask) for each in proven]
-    found = residuals(predicate, kept.stats, len(kept), proven)
-    within = _within_limit(kept, found, limit)
-    final = kept.head(within).used_deletes()
+    """Find residuals, cut by limit, split and pack. `describe` names the report's subject.
+
+    With `ignore_residuals`, no part of the filter is left to run on rows.
+    """
+    kept = candidates.table
+    found = residuals(TRUE, 0 * candidates.needed) if ignore_residuals else residuals(predicate, candidates.needed)
+    final = kept.head(_within_limit(kept, found, limit)).used_deletes()
     metrics.count_result(final)
-    metrics.skipped_data_files = candidates.skipped_by_partition + len(table) - len(final)
+    skipped = candidates.skipped_by_partition + candidates.skipped_by_stats
+    metrics.skipped_data_files = skipped + len(kept) - len(final)
 
     size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes)
     splits = split_files(final, size)
@@ -206,13 +214,13 @@ def make_plan(
         projected_field_ids=tuple(f.id for f in schema.fields),
         predicate=predicate,
         skipped_by_partition=candidates.skipped_by_partition,
-        skipped_by_stats=len(table) - len(kept),
+        skipped_by_stats=candidates.skipped_by_stats,
         skipped_by_limit=len(kept) - len(final),
         splits=splits.num_rows,
         groups=len(groups),
         records=_records(final),
     )
-    return ScanPlan(schema, predicate, final, splits, groups, found.predicates, report, limit)
+    return ScanPlan(schema, table_schema, predicate, final, splits, groups, found.predicates, report, limit)
 
 
 def _within_limit(table: FileTable, found: Residuals, limit: int | None) -> int:

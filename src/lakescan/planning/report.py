@@ -5,7 +5,8 @@ For Delta, a "manifest" is a file of the log: a commit, a checkpoint part or a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -57,6 +58,9 @@ class ScanMetrics:
         sizes = table.deletes["size"].take(referenced)
         self.total_delete_file_size_in_bytes = pc.sum(sizes).as_py() or 0
 
+    def __add__(self, other: ScanMetrics) -> ScanMetrics:
+        return ScanMetrics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
 
 @dataclass(frozen=True)
 class ScanReport:
@@ -86,6 +90,16 @@ class ScanReport:
         own = {name.replace("_", "-"): getattr(self, name) for name in shown}
         moment = None if self.snapshot_timestamp is None else self.snapshot_timestamp.isoformat()
         return {**own, "snapshot-timestamp": moment, "metrics": counters}
+
+
+def total_report(parts: Sequence[ScanReport], duration: float) -> ScanReport:
+    """The report of a plan that was made in parts, in so many seconds."""
+    metrics = sum((part.metrics for part in parts), ScanMetrics())
+    metrics.total_planning_duration = duration
+    added = ("skipped_by_partition", "skipped_by_stats", "skipped_by_limit", "splits", "groups")
+    totals = {name: sum(getattr(part, name) for part in parts) for name in added}
+    known = [part.records for part in parts if part.records is not None]
+    return replace(parts[0], metrics=metrics, records=sum(known) if len(known) == len(parts) else None, **totals)
 
 
 def _count(kinds: pa.ChunkedArray, kind: str) -> int:

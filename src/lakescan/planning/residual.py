@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import Predicate, conjunction, conjuncts
 from lakescan.planning.prune import Stats, must_match
@@ -26,18 +27,21 @@ class Residuals:
     index: pa.Array
 
 
-def residuals(predicate: Predicate, stats: Stats, rows: int, proven: list[pa.Array] | None = None) -> Residuals:
-    """The residual of each of `rows` files.
+def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int) -> np.ndarray:
+    """For each of `rows` files, a bit a conjunct: whether it has to run on the file's rows.
 
-    `proven` may add, a conjunct each, masks of the files for which partition values prove the conjunct.
+    It need not where statistics, or the exact values of partitions, prove it for every row.
     """
-    parts = conjuncts(predicate)
     needed = np.zeros(rows, dtype=np.int64)
-    for bit, part in enumerate(parts[:_MOST_CONJUNCTS]):
-        proved = must_match(part, stats, rows).to_numpy(zero_copy_only=False)
-        if proven is not None:
-            proved = proved | proven[bit].to_numpy(zero_copy_only=False)
-        needed |= np.where(proved, 0, 1 << bit)
+    for bit, part in enumerate(conjuncts(predicate)[:_MOST_CONJUNCTS]):
+        proved = pc.or_(must_match(part, stats, rows), must_match(part, exact, rows))
+        needed |= np.where(proved.to_numpy(zero_copy_only=False), 0, 1 << bit)
+    return needed
+
+
+def residuals(predicate: Predicate, needed: np.ndarray) -> Residuals:
+    """The residual of each file, by the conjuncts that it needs."""
+    parts = conjuncts(predicate)
     codes, index = np.unique(needed, return_inverse=True)
     always = parts[_MOST_CONJUNCTS:]
     predicates = tuple(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lakescan.expressions.predicate import Predicate
+from lakescan.executors import PlanningExecutor
+from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.planning.candidates import Candidates
 from lakescan.planning.metadata_table import MetadataTable
-from lakescan.planning.plan import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import FieldMatching, Schema
-from lakescan.types import Field
+from lakescan.types import Field, Type
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,29 @@ class Snapshot:
     state: Any = None
 
 
+@dataclass(frozen=True)
+class FileRequest:
+    """What to plan files for. `metrics` is counted up on the way.
+
+    Statistics of the filter's columns, and of those in `stats` (field ids), come with the files. Files for `limit` rows
+    are enough, where the format knows that all of their rows count. `executor` reads metadata, as the modes have it:
+    see `lakescan.executors`.
+    """
+
+    predicate: Predicate
+    metrics: ScanMetrics
+    limit: int | None = None
+    stats: frozenset[int] = frozenset()
+    executor: PlanningExecutor | None = None
+    data_mode: str = "auto"
+    delete_mode: str = "auto"
+
+    def columns(self, schema: Schema) -> dict[int, Field]:
+        """The columns of a schema whose statistics are wanted, by id."""
+        wanted = {leaf.bound_id for leaf in leaves(self.predicate)} | self.stats
+        return {i: schema.by_id[i] for i in wanted if i in schema.by_id}
+
+
 class TableFormat(Protocol):
     """An open table of one format."""
 
@@ -103,10 +127,8 @@ class TableFormat(Protocol):
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """How the table's fields are found in data files."""
 
-    def plan_files(
-        self, snapshot: Snapshot, predicate: Predicate, metrics: ScanMetrics, limit: int | None = None
-    ) -> Candidates:
-        """The live files that partitions do not rule out, with statistics of the predicate's columns.
+    def has_exact_bounds(self, kind: Type) -> bool:
+        """Whether bounds of a type are values of rows, where a file has no deletes: texts are cut, for one."""
 
-        Files for `limit` rows are enough, where the format knows that all of their rows count.
-        """
+    def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
+        """The live files that partitions and statistics do not rule out, in parts."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import register
 
 if TYPE_CHECKING:
@@ -15,15 +16,20 @@ if TYPE_CHECKING:
 
     from lakescan.scan import Scan
 
-__all__ = ["read_scan", "register"]
+__all__ = ["SparkExecutor", "read_scan", "register"]
 
 
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
-    """A scan as a Spark data frame: planned when the query is, pinned to the state that the scan sees now.
+    """A scan as a Spark data frame, pinned to the state that the scan sees now.
 
+    It is planned when the query is, by one worker. A scan whose planning mode is "distributed", or that has an executor,
+    is planned now; its task groups are rows of the frame.
     The schema goes along, so that Spark need not start a worker to ask for it.
     """
+    from lakescan.spark.planned import read_planned
     from lakescan.spark.types import schema_of
 
     register(spark, pushdown=None, names=("lakescan",))
+    if scan.executor is not None or "distributed" in (scan.planning_mode("data"), scan.planning_mode("delete")):
+        return read_planned(spark, scan)
     return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()

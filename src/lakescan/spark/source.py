@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.options import normalised
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.plan import TaskGroup
@@ -49,6 +49,11 @@ class TableSource(DataSource):
         scan, name = self._target()
         if name is not None:
             return MetadataReader(scan.metadata_table(name), schema)
+        if "distributed" in (scan.option("data-planning-mode"), scan.option("delete-planning-mode")):
+            raise UnsupportedFeature(
+                "distributed planning by a Python data source",
+                "Spark asks one worker for the partitions, and that has no session: use Scan.to_spark(spark).",
+            )
         if list(schema.names) != scan.projected.names:
             scan = scan.select(*schema.names)
         _check_types(schema_of(scan), schema)

@@ -1,0 +1,61 @@
+"""A log segment in pieces that are read apart: each checkpoint part and sidecar, and commits some megabytes at a time.
+
+What is parsed of a piece is kept in the cache of metadata: none of them is ever written again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.caching import METADATA
+from lakescan.delta.actions import ActionReader
+from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogSegment
+from lakescan.storage import FileEntry, join, split_location
+
+_BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
+
+
+@dataclass(frozen=True)
+class LogPiece:
+    """A file of a checkpoint, or some commits."""
+
+    checkpoint: FileEntry | None = None
+    commits: tuple[LogFile, ...] = ()
+
+
+def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
+    """All pieces of a segment; of checkpoints, their lists of sidecars are read."""
+    parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
+    sidecars = [_sidecar(segment.location, name) for part in parts for name in reader.sidecars(part.location)]
+    return [LogPiece(file) for file in (*parts, *sidecars)] + [LogPiece(commits=c) for c in batches(segment.commits)]
+
+
+def read_piece(reader: ActionReader, piece: LogPiece) -> pa.Table:
+    """The file actions of a piece."""
+    files = tuple(c.entry for c in piece.commits) if piece.checkpoint is None else (piece.checkpoint,)
+    key = (tuple((f.location, f.size, f.modified) for f in files), reader.partition_columns, reader.storage.identity)
+    return METADATA.get(key, lambda: _read(reader, piece), reader.storage.cache_folder)
+
+
+def _read(reader: ActionReader, piece: LogPiece) -> pa.Table:
+    if piece.checkpoint is not None:
+        return reader.checkpoint_part(piece.checkpoint.location)
+    contents = reader.storage.read_all([c.entry.location for c in piece.commits])
+    return reader.commits((c.version, content) for c, content in zip(piece.commits, contents, strict=True))
+
+
+def batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
+    """Commits that are read and parsed together: many small ones, or some megabytes."""
+    ends = np.cumsum([c.entry.size + _COMMIT_COST for c in commits]) // _BATCH_BYTES
+    cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(commits)]
+    return [commits[a:b] for a, b in itertools.pairwise(cuts) if b > a]
+
+
+def _sidecar(location: str, name: str) -> FileEntry:
+    is_relative = split_location(name)[0] == "file" and not name.startswith("/")
+    found = join(location, LOG_FOLDER, "_sidecars", name) if is_relative else name
+    return FileEntry(name, found, 0, None)

@@ -1,0 +1,172 @@
+"""What a scan takes from some manifests: their live entries, pruned by partition, then by statistics.
+
+It is work for an executor: it holds all that it needs, runs in this process or in any other, and only what survives
+comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.predicate import Predicate, conjuncts
+from lakescan.iceberg.bounds import column_stats
+from lakescan.iceberg.bucket import wanted_buckets
+from lakescan.iceberg.manifest_batches import Manifest, read_batch
+from lakescan.iceberg.partition_bounds import bounds_of_summaries, stats_of_partitions, stats_of_summaries, tightened
+from lakescan.iceberg.partition_key import with_partition_key
+from lakescan.iceberg.partition_spec import PartitionSpec
+from lakescan.planning.candidates import Candidates
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.file_table import FILES, FileTable, no_deletes, struct_of
+from lakescan.planning.prune import might_match
+from lakescan.planning.residual import needed_conjuncts
+from lakescan.schema import Schema
+from lakescan.storage import Storage
+
+_MATCHED_BY = ("file_path", "sequence_number", "spec_id", "partition_key")
+
+
+@dataclass(frozen=True)
+class ScannedFiles:
+    """The data files that some manifests have for a scan, and the columns by which their deletes are found."""
+
+    candidates: Candidates
+    matching: pa.Table | None
+
+
+@dataclass(frozen=True)
+class ScannedDeletes:
+    """The delete files that some manifests have for a scan, and how many their partitions ruled out."""
+
+    entries: pa.Table
+    skipped: int
+
+
+@dataclass(frozen=True)
+class ManifestScan:
+    """What a scan asks of manifests: `columns` are those whose statistics it wants.
+
+    `partition_names` are the names that partition fields have in the table's newest spec, by id. `with_deletes` and
+    `with_keys` say whether the snapshot has deletes that may apply, and equality deletes among them.
+    """
+
+    specs: Mapping[int, PartitionSpec]
+    schema: Schema
+    partition_names: Mapping[int, str]
+    predicate: Predicate
+    columns: Mapping[int, t.Field]
+    storage: Storage
+    with_deletes: bool = False
+    with_keys: bool = False
+
+    def data_files(self, manifests: Sequence[Manifest]) -> ScannedFiles:
+        """The data files of some manifests of one spec."""
+        spec = self.specs[manifests[0]["partition_spec_id"]]
+        files = read_batch(manifests, spec, self.storage, with_stats=bool(self.columns) or self.with_keys)
+        kept, by_partition, skipped = self._in_partitions(spec, files)
+        self._check_keys(kept)
+        stats = self._stats(kept, by_partition)
+        mask = might_match(self.predicate, stats, kept.num_rows)
+        left = kept.filter(mask)
+        stats = {i: s.filter(mask) for i, s in stats.items()}
+        by_partition = {i: s.filter(mask) for i, s in by_partition.items()}
+        needed = needed_conjuncts(self.predicate, stats, by_partition, left.num_rows)
+        table = self._file_table(left, spec, stats)
+        return ScannedFiles(Candidates(table, needed, skipped, kept.num_rows - left.num_rows), self._matching(left))
+
+    def delete_files(self, manifests: Sequence[Manifest]) -> ScannedDeletes:
+        """The delete files of some manifests of one spec: those of other partitions apply to no file of the scan."""
+        spec = self.specs[manifests[0]["partition_spec_id"]]
+        files = read_batch(manifests, spec, self.storage, with_stats=True)
+        stats = stats_of_partitions(files["partition"].combine_chunks(), spec, self.columns)
+        kept = files.filter(might_match(self.predicate, stats, files.num_rows))
+        self._check_keys(kept)
+        return ScannedDeletes(with_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
+
+    def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
+        """For each manifest of a spec (rows of a manifest list), whether its partitions may have matching rows."""
+        spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
+        mask = might_match(self.predicate, stats_of_summaries(summaries, spec, self.columns), manifests.num_rows)
+        for wanted in wanted_buckets(conjuncts(self.predicate), spec, self.columns):
+            mask = pc.and_(mask, wanted.between(*bounds_of_summaries(summaries, spec, wanted.place)))
+        return mask
+
+    def _in_partitions(self, spec: PartitionSpec, files: pa.Table) -> tuple[pa.Table, dict[int, ColumnStats], int]:
+        """The files whose partitions may match, what these say of columns, and how many files there are beside."""
+        partitions = files["partition"].combine_chunks()
+        by_partition = stats_of_partitions(partitions, spec, self.columns)
+        mask = might_match(self.predicate, by_partition, files.num_rows)
+        for wanted in wanted_buckets(conjuncts(self.predicate), spec, self.columns):
+            mask = pc.and_(mask, wanted.among(partitions.field(wanted.place)))
+        if pc.all(mask).as_py():
+            return files, by_partition, 0
+        kept = files.filter(mask)
+        return kept, {i: s.filter(mask) for i, s in by_partition.items()}, files.num_rows - kept.num_rows
+
+    def _stats(self, files: pa.Table, by_partition: Mapping[int, ColumnStats]) -> dict[int, ColumnStats]:
+        if not self.columns:
+            return {}
+        counts, lists = files["record_count"].combine_chunks(), files["stats"].combine_chunks()
+        found = {i: column_stats(lists, f, counts) for i, f in self.columns.items()}
+        return {i: tightened(s, by_partition[i]) if i in by_partition else s for i, s in found.items()}
+
+    def _matching(self, files: pa.Table) -> pa.Table | None:
+        if not self.with_deletes:
+            return None
+        wanted = (*_MATCHED_BY, "record_count", "stats") if self.with_keys else _MATCHED_BY
+        return with_partition_key(files).select(wanted)
+
+    def _file_table(self, files: pa.Table, spec: PartitionSpec, stats: dict[int, ColumnStats]) -> FileTable:
+        """The file table, its deletes still to be found."""
+        columns = {
+            "path": files["file_path"],
+            "file_format": files["file_format"],
+            "size": files["file_size_in_bytes"],
+            "record_count": files["record_count"],
+            "spec_id": files["spec_id"],
+            "sequence_number": files["sequence_number"],
+            "first_row_id": files["first_row_id"],
+            "split_offsets": files["split_offsets"],
+            "key_metadata": files["key_metadata"],
+            "deletes": no_deletes(files.num_rows),
+        }
+        partition = files["partition"].combine_chunks()
+        constants = self._constants(partition, spec)
+        listed = pa.table(columns, schema=FILES).append_column("partition", self._shown(partition, spec))
+        fields = {spec.id: tuple(int(f.name) for f in constants.type)}
+        return FileTable(listed.append_column("constants", constants), stats=stats, constant_fields=fields)
+
+    def _shown(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
+        """Partition values under the names that their fields have in the table's newest spec."""
+        names = self.partition_names
+        members = {names.get(f.id, f.name): partition.field(i) for i, f in enumerate(spec.fields)}
+        return struct_of(members, len(partition))
+
+    def _constants(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
+        """Identity partition values by source field id (specification, "Column Projection", the first rule)."""
+        members: dict[str, pa.Array] = {}
+        for position, each in enumerate(spec.fields):
+            source = self.schema.by_id.get(each.source_id)
+            if each.transform.name == "identity" and source is not None:
+                members[str(source.id)] = _as_column(partition.field(position), source.type)
+        return struct_of(members, len(partition))
+
+    def _check_keys(self, files: pa.Table) -> None:
+        if files.num_rows > files["key_metadata"].null_count and self.storage.key_manager is None:
+            raise UnsupportedFeature(
+                "encrypted files without a key manager",
+                "The table's manifests carry key metadata: open it with key_manager=, which turns that into keys.",
+            )
+
+
+def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
+    arrow = kind.arrow()
+    if isinstance(arrow, pa.ExtensionType):
+        return pa.ExtensionArray.from_storage(arrow, values)
+    return values.cast(arrow)

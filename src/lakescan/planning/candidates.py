@@ -1,0 +1,54 @@
+"""What a format hands to planning: the files that partitions and statistics leave, and how they were found.
+
+Formats give them in parts (some manifests, a share of a log), so that a plan can be made while the next part is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.expressions.predicate import Predicate
+from lakescan.planning.file_table import FileTable, joined_tables
+from lakescan.planning.prune import Stats, might_match
+from lakescan.planning.residual import needed_conjuncts
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Files that may have matching rows; `needed` says, for each, which conjuncts of the filter have to run there."""
+
+    table: FileTable
+    needed: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    skipped_by_partition: int = 0
+    skipped_by_stats: int = 0
+
+    @staticmethod
+    def pruned(table: FileTable, predicate: Predicate, exact: Stats, skipped_by_partition: int = 0) -> Candidates:
+        """Prune a table by its statistics; `exact` are those of partition values, which prove more than bounds do."""
+        mask = might_match(predicate, table.stats, len(table))
+        kept = table.filter(mask)
+        exact = {i: stats.filter(mask) for i, stats in exact.items()}
+        needed = needed_conjuncts(predicate, kept.stats, exact, len(kept))
+        return Candidates(kept, needed, skipped_by_partition, len(table) - len(kept))
+
+    def filter(self, mask: pa.Array) -> Candidates:
+        """The files where the mask is true."""
+        return replace(self, table=self.table.filter(mask), needed=self.needed[mask.to_numpy(zero_copy_only=False)])
+
+
+def concatenated(parts: Sequence[Candidates]) -> Candidates:
+    """All parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Candidates(FileTable.empty())
+    return Candidates(
+        joined_tables([part.table for part in parts]),
+        np.concatenate([part.needed for part in parts]),
+        sum(part.skipped_by_partition for part in parts),
+        sum(part.skipped_by_stats for part in parts),
+    )

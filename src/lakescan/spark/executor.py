@@ -1,0 +1,79 @@
+"""Planning on Spark: manifests and logs are read and pruned by its workers, and only what survives comes back."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_ITEMS, _SHARES = "number long, data binary", "share long, data binary"
+_ITEM_COLUMNS, _SHARE_COLUMNS = ["number", "data"], ["share", "data"]
+
+
+class SparkExecutor:
+    """Runs planning as Spark jobs, in a session classic or Connect; its workers need lakescan, as they do for reading.
+
+    >>> lakescan.table(path).scan().plan_with(lakescan.spark.SparkExecutor(spark)).plan()
+
+    Metadata of fewer bytes than `min_bytes` is planned by threads of this process, unless the planning mode says
+    'distributed'.
+    """
+
+    def __init__(self, spark: SparkSession, *, min_bytes: int = 128 * 2**20) -> None:
+        self._spark, self.min_bytes = spark, min_bytes
+
+    def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+        """The results of one job, in the order of the items."""
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    result = pickle.dumps(work(pickle.loads(data)), protocol=5)
+                    yield pa.record_batch([[number], pa.array([result], pa.binary())], _ITEM_COLUMNS)
+
+        if (frame := self._distributed(items)) is not None:
+            found = frame.mapInArrow(run, _ITEMS).toArrow().sort_by("number")
+            for value in found["data"]:
+                yield pickle.loads(value.as_py())
+
+    def shuffle(
+        self,
+        split: Callable[[T], Iterable[tuple[int, pa.Table]]],
+        items: Iterable[T],
+        merge: Callable[[list[pa.Table]], R],
+        /,
+    ) -> Iterator[R]:
+        """What items are split into, brought together by number and merged by the workers."""
+
+        def take_apart(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for data in batch.column(1).to_pylist():
+                    for share, table in split(pickle.loads(data)):
+                        packed = pickle.dumps(table, protocol=5)
+                        yield pa.record_batch([[share], pa.array([packed], pa.binary())], _SHARE_COLUMNS)
+
+        def bring_together(group: pa.Table) -> pa.Table:
+            result = merge([pickle.loads(data.as_py()) for data in group["data"]])
+            data = pa.array([pickle.dumps(result, protocol=5)], pa.binary())
+            return pa.table([group["share"][:1].combine_chunks(), data], _SHARE_COLUMNS)
+
+        if (frame := self._distributed(items)) is not None:
+            shares = frame.mapInArrow(take_apart, _SHARES).groupBy("share").applyInArrow(bring_together, _SHARES)
+            for value in shares.toArrow().sort_by("share")["data"]:
+                yield pickle.loads(value.as_py())
+
+    def _distributed(self, items: Iterable[Any]) -> DataFrame | None:
+        """The items as rows, evenly over partitions; None where there are none."""
+        packed = [pickle.dumps(item, protocol=5) for item in items]
+        if not packed:
+            return None
+        table = pa.table([pa.array(range(len(packed)), pa.int64()), pa.array(packed, pa.binary())], _ITEM_COLUMNS)
+        return self._spark.createDataFrame(table).repartition(len(packed))

@@ -1,0 +1,39 @@
+"""A scan that is planned here: its task groups are handed to Spark as rows, one a partition, and read there."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakescan.reading.reader import read_group
+from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.session import parallelism
+from lakescan.spark.types import as_spark_batch, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakescan.scan import Scan
+
+
+def read_planned(spark: SparkSession, scan: Scan) -> DataFrame:
+    """The rows of a scan that is planned by Spark's workers, or by the executor that it has."""
+    if scan.executor is None:
+        scan = scan.plan_with(SparkExecutor(spark))
+    plan = scan.plan(parallelism=scan.option("parallelism", parallelism(spark)))
+    context, schema = scan.read_context(plan), schema_of(scan)
+    if not len(plan.groups):
+        return spark.createDataFrame([], schema)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch.column(0):
+                for rows in read_group(pickle.loads(data.as_py()), context):
+                    yield as_spark_batch(rows, context.output.fields, schema)
+
+    packed = pa.array((pickle.dumps(group, protocol=5) for group in plan.groups), pa.binary())
+    groups = spark.createDataFrame(pa.table([packed], ["group"])).repartition(len(plan.groups))
+    return groups.mapInArrow(read, schema)

@@ -1,0 +1,45 @@
+"""Planning on Spark: the same plan, and its rows read as one data frame."""
+
+from __future__ import annotations
+
+import pytest
+
+import lakescan
+from tests.planning.test_executors import described
+from tests.support.rows import differences
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("name", ["orders", "customers"])
+def test_sparks_workers_plan_as_threads_do(spark, shop, name: str) -> None:
+    table = lakescan.table(getattr(shop, name), data_planning_mode="distributed")
+    scan = table.scan().where(f"{table.schema.names[0]} > 3000")
+    assert described(scan.plan_with(lakescan.spark.SparkExecutor(spark)).plan()) == described(scan.plan())
+
+
+@pytest.mark.parametrize("name", ["orders", "customers"])
+def test_a_scan_that_is_planned_on_spark_has_its_rows(spark, shop, name: str) -> None:
+    scan = lakescan.table(getattr(shop, name)).scan().options(data_planning_mode="distributed")
+    frame = scan.to_spark(spark)
+    assert frame.rdd.getNumPartitions() == len(scan.plan(parallelism=2).groups)
+    assert differences(frame.toArrow(), scan.to_arrow()) == ""
+
+
+def test_a_scan_without_files_has_no_rows(spark, shop) -> None:
+    scan = lakescan.table(shop.orders).scan().where("order_id < 0").options(data_planning_mode="distributed")
+    assert scan.to_spark(spark).columns == scan.schema.names
+    assert scan.to_spark(spark).count() == 0
+
+
+def test_little_metadata_is_planned_here(spark, shop) -> None:
+    """The executor is only asked for what is worth a job."""
+    executor = lakescan.spark.SparkExecutor(None)  # it would fail if it were asked
+    plan = lakescan.table(shop.orders).scan().plan_with(executor).plan()
+    assert len(plan.table) > 0
+
+
+def test_a_source_that_is_told_to_plan_on_spark_says_what_can(spark, shop) -> None:
+    read = spark.read.format("iceberg").option("data-planning-mode", "distributed")
+    with pytest.raises(Exception, match="Scan.to_spark"):
+        read.load(shop.orders).count()
