@@ -10,10 +10,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import delta_log, local_read, planning, spark_read
+from benchmarks import delta_log, local_read, planning, planning_growth, spark_read
 from benchmarks.harness import as_markdown
 
-BENCHMARKS = {"local_read": local_read, "spark_read": spark_read, "delta_log": delta_log, "planning": planning}
+BENCHMARKS = {
+    "local_read": local_read,
+    "spark_read": spark_read,
+    "delta_log": delta_log,
+    "planning": planning,
+    "planning_growth": planning_growth,
+}
 console = Console()
 
 
@@ -29,7 +35,7 @@ def main() -> None:
         module = BENCHMARKS[name]
         with console.status(f"{name}: {(module.__doc__ or '').splitlines()[0]}"):
             results = module.run(arguments.rows, arguments.runs)
-        table = as_markdown(results)
+        table = results if isinstance(results, str) else as_markdown(results)
         console.print(Markdown(f"## {name}\n\n{table}"))
         sections.append(f"## {name}\n\n{module.__doc__}\n\n{table}\n")
     if arguments.write:

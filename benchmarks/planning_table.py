@@ -6,6 +6,9 @@ import json
 import struct
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 from samples.iceberg_deletes import (
@@ -32,7 +35,8 @@ def planning_table(files: int, manifests: int) -> str:
     if not (folder / "done").exists():
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
         location = f"file://{folder}"
-        listed = [_manifest(location, n, files // manifests) for n in range(manifests)]
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            listed = list(pool.map(partial(_manifest, location, files=files // manifests), range(manifests)))
         write_manifest_list(f"{location}/metadata/snap.avro", listed)
         metadata = table_metadata(location, _fields(), _SPEC, version=2)
         metadata |= one_snapshot({"manifest-list": f"{location}/metadata/snap.avro"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 import lakescan
 from lakescan.explain import plan_for_terminal, write_html
+from lakescan.explain.summary import summarise
 from lakescan.planning.plan import ScanPlan
+from tests.support.browser import drawn
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +59,9 @@ def test_the_terminal_shows_the_same(plan: ScanPlan) -> None:
     assert "█" in shown
 
 
+HISTOGRAMS = ("file-sizes", "split-sizes", "deletes-per-file")
+
+
 class Page(HTMLParser):
     """The elements and attributes of a page."""
 
@@ -77,7 +83,7 @@ def test_the_page_draws_the_funnel_the_sizes_and_the_balance_and_needs_nothing_e
 ) -> None:
     page = Page(write_html([plan, plan], tmp_path / "sub" / "plan.html", "two plans").read_text())
     pictures = [a["class"] for tag, a in page.tags if tag == "svg"]
-    assert pictures == ["funnel", "histogram", "balance"] * 2
+    assert pictures == ["funnel", *(f"histogram {kind}" for kind in HISTOGRAMS), "balance"] * 2
     assert not [a for _, a in page.tags if "src" in a or "href" in a]
     assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img")]
 
@@ -92,3 +98,32 @@ def test_the_page_escapes_what_it_shows(shop, tmp_path: Path) -> None:
 def test_an_empty_plan_is_drawn_too(shop, tmp_path: Path) -> None:
     plan = lakescan.table(shop.orders).scan().where("ordered_at > '2030-01-01'").plan()
     assert "no files" in write_html([plan], tmp_path / "plan.html").read_text()
+
+
+def test_a_browser_draws_the_page(plan: ScanPlan, tmp_path: Path) -> None:
+    """Bars are as long as what they stand for, pictures are beside each other, and nothing is out of its place."""
+    shapes = drawn(write_html([plan], tmp_path / "plan.html"))
+    page = shapes.width
+    funnel = shapes.of("svg.funnel rect.kept")
+    tracks = shapes.of("svg.funnel rect.track")
+    facts = summarise(plan)
+    for bar, track, stage in zip(funnel, tracks, facts.stages, strict=True):
+        share = stage.kept / (stage.kept + stage.skipped) if stage.kept + stage.skipped else 0
+        assert bar.width / track.width == pytest.approx(share, abs=0.02), stage
+    for kind, bins in zip(HISTOGRAMS, (facts.file_sizes, facts.split_sizes, facts.deletes_per_file), strict=True):
+        bars = shapes.of(f"svg.{kind} rect.kept")
+        tallest = max(each.count for each in bins)
+        heights = [each.count / tallest for each in bins]
+        assert [bar.height / max(b.height for b in bars) for bar in bars] == pytest.approx(heights, abs=0.02), kind
+    assert sum(each.count for each in facts.file_sizes) == sum(each.count for each in facts.deletes_per_file)
+    assert len(shapes.of("svg.balance rect.kept")) == len(plan.groups)
+    left, right = shapes.of("figure")[1:3]
+    assert left.x + left.width <= right.x
+    assert all(0 <= box.x and box.x + box.width <= page for box in shapes.of("svg, table, .tile, figure"))
+
+
+def test_on_a_narrow_screen_pictures_are_below_each_other(plan: ScanPlan, tmp_path: Path) -> None:
+    shapes = drawn(write_html([plan], tmp_path / "plan.html"), width=500)
+    figures = shapes.of("figure")
+    assert all(above.y + above.height <= below.y for above, below in itertools.pairwise(figures))
+    assert all(box.x + box.width <= shapes.width for box in shapes.of("svg, .tile"))

@@ -88,9 +88,7 @@ def test_statistics_are_those_of_the_filter_and_those_asked_for(table: lakescan.
 def test_statistics_of_delta_tables_are_kept_too(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"n": [1, 2], "s": ["a", None]}))
     kept = lakescan.table(tmp_path / "t").scan().include_column_stats().plan().column_stats
-    assert kept["s"].to_pylist() == [
-        {"lower": "a", "upper": "a", "null_count": 1, "nan_count": None, "value_count": 2}
-    ]
+    assert kept["s"].to_pylist() == [{"lower": "a", "upper": "a", "null_count": 1, "nan_count": None, "value_count": 2}]
 
 
 def test_a_plan_says_how_many_readers_it_can_keep_busy(table: lakescan.Table) -> None:

@@ -112,6 +112,13 @@ def test_groups_hold_every_split_once_with_just_its_deletes() -> None:
     assert found.groups.sizes["bytes"].to_pylist() == [sum(np.array(g.splits["length"])) for g in groups]
 
 
+def test_a_delete_file_that_splits_of_a_group_share_is_counted_there_once() -> None:
+    files = table([(0, 9)] * 4, deletes=[[0], [0, 1], [], [0]])
+    assert plan(files).groups.sizes["delete_bytes"].to_pylist() == [14]
+    apart = plan(files, split_size=100, open_cost=1).groups.sizes
+    assert sorted(apart["delete_bytes"].to_pylist()) == [0, 7, 7, 14]
+
+
 def test_a_plan_of_no_files_has_no_groups() -> None:
     found = plan(table([(1, 5)]), "i > 100")
     assert len(found.groups) == 0

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from lakescan.explain.summary import Stage, Summary, human_bytes, summarise
+from lakescan.explain.summary import Bin, Stage, Summary, human_bytes, summarise
 from lakescan.planning.plan import ScanPlan
 
 _WIDTH = 640
@@ -36,7 +36,7 @@ def write_html(plans: Sequence[ScanPlan], path: str | Path, title: str = "lakesc
 
 def _section(facts: Summary) -> str:
     tiles = [
-        ("files", f"{len(facts.file_sizes):,}"),
+        ("files", f"{facts.files:,}"),
         ("data to read", human_bytes(facts.file_bytes)),
         ("deletes to read", human_bytes(facts.delete_bytes)),
         ("task groups", f"{len(facts.group_bytes):,}"),
@@ -52,12 +52,23 @@ def _section(facts: Summary) -> str:
         f'<div class="tiles">{cards}</div>'
         f"<figure class='wide'><figcaption>From {escape(facts.stages[0].name)} to rows</figcaption>"
         f"{_funnel(facts.stages)}</figure>"
-        f'<div class="pair"><figure><figcaption>Sizes of the files to read</figcaption>'
-        f"{_histogram(facts.file_sizes)}</figure>"
-        f"<figure><figcaption>Balance of the task groups</figcaption>"
-        f"{_balance(facts.group_bytes, facts.group_splits)}</figure></div>"
+        f'<div class="pair">{_figures(facts)}</div>'
         f"{_hints(facts)}{_residuals(facts)}{_costly(facts)}</section>"
     )
+
+
+def _figures(facts: Summary) -> str:
+    """The small pictures; that of deletes only where there are some."""
+    balance = _balance(facts.group_bytes, facts.group_splits)
+    pictures = [
+        ("Sizes of the files to read", _histogram(facts.file_sizes, "file-sizes", "files")),
+        ("Sizes of the splits", _histogram(facts.split_sizes, "split-sizes", "splits")),
+        ("Deletes of each file", _histogram(facts.deletes_per_file, "deletes-per-file", "files")),
+        ("Balance of the task groups", balance),
+    ]
+    if not facts.deletes_per_file:
+        del pictures[2]
+    return "".join(f"<figure><figcaption>{title}</figcaption>{picture}</figure>" for title, picture in pictures)
 
 
 def _funnel(stages: Sequence[Stage]) -> str:
@@ -82,16 +93,12 @@ def _skipped(stage: Stage) -> str:
     return f'<tspan class="muted">   {stage.skipped:,} skipped: {escape(stage.note)}</tspan>'
 
 
-def _histogram(sizes: Sequence[int]) -> str:
-    """Files by size, each column twice the size of the one before."""
-    if not sizes:
-        return '<p class="muted">no files</p>'
-    powers = [max(0, math.floor(math.log2(max(size, 1)))) for size in sizes]
-    low, high = min(powers), max(powers)
-    counts = [powers.count(p) for p in range(low, high + 1)]
-    return _columns(
-        counts, [human_bytes(2**p) for p in range(low, high + 1)], "histogram", [f"{c:,} files" for c in counts]
-    )
+def _histogram(bins: Sequence[Bin], kind: str, what: str) -> str:
+    """A column a bin."""
+    if not bins:
+        return f'<p class="muted">no {what}</p>'
+    labels, counts = [each.label for each in bins], [each.count for each in bins]
+    return _columns(counts, labels, f"histogram {kind}", [f"from {each.label}: {each.count:,} {what}" for each in bins])
 
 
 def _balance(group_bytes: Sequence[int], group_splits: Sequence[int], most: int = 48) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +25,14 @@ class Stage:
     kept: int
     skipped: int = 0
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """A column of a histogram: how many things are in the range that the label begins."""
+
+    label: str
+    count: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,10 @@ class Summary:
     file_bytes: int
     delete_bytes: int
     seconds: float
-    file_sizes: tuple[int, ...]
+    files: int
+    file_sizes: tuple[Bin, ...]
+    split_sizes: tuple[Bin, ...]
+    deletes_per_file: tuple[Bin, ...]
     group_bytes: tuple[int, ...]
     group_splits: tuple[int, ...]
     costly: tuple[CostlyFile, ...]
@@ -61,7 +74,7 @@ class Summary:
 
 def summarise(plan: ScanPlan) -> Summary:
     """The facts of a plan."""
-    report, metrics = plan.report, plan.report.metrics
+    report, metrics, sizes = plan.report, plan.report.metrics, plan.groups.sizes
     return Summary(
         table=report.table,
         format=report.format,
@@ -75,9 +88,12 @@ def summarise(plan: ScanPlan) -> Summary:
         file_bytes=metrics.total_file_size_in_bytes,
         delete_bytes=metrics.total_delete_file_size_in_bytes,
         seconds=metrics.total_planning_duration,
-        file_sizes=tuple(pc.fill_null(plan.files["size"], 0).to_pylist()),
-        group_bytes=tuple(plan.groups.sizes["bytes"].to_pylist()),
-        group_splits=tuple(plan.groups.sizes["splits"].to_pylist()),
+        files=len(plan.table),
+        file_sizes=_histogram(pc.fill_null(plan.files["size"], 0), human_bytes),
+        split_sizes=_histogram(plan.splits["length"], human_bytes),
+        deletes_per_file=_deletes_per_file(plan),
+        group_bytes=tuple(pc.add(sizes["bytes"], sizes["delete_bytes"]).to_pylist()),
+        group_splits=tuple(sizes["splits"].to_pylist()),
         costly=_costly(plan),
         hints=hints(plan),
     )
@@ -129,6 +145,27 @@ def _deletes(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
     counts = pc.value_counts(plan.deletes["kind"].combine_chunks()).to_pylist() if plan.deletes.num_rows else []
     names = {VECTOR: "deletion vectors"}
     return tuple((names.get(c["values"], c["values"].replace("-", " ")), c["counts"]) for c in counts)
+
+
+def _histogram(values: pa.ChunkedArray, label: Callable[[int], str]) -> tuple[Bin, ...]:
+    """Bins each twice as wide as the one before, from the least to the greatest that have something."""
+    numbers = np.maximum(values.to_numpy(), 1)
+    powers = np.floor(np.log2(numbers)).astype(int)
+    if not len(powers):
+        return ()
+    low = int(powers.min())
+    return tuple(Bin(label(2 ** (low + i)), n) for i, n in enumerate(np.bincount(powers - low).tolist()))
+
+
+def _deletes_per_file(plan: ScanPlan) -> tuple[Bin, ...]:
+    """How many files have none, one, two to three, four to seven ... deletes; nothing where no file has any."""
+    counts = delete_counts(plan.files)
+    some = counts.filter(pc.greater(counts, 0))
+    if not len(some):
+        return ()
+    bins = _histogram(some, str)
+    from_one = [Bin(str(2**i), 0) for i in range(int(bins[0].label).bit_length() - 1)]
+    return (Bin("0", len(counts) - len(some)), *from_one, *bins)
 
 
 def _costly(plan: ScanPlan) -> tuple[CostlyFile, ...]:

@@ -24,9 +24,7 @@ Manifest = Mapping[str, Any]  # a row of a manifest list
 def read_batch(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, *, with_stats: bool) -> pa.Table:
     """The live entries of some manifests of one spec, in order; see `read_manifests`."""
     key = _key(batch, spec, storage, with_stats)
-    return METADATA.get(
-        key, lambda: read_manifests(batch, spec, storage, with_stats=with_stats), storage.cache_folder
-    )
+    return METADATA.get(key, lambda: read_manifests(batch, spec, storage, with_stats=with_stats), storage.cache_folder)
 
 
 def _key(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, with_stats: bool) -> Hashable:

@@ -126,10 +126,26 @@ class TaskGroups(Sequence[TaskGroup]):
 
     @cached_property
     def sizes(self) -> pa.Table:
-        """One row a group: its number of splits and its bytes."""
+        """One row a group: its number of splits, its bytes of data, and its bytes of deletes.
+
+        A delete file that several splits of a group share is read once there, and counted once. (Packing weighs each
+        split with all of its deletes, as Iceberg's does, so that groups are the same.)
+        """
         counts = np.diff(self._bounds)
         totals = np.concatenate([[0], np.cumsum(self._splits["length"].to_numpy())])
-        return pa.table({"splits": counts, "bytes": totals[self._bounds[1:]] - totals[self._bounds[:-1]]})
+        data = totals[self._bounds[1:]] - totals[self._bounds[:-1]]
+        return pa.table({"splits": counts, "bytes": data, "delete_bytes": self._delete_bytes(counts)})
+
+    def _delete_bytes(self, splits_of_group: np.ndarray) -> np.ndarray:
+        sizes = pc.fill_null(self._table.deletes["size"], 0).to_numpy()
+        group = np.repeat(np.arange(len(splits_of_group)), splits_of_group)
+        lists = self._table.files["deletes"].take(self._splits["file"]).combine_chunks()
+        owner = group[pc.list_parent_indices(lists).to_numpy()]
+        once = np.unique(owner * len(sizes) + lists.flatten().to_numpy())
+        if not len(once):
+            return np.zeros(len(splits_of_group), dtype=np.int64)
+        found = np.bincount(once // len(sizes), weights=sizes[once % len(sizes)], minlength=len(splits_of_group))
+        return found.astype(np.int64)
 
 
 @dataclass(frozen=True, repr=False)

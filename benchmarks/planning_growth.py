@@ -1,0 +1,45 @@
+"""Planning 10,000, 100,000 and 1,000,000 Iceberg files, each in a process of its own: time and memory grow with them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+
+from benchmarks.planning_table import planning_table
+
+_PLAN = """
+import json, resource, sys, time
+import lakescan
+lakescan.set_cache_limit(0)
+base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+started = time.perf_counter()
+scan = lakescan.table(sys.argv[1]).scan()
+plans = scan.plan_parts() if sys.argv[2] == "parts" else [scan.plan()]
+files = sum(len(plan.table) for plan in plans)
+seconds = time.perf_counter() - started
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"files": files, "seconds": seconds, "base": base / 1024, "peak": peak / 1024}))
+"""
+_SIZES = (10_000, 100_000, 1_000_000)
+
+
+def run(rows: int, runs: int) -> str:
+    """A table of its own kind; what is aimed at is 1.5 GB for a million files, and times that grow as the files do."""
+    lines = ["| files | plan | seconds | microseconds a file | peak memory, MB |", "|---|---|---|---|---|"]
+    for files in _SIZES:
+        path = planning_table(files, files // 1000)
+        for how in ("whole", "parts"):
+            found = [_plan(path, how) for _ in range(min(runs, 3))]
+            assert all(each["files"] == files for each in found)
+            seconds = statistics.median(each["seconds"] for each in found)
+            peak = max(each["peak"] for each in found)
+            lines.append(f"| {files:,} | {how} | {seconds:.2f} | {seconds / files * 1e6:.1f} | {peak:,.0f} |")
+    return "\n".join(lines)
+
+
+def _plan(path: str, how: str) -> dict[str, float]:
+    command = [sys.executable, "-c", _PLAN, path, how]
+    found: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    return found
