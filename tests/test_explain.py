@@ -119,7 +119,7 @@ def test_a_browser_draws_the_page(plan: ScanPlan, tmp_path: Path) -> None:
     assert len(shapes.of("svg.balance rect.kept")) == len(plan.groups)
     left, right = shapes.of("figure")[1:3]
     assert left.x + left.width <= right.x
-    assert all(0 <= box.x and box.x + box.width <= page for box in shapes.of("svg, table, .tile, figure"))
+    assert all(box.x >= 0 and box.x + box.width <= page for box in shapes.of("svg, table, .tile, figure"))
 
 
 def test_on_a_narrow_screen_pictures_are_below_each_other(plan: ScanPlan, tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ class TableCache:
 class FolderCache:
     """Arrow tables by key as files in a folder, bounded in bytes, mapped into memory when they are asked for again.
 
-    Anyone who may write there decides what is read: use a folder of your own. A file is complete when it has its name: processes may share the folder. What cannot be read is made anew; what
-    cannot be written (a full disk) is not kept.
+    Anyone who may write there decides what is read: use a folder of your own. A file is complete when it has its name:
+    processes may share the folder. What cannot be read is made anew; what cannot be written (a full disk) is not kept.
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int = DEFAULT_FOLDER_LIMIT) -> None:

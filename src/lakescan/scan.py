@@ -202,6 +202,11 @@ class Scan:
             ),
         )
 
+    @property
+    def metadata_bytes(self) -> int:
+        """The bytes of metadata that planning may have to read, before any of it is pruned, about."""
+        return self._format.metadata_bytes(self.snapshot)
+
     def planning_mode(self, content: str) -> str:
         """Where metadata of data files, or of delete files, is read: 'auto', 'local' or 'distributed'.
 

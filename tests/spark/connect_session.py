@@ -16,6 +16,10 @@ def main(orders: str, customers: str) -> None:
     lakescan.spark.register(spark)
     scan = lakescan.table(orders).scan().where("quantity > 5").select("order_id", "price")
     assert scan.to_spark(spark).count() == scan.to_arrow().num_rows
+    away = scan.options(data_planning_mode="distributed")
+    assert away.to_spark(spark).count() == scan.to_arrow().num_rows
+    shares = lakescan.table(customers, data_planning_mode="distributed").scan().to_spark(spark)
+    assert shares.count() == lakescan.table(customers).scan().count()
     frame = spark.read.format("delta").option("versionAsOf", "0").load(customers).where("country = 'FR'")
     expected = lakescan.table(customers, versionAsOf=0).scan().where("country = 'FR'").to_arrow().num_rows
     assert frame.count() == expected

@@ -32,6 +32,20 @@ def test_a_scan_without_files_has_no_rows(spark, shop) -> None:
     assert scan.to_spark(spark).count() == 0
 
 
+@pytest.mark.parametrize("name", ["orders", "customers"])
+def test_much_metadata_is_planned_by_sparks_workers(spark, shop, name: str, monkeypatch) -> None:
+    scan = lakescan.table(getattr(shop, name)).scan()
+    monkeypatch.setattr("lakescan.spark.planned.MIN_BYTES", scan.metadata_bytes + 1)
+    assert "MapInArrow" not in plan_of(scan.to_spark(spark))
+    monkeypatch.setattr("lakescan.spark.planned.MIN_BYTES", scan.metadata_bytes)
+    assert "MapInArrow" in plan_of(scan.to_spark(spark))
+    assert "MapInArrow" not in plan_of(scan.options(data_planning_mode="local").to_spark(spark))
+
+
+def plan_of(frame) -> str:
+    return frame._jdf.queryExecution().toString()
+
+
 def test_little_metadata_is_planned_here(spark, shop) -> None:
     """The executor is only asked for what is worth a job."""
     executor = lakescan.spark.SparkExecutor(None)  # it would fail if it were asked
@@ -41,5 +55,5 @@ def test_little_metadata_is_planned_here(spark, shop) -> None:
 
 def test_a_source_that_is_told_to_plan_on_spark_says_what_can(spark, shop) -> None:
     read = spark.read.format("iceberg").option("data-planning-mode", "distributed")
-    with pytest.raises(Exception, match="Scan.to_spark"):
+    with pytest.raises(Exception, match=r"Scan\.to_spark"):
         read.load(shop.orders).count()

@@ -214,6 +214,14 @@ class DeltaTable:
         by_id = snapshot.state.metadata.column_mapping_mode == "id"
         return FieldMatching(by_id=by_id, ids_required=by_id)
 
+    def metadata_bytes(self, snapshot: Snapshot) -> int:
+        """Those of the log segment, or of the commits of a change feed."""
+        state: DeltaState = snapshot.state
+        if state.changes is None:
+            return state.segment.size
+        start, end = state.changes
+        return sum(commit.entry.size for commit in self._commits(start, end)) if end >= start else 0
+
     def has_exact_bounds(self, kind: t.Type) -> bool:
         """Whole numbers and dates: texts and times are cut, and JSON may have rounded the rest."""
         return kind in (*t.INTEGRAL, t.DATE)

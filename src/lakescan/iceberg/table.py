@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
+from lakescan.iceberg.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, parse_metadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan_files import ScanFiles
@@ -131,6 +133,13 @@ class IcebergTable:
             raise CorruptMetadata(
                 f"{self.metadata.source}: schema.name-mapping.default is not a name mapping: {error}"
             ) from error
+
+    def metadata_bytes(self, snapshot: Snapshot) -> int:
+        """Those of the manifests, by the manifest list."""
+        if snapshot.state is None:
+            return 0
+        manifests = read_manifest_list(snapshot.state, self.storage)
+        return pc.sum(manifests["manifest_length"]).as_py() or 0
 
     def has_exact_bounds(self, kind: Type) -> bool:
         """All but texts and bytes, which metrics modes cut (`write.metadata.metrics.default`: truncate(16))."""

@@ -127,6 +127,9 @@ class TableFormat(Protocol):
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """How the table's fields are found in data files."""
 
+    def metadata_bytes(self, snapshot: Snapshot) -> int:
+        """The bytes of metadata that planning a state reads, where nothing is pruned, about."""
+
     def has_exact_bounds(self, kind: Type) -> bool:
         """Whether bounds of a type are values of rows, where a file has no deletes: texts are cut, for one."""
 

@@ -22,14 +22,14 @@ __all__ = ["SparkExecutor", "read_scan", "register"]
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
     """A scan as a Spark data frame, pinned to the state that the scan sees now.
 
-    It is planned when the query is, by one worker. A scan whose planning mode is "distributed", or that has an executor,
-    is planned now; its task groups are rows of the frame.
+    It is planned when the query is, by one worker. A scan whose planning mode is "distributed", or "auto" with more
+    metadata than one worker should read, or that has an executor, is planned now: its task groups are the frame's rows.
     The schema goes along, so that Spark need not start a worker to ask for it.
     """
-    from lakescan.spark.planned import read_planned
+    from lakescan.spark.planned import is_planned_here, read_planned
     from lakescan.spark.types import schema_of
 
     register(spark, pushdown=None, names=("lakescan",))
-    if scan.executor is not None or "distributed" in (scan.planning_mode("data"), scan.planning_mode("delete")):
+    if is_planned_here(scan):
         return read_planned(spark, scan)
     return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()

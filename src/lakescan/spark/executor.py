@@ -16,6 +16,7 @@ R = TypeVar("R")
 
 _ITEMS, _SHARES = "number long, data binary", "share long, data binary"
 _ITEM_COLUMNS, _SHARE_COLUMNS = ["number", "data"], ["share", "data"]
+MIN_BYTES = 128 * 2**20
 
 
 class SparkExecutor:
@@ -27,7 +28,7 @@ class SparkExecutor:
     'distributed'.
     """
 
-    def __init__(self, spark: SparkSession, *, min_bytes: int = 128 * 2**20) -> None:
+    def __init__(self, spark: SparkSession, *, min_bytes: int = MIN_BYTES) -> None:
         self._spark, self.min_bytes = spark, min_bytes
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:

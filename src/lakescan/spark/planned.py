@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakescan.reading.reader import read_group
-from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.session import parallelism
 from lakescan.spark.types import as_spark_batch, schema_of
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakescan.scan import Scan
+
+
+def is_planned_here(scan: Scan) -> bool:
+    """Whether a scan is planned by this process, with Spark's workers or its own executor."""
+    data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
+    if scan.executor is not None or "distributed" in (data, deletes):
+        return True
+    return data == "auto" and scan.metadata_bytes >= MIN_BYTES
 
 
 def read_planned(spark: SparkSession, scan: Scan) -> DataFrame:
