@@ -21,6 +21,7 @@ BENCHMARKS = {
     "planning_growth": planning_growth,
 }
 console = Console()
+_DOCUMENT = Path("docs/benchmarks.md")
 
 
 def main() -> None:
@@ -30,18 +31,25 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--write", action="store_true", help="keep the results in docs/benchmarks.md")
     arguments = parser.parse_args()
-    sections = []
+    sections = {}
     for name in arguments.names or BENCHMARKS:
         module = BENCHMARKS[name]
         with console.status(f"{name}: {(module.__doc__ or '').splitlines()[0]}"):
             results = module.run(arguments.rows, arguments.runs)
         table = results if isinstance(results, str) else as_markdown(results)
         console.print(Markdown(f"## {name}\n\n{table}"))
-        sections.append(f"## {name}\n\n{module.__doc__}\n\n{table}\n")
+        sections[name] = f"## {name}\n\n{module.__doc__}\n\n{table}\n"
     if arguments.write:
         about = f"Python {platform.python_version()}, {os.cpu_count()} cores; medians of {arguments.runs} runs in turn."
-        text = "# Benchmarks\n\nMade by `make bench BENCH_ARGS=--write`. " + about + "\n\n" + "\n".join(sections)
-        Path("docs/benchmarks.md").write_text(text)
+        found = {**_kept_sections(), **sections}
+        text = "\n".join(found[name] for name in BENCHMARKS if name in found)
+        _DOCUMENT.write_text(f"# Benchmarks\n\nMade by `make bench BENCH_ARGS=--write`. {about}\n\n{text}")
+
+
+def _kept_sections() -> dict[str, str]:
+    """What the document has of benchmarks that do not run now."""
+    parts = _DOCUMENT.read_text().split("\n## ")[1:] if _DOCUMENT.exists() else []
+    return {part.split("\n", 1)[0]: f"## {part.rstrip()}\n" for part in parts}
 
 
 if __name__ == "__main__":
