@@ -75,6 +75,13 @@ def planning_mode(value: Any) -> str:
     return mode
 
 
+def _lane(value: Any) -> str:
+    lane = str(value).strip().lower()
+    if lane not in ("auto", "native", "arrow"):
+        raise ValueError("auto, native or arrow")
+    return lane
+
+
 def _no_locality(value: Any) -> bool:
     if _boolean(value):
         raise UnsupportedFeature(
@@ -112,6 +119,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("lookback", BOTH, _positive, "bins kept open while packing", "a number above 0"),
     Option("file-open-cost", BOTH, parse_size, "bytes that opening a file is worth", "bytes, or 4m"),
     Option("parallelism", BOTH, _positive, "readers that splits should keep busy", "a number above 0"),
+    Option(
+        "lane",
+        BOTH,
+        _lane,
+        "how Spark reads data files: auto, native (as its own Parquet) or arrow",
+        "auto, native or arrow",
+    ),
     Option("data-planning-mode", BOTH, planning_mode, "where metadata is read: auto, local or distributed"),
     Option("delete-planning-mode", ("iceberg",), planning_mode, "the same for manifests of delete files"),
     Option("include-column-stats", BOTH, _boolean, "keep the statistics of all columns in plans", "true or false"),

@@ -153,7 +153,8 @@ class Scan:
         return bool(self._options.get("case-sensitive", True))
 
     @cached_property
-    def _bound(self) -> Predicate:
+    def filter(self) -> Predicate:
+        """The condition of the rows, bound to the table's columns."""
         return bind(self._full_predicate, self._selectable, case_sensitive=self._case_sensitive)
 
     def plan(self, *, parallelism: int | None = None) -> ScanPlan:
@@ -192,7 +193,7 @@ class Scan:
         return self._format.plan_files(
             self.snapshot,
             FileRequest(
-                predicate=self._bound,
+                predicate=self.filter,
                 metrics=metrics,
                 limit=self._most_rows,
                 stats=self._stats_fields,
@@ -226,7 +227,7 @@ class Scan:
             candidates,
             schema=self.projected,
             table_schema=snapshot.schema,
-            predicate=self._bound,
+            predicate=self.filter,
             packing=self._packing(parallelism or self._options.get("parallelism") or os.cpu_count() or 1),
             limit=self._most_rows,
             ignore_residuals=self._ignore_residuals,
@@ -324,10 +325,13 @@ class Scan:
 
     def _batches_of(self, plan: ScanPlan, mask: pa.Array) -> Iterator[pa.RecordBatch]:
         """The rows of some files of a plan."""
-        rest = plan.table.filter(mask)
-        if len(rest):
-            to_read = self._planned(Candidates.pruned(rest, self._bound, {}), ScanMetrics(), default_readers())
-            yield from read_batches([(to_read, self.read_context(to_read))])
+        to_read = self.plan_of(plan, mask, parallelism=default_readers())
+        return read_batches([(to_read, self.read_context(to_read))])
+
+    def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
+        """A plan of some of the files of a plan of this scan: those where the mask is true."""
+        some = Candidates.pruned(plan.table.filter(mask), self.filter, {})
+        return self._planned(some, ScanMetrics(), parallelism)
 
     def _packing(self, parallelism: int) -> PackingOptions:
         """Options over table properties (`read.split.*`) over defaults, as Iceberg has them."""
@@ -355,14 +359,14 @@ class Scan:
         """The value of an option, by its canonical name, where the scan was given it."""
         return self._options.get(name, default)
 
-    def read_context(self, plan: ScanPlan, *, batch_size: int = BATCH_SIZE) -> ReadContext:
+    def read_context(self, plan: ScanPlan | None = None, *, batch_size: int = BATCH_SIZE) -> ReadContext:
         """What readers need beside the task groups of a plan of this scan; the option `batch-size` goes first."""
         return ReadContext(
             storage=self._storage,
-            output=plan.schema,
+            output=self.projected,
             table_schema=_by_id(self.snapshot.all_columns, self._selectable),
             matching=self._format.matching(self.snapshot),
-            residuals=plan.residuals,
+            residuals=() if plan is None else plan.residuals,
             batch_size=self._options.get("batch-size", batch_size),
         )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import fs as pafs
 
@@ -165,6 +166,13 @@ class Storage:
             FileEntry(info.base_name, location, info.size, info.mtime) if info.type == pafs.FileType.File else None
             for location, info in zip(locations, found, strict=True)
         ]
+
+    def sizes(self, locations: Sequence[str]) -> np.ndarray:
+        """The sizes of files as they are now, in bytes; raises `MissingFile`."""
+        found = self.look_up(locations)
+        if missing := [location for location, entry in zip(locations, found, strict=True) if entry is None]:
+            raise MissingFile(f"{self.relocated(missing[0])} is not there, which the table says is one of its files")
+        return np.array([entry.size for entry in found if entry is not None], dtype=np.int64)
 
     def list(self, folder: str) -> Iterator[FileEntry]:
         """The files directly in a folder, by name; none where the folder is missing."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakescan import types as t
 from lakescan.errors import InvalidFilter, NoSuchColumn
 from lakescan.expressions.bind import bind
+from lakescan.expressions.evaluate import keep
 from lakescan.expressions.predicate import FALSE, Comparison, In, IsNull
 from lakescan.expressions.sql import parse_filter
 from lakescan.schema import Schema
@@ -112,3 +117,22 @@ def test_names_match_without_case_only_where_asked() -> None:
     with pytest.raises(NoSuchColumn):
         bound("name2 = 'x'")
     assert bound("name2 is null", case_sensitive=False) == IsNull("name2", 11)
+
+
+_OPERATORS = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
+_DECIMALS = [Decimal("-9.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("1.23"), Decimal("9.99")]
+
+
+@given(
+    number=st.decimals(allow_nan=False, allow_infinity=False, min_value=-20, max_value=20, places=4),
+    op=st.sampled_from(["<", "<=", ">", ">=", "=", "!="]),
+)
+def test_decimals_compare_with_numbers_of_more_digits_than_they_have(number: Decimal, op: str) -> None:
+    """Also where both together have more digits than a decimal can have."""
+    for precision in (3, 38):
+        schema = Schema((t.Field(1, "n", t.Decimal(precision, 2)),))
+        bound = bind(Comparison("n", op=op, value=number), schema)
+        column = pa.array(_DECIMALS, pa.decimal128(precision, 2))
+        found = keep(bound, lambda _, column=column: column, len(_DECIMALS)).to_pylist()
+
+        assert found == [_OPERATORS[op](each, number) for each in _DECIMALS]

@@ -20,7 +20,7 @@ def test_sparks_workers_plan_as_threads_do(spark, shop, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["orders", "customers"])
 def test_a_scan_that_is_planned_on_spark_has_its_rows(spark, shop, name: str) -> None:
-    scan = lakescan.table(getattr(shop, name)).scan().options(data_planning_mode="distributed")
+    scan = lakescan.table(getattr(shop, name)).scan().options(lane="arrow", data_planning_mode="distributed")
     frame = scan.to_spark(spark)
     assert frame.rdd.getNumPartitions() == len(scan.plan(parallelism=2).groups)
     assert differences(frame.toArrow(), scan.to_arrow()) == ""
@@ -34,10 +34,10 @@ def test_a_scan_without_files_has_no_rows(spark, shop) -> None:
 
 @pytest.mark.parametrize("name", ["orders", "customers"])
 def test_much_metadata_is_planned_by_sparks_workers(spark, shop, name: str, monkeypatch) -> None:
-    scan = lakescan.table(getattr(shop, name)).scan()
-    monkeypatch.setattr("lakescan.spark.planned.MIN_BYTES", scan.metadata_bytes + 1)
+    scan = lakescan.table(getattr(shop, name), lane="arrow").scan()
+    monkeypatch.setattr("lakescan.spark.frames.MIN_BYTES", scan.metadata_bytes + 1)
     assert "MapInArrow" not in plan_of(scan.to_spark(spark))
-    monkeypatch.setattr("lakescan.spark.planned.MIN_BYTES", scan.metadata_bytes)
+    monkeypatch.setattr("lakescan.spark.frames.MIN_BYTES", scan.metadata_bytes)
     assert "MapInArrow" in plan_of(scan.to_spark(spark))
     assert "MapInArrow" not in plan_of(scan.options(data_planning_mode="local").to_spark(spark))
 

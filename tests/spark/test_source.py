@@ -37,7 +37,7 @@ def test_a_table_reads_as_it_does_in_process(spark, shop) -> None:
 
 
 def test_spark_partitions_are_the_plans_task_groups(spark, shop) -> None:
-    scan = lakescan.table(shop.orders).scan().options(split_size=20_000, file_open_cost=1)
+    scan = lakescan.table(shop.orders).scan().options(split_size=20_000, file_open_cost=1, lane="arrow")
     groups = len(scan.plan().groups)
     assert groups > 3
     assert scan.to_spark(spark).rdd.getNumPartitions() == groups

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, date, datetime, time
+from decimal import ROUND_FLOOR, InvalidOperation, localcontext
 from decimal import Decimal as PyDecimal
-from decimal import InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -149,7 +149,7 @@ def _coerce(value: Any, kind: t.Type) -> pa.Scalar:
                 raise TypeError("quote it to compare text")
             return pa.scalar(value, pa.string())
         case t.Decimal():
-            return pa.scalar(_number(value))
+            return _decimal(value, kind)
         case t.DATE:
             return _date(value)
         case t.TIME:
@@ -189,6 +189,24 @@ def _integral(value: Any) -> pa.Scalar:
     if whole != number:
         raise _Inexact(pa.scalar(whole, pa.int64()))
     return pa.scalar(whole, pa.int64())
+
+
+def _decimal(value: Any, kind: t.Decimal) -> pa.Scalar:
+    """The number as a value of the type: Arrow and Spark widen both sides of a comparison, and not beyond 38 digits."""
+    number = _number(value)
+    if number.is_nan():
+        raise _Inexact(None, above_all=True)
+    limit = PyDecimal(10) ** (kind.precision - kind.scale)
+    if not -limit < number < limit:
+        raise _Inexact(None, above_all=number > 0)
+    with localcontext(prec=kind.precision + 2):
+        below = number.quantize(PyDecimal(1).scaleb(-kind.scale), rounding=ROUND_FLOOR)
+    if below <= -limit:
+        raise _Inexact(None, above_all=False)
+    scalar = pa.scalar(below, kind.arrow())
+    if below != number:
+        raise _Inexact(scalar)
+    return scalar
 
 
 def _date(value: Any) -> pa.Scalar:

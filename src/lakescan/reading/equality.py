@@ -9,6 +9,7 @@ their ages. A null in a delete matches null; NaN matches NaN.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,37 +103,39 @@ class EqualityDeletes:
             return self._maps[place]
 
     def _load(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> DeletedKeys:
-        schema = self._schema(ids)
+        schema = compared_columns(self._context, ids)
         keys: list[list[pa.Array]] = [[] for _ in ids]
         sequence = []
         for file in files:
-            table = self._read(file, schema)
+            batches = read_deleted_keys(self._context, file, schema)
+            table = pa.Table.from_batches(batches, schema=schema.arrow())
             found = columns_of(table, schema)
             for key, field_id in zip(keys, ids, strict=True):
                 key.append(_comparable(found(field_id)))
             sequence.append(np.full(table.num_rows, file["sequence_number"], dtype=np.int64))
         return DeletedKeys.of(ids, [pa.concat_arrays(key) for key in keys], np.concatenate(sequence))
 
-    def _schema(self, ids: tuple[int, ...]) -> Schema:
-        """The table's columns that hold the compared fields, dropped ones included."""
-        known = self._context.table_schema
-        missing = [i for i in ids if i not in known.by_id]
-        if missing:
-            raise UnsupportedFeature(f"equality deletes by dropped nested fields (id {missing[0]})")
-        tops = {known.top_level_of[i].id: known.top_level_of[i] for i in ids}
-        return Schema(tuple(tops.values()))
 
-    def _read(self, file: dict[str, Any], schema: Schema) -> pa.Table:
-        path, matching = file["path"], self._context.matching
-        batches = []
-        with open_data_file(self._context.storage, path, file["file_format"], file["key_metadata"]) as data:
-            projection = resolve(read_fields(data.schema, matching), schema, matching, {})
-            absent = [s.target.name for s in projection.sources if s.child is None]
-            if absent:
-                raise CorruptMetadata(f"equality delete file {path} lacks the column {absent[0]!r} that it deletes by")
-            for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
-                batches.append(pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow()))
-        return pa.Table.from_batches(batches, schema=schema.arrow())
+def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
+    """The table's columns that hold the compared fields, dropped ones included."""
+    known = context.table_schema
+    missing = [i for i in ids if i not in known.by_id]
+    if missing:
+        raise UnsupportedFeature(f"equality deletes by dropped nested fields (id {missing[0]})")
+    tops = {known.top_level_of[i].id: known.top_level_of[i] for i in ids}
+    return Schema(tuple(tops.values()))
+
+
+def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """The keys of an equality delete file (a row of a delete table), as columns of the schema, some at a time."""
+    path, matching = file["path"], context.matching
+    with open_data_file(context.storage, path, file["file_format"], file["key_metadata"]) as data:
+        projection = resolve(read_fields(data.schema, matching), schema, matching, {})
+        absent = [s.target.name for s in projection.sources if s.child is None]
+        if absent:
+            raise CorruptMetadata(f"equality delete file {path} lacks the column {absent[0]!r} that it deletes by")
+        for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
+            yield pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow())
 
 
 def _place(delete: dict[str, Any]) -> tuple[str, tuple[int, ...]]:

@@ -47,6 +47,11 @@ def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, 
     return tuple(replace(f, id=f.index + 1) for f in fields) if matching.by_position else fields
 
 
+def has_ids(schema: pa.Schema) -> bool:
+    """Whether a file's columns, or what is under them, have ids."""
+    return any(f.id is not None for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
+
+
 def _read(field: pa.Field, index: int) -> FileField:
     kind = field.type
     if pa.types.is_map(kind):

@@ -12,24 +12,32 @@ from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import register
 
 if TYPE_CHECKING:
+    import os
+    from typing import Any
+
     from pyspark.sql import DataFrame, SparkSession
 
     from lakescan.scan import Scan
 
-__all__ = ["SparkExecutor", "read_scan", "register"]
+__all__ = ["SparkExecutor", "explain", "read", "read_scan", "register"]
+
+
+def read(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> DataFrame:
+    """A table as a data frame: `lakescan.table(path, **options)` as `Scan.to_spark` reads it."""
+    from lakescan.table import table
+
+    return read_scan(spark, table(path, **options).scan())
 
 
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
-    """A scan as a Spark data frame, pinned to the state that the scan sees now.
+    """A scan as a Spark data frame, pinned to the state that the scan sees now; see `Scan.to_spark`."""
+    from lakescan.spark.frames import frame_of
 
-    It is planned when the query is, by one worker. A scan whose planning mode is "distributed", or "auto" with more
-    metadata than one worker should read, or that has an executor, is planned now: its task groups are the frame's rows.
-    The schema goes along, so that Spark need not start a worker to ask for it.
-    """
-    from lakescan.spark.planned import is_planned_here, read_planned
-    from lakescan.spark.types import schema_of
+    return frame_of(spark, scan)
 
-    register(spark, pushdown=None, names=("lakescan",))
-    if is_planned_here(scan):
-        return read_planned(spark, scan)
-    return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()
+
+def explain(scan: Scan) -> str:
+    """The plan of a scan as text, with the lane of its files on Spark, and why."""
+    from lakescan.spark.frames import explained
+
+    return explained(scan)

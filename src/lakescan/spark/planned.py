@@ -1,4 +1,4 @@
-"""A scan that is planned here: its task groups are handed to Spark as rows, one a partition, and read there."""
+"""A plan that was made here: its task groups are handed to Spark as rows, one a partition, and read there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakescan.planning.plan import ScanPlan
 from lakescan.reading.reader import read_group
-from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.session import parallelism
 from lakescan.spark.types import as_spark_batch, schema_of
 
 if TYPE_CHECKING:
@@ -19,19 +18,8 @@ if TYPE_CHECKING:
     from lakescan.scan import Scan
 
 
-def is_planned_here(scan: Scan) -> bool:
-    """Whether a scan is planned by this process, with Spark's workers or its own executor."""
-    data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
-    if scan.executor is not None or "distributed" in (data, deletes):
-        return True
-    return data == "auto" and scan.metadata_bytes >= MIN_BYTES
-
-
-def read_planned(spark: SparkSession, scan: Scan) -> DataFrame:
-    """The rows of a scan that is planned by Spark's workers, or by the executor that it has."""
-    if scan.executor is None:
-        scan = scan.plan_with(SparkExecutor(spark))
-    plan = scan.plan(parallelism=scan.option("parallelism", parallelism(spark)))
+def read_planned(spark: SparkSession, scan: Scan, plan: ScanPlan) -> DataFrame:
+    """The rows of a plan of a scan, through Arrow."""
     context, schema = scan.read_context(plan), schema_of(scan)
     if not len(plan.groups):
         return spark.createDataFrame([], schema)

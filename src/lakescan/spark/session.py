@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -32,7 +33,7 @@ def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequen
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
     _use_this_python(spark)
     if pushdown is not None:
-        _try_set(spark, PUSHDOWN, "true" if pushdown else "false")
+        try_set(spark, PUSHDOWN, "true" if pushdown else "false")
     enabled = _conf(spark, PUSHDOWN) == "true"
     zone = _conf(spark, "spark.sql.session.timeZone") or "UTC"
     for name in names:
@@ -79,13 +80,11 @@ def _conf(spark: SparkSession, name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _try_set(spark: SparkSession, name: str, value: str) -> None:
-    """Set a session setting; platforms that block it keep theirs, and the sources are registered to fit."""
+def try_set(spark: SparkSession, name: str, value: str) -> bool:
+    """Set a session setting, and say whether it has the value now: some platforms keep theirs."""
     from pyspark.errors import PySparkException
 
-    if _conf(spark, name) == value:
-        return
-    try:
-        spark.conf.set(name, value)
-    except PySparkException:
-        return
+    if _conf(spark, name) != value:
+        with contextlib.suppress(PySparkException):
+            spark.conf.set(name, value)
+    return _conf(spark, name) == value

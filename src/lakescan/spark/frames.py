@@ -1,0 +1,86 @@
+"""A scan as one data frame: by Spark's own Parquet reader where that is exact, through Arrow where it is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.explain import plan_as_text
+from lakescan.planning.plan import ScanPlan
+from lakescan.spark.executor import MIN_BYTES, SparkExecutor
+from lakescan.spark.native.lanes import choose_lanes, why_arrow
+from lakescan.spark.native.lower import can_read_ids, native_frame
+from lakescan.spark.planned import read_planned
+from lakescan.spark.session import parallelism, register
+from lakescan.spark.types import schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakescan.scan import Scan
+
+
+def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
+    """The rows of a scan.
+
+    A scan that the native lane may read is planned now. Otherwise, one worker plans it when the query is planned,
+    unless its planning mode, its executor or the size of its metadata say that Spark's workers plan it, now.
+    """
+    reason = why_arrow(scan)
+    if reason is None and not can_read_ids(spark, scan.read_context()):
+        reason = "the session does not find columns by field id, and does not let that be switched on"
+    if reason is not None:
+        _refuse(scan, {reason: 1})
+        return _read_planned(spark, scan) if _is_planned_here(scan) else _source(spark, scan)
+    plan = _plan(spark, scan)
+    lanes = choose_lanes(scan, plan)
+    _refuse(scan, lanes.reasons)
+    native = pa.array(lanes.native)
+    frames = []
+    if lanes.native.any():
+        frames.append(native_frame(spark, scan, scan.plan_of(plan, native)))
+    if not lanes.native.all() or not frames:
+        rest = scan.plan_of(plan, pa.array(~lanes.native), parallelism=parallelism(spark))
+        frames.append(read_planned(spark, scan, rest))
+    frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+    return frame if plan.limit is None else frame.limit(plan.limit)
+
+
+def explained(scan: Scan) -> str:
+    """The plan as text, and the lanes of its files."""
+    plan = scan.plan()
+    lanes = choose_lanes(scan, plan)
+    lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
+    lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
+    return "\n".join(lines)
+
+
+def _refuse(scan: Scan, reasons: dict[str, int]) -> None:
+    """Raise `UnsupportedFeature` where the native lane was asked for and cannot read all files."""
+    if reasons and scan.option("lane") == "native":
+        raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. With lane=auto it is read.")
+
+
+def _is_planned_here(scan: Scan) -> bool:
+    """Whether a scan is planned by this process, with Spark's workers or its own executor."""
+    data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
+    if scan.executor is not None or "distributed" in (data, deletes):
+        return True
+    return data == "auto" and scan.metadata_bytes >= MIN_BYTES
+
+
+def _plan(spark: SparkSession, scan: Scan) -> ScanPlan:
+    planner = scan if scan.executor is not None else scan.plan_with(SparkExecutor(spark))
+    return planner.plan(parallelism=scan.option("parallelism", parallelism(spark)))
+
+
+def _read_planned(spark: SparkSession, scan: Scan) -> DataFrame:
+    return read_planned(spark, scan, _plan(spark, scan))
+
+
+def _source(spark: SparkSession, scan: Scan) -> DataFrame:
+    """The scan as a Python data source; the schema goes along, so that Spark need not start a worker to ask for it."""
+    register(spark, pushdown=None, names=("lakescan",))
+    return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()

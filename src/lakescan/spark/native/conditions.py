@@ -1,0 +1,84 @@
+"""A bound predicate as a condition of Spark's, of the same meaning: NaN equals itself and is greater than all else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+
+from lakescan.expressions.predicate import And, Comparison, Constant, In, IsNaN, IsNull, Leaf, Like, Or, Predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def condition(predicate: Predicate, columns: Mapping[int, Column]) -> Column:
+    """The condition over these columns (by field id)."""
+
+    def walk(part: Predicate) -> Column:
+        match part:
+            case Constant(value):
+                return F.lit(value).cast("boolean")
+            case And(left, right):
+                return walk(left) & walk(right)
+            case Or(left, right):
+                return walk(left) | walk(right)
+            case Leaf():
+                return _leaf(part, columns[part.bound_id])
+        raise TypeError(f"not a predicate: {part!r}")
+
+    return walk(predicate)
+
+
+def _leaf(leaf: Leaf, column: Column) -> Column:
+    match leaf:
+        case IsNull():
+            return column.isNotNull() if leaf.negate else column.isNull()
+        case IsNaN():
+            return ~F.isnan(column) if leaf.negate else F.isnan(column)
+        case Comparison():
+            return _OPERATORS[leaf.op](_exact(column, leaf.value), _literal(leaf.value))
+        case In():
+            found = _exact(column, leaf.values[0]).isin(*(_literal(value) for value in leaf.values))
+            if leaf.negate:
+                return ~found & F.lit(not leaf.has_null)
+            return found
+        case Like():
+            found = column.like(leaf.pattern)
+            return ~found if leaf.negate else found
+    raise TypeError(f"Spark has no condition for {leaf!r}")
+
+
+def _exact(column: Column, value: pa.Scalar) -> Column:
+    """The column as it is; floats so that Spark does not skip row groups by them.
+
+    Statistics leave NaN out and tell 0.0 from -0.0, where SQL has NaN above all else and one zero.
+    """
+    return (
+        F.nanvl(column, F.lit(math.nan).cast(from_arrow_type(value.type)))
+        if pa.types.is_floating(value.type)
+        else column
+    )
+
+
+def _literal(value: pa.Scalar) -> Column:
+    """A literal of its own type; times and decimals by their text, which no session setting touches."""
+    plain, kind = value.as_py(), value.type
+    if isinstance(plain, bytes):
+        return F.unhex(F.lit(plain.hex()))
+    if isinstance(plain, bool | int | float | str):
+        return F.lit(plain).cast(from_arrow_type(kind))
+    return F.lit(value.cast(pa.string()).as_py()).cast(from_arrow_type(kind, prefer_timestamp_ntz=True))

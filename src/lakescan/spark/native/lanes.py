@@ -1,0 +1,188 @@
+"""Which files Spark's own Parquet reader can read exactly (the native lane), and why the others go through Arrow.
+
+Spark's reader is exact for columns of plain types, lists and maps of them, found by field id or by physical name. What
+it would read otherwise, or not at all, is left to the Arrow lane: correctness comes before speed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import types as t
+from lakescan.expressions.predicate import leaves
+from lakescan.metadata_columns import POS, RESERVED_IDS
+from lakescan.planning.file_table import EQUALITY, KEPT
+from lakescan.planning.plan import ScanPlan
+from lakescan.reading.context import ReadContext
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.file_schema import has_ids
+
+if TYPE_CHECKING:
+    from lakescan.scan import Scan
+
+_PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
+_WITH_DEFAULTS = (t.INT, t.LONG, t.BOOLEAN, t.STRING)
+_SCHEME, _OURS = r"^[a-zA-Z][a-zA-Z0-9+.-]+:", r"^(?i:file|hdfs):"
+_GLOB = r"[\[\]{}*?\\]"
+_HIDDEN = r"(/|^)([_.][^/]*|[^/]*\._COPYING_)$"
+_MOST_FILES = 10_000  # Spark looks every path up before it reads
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The lane of each file of a plan: a mask of the native ones, and for each file why it is not, or empty."""
+
+    native: np.ndarray
+    why: pa.Array
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """The reasons of files on the Arrow lane, with their numbers."""
+        return dict(Counter(reason for reason in self.why.to_pylist() if reason))
+
+
+def why_arrow(scan: Scan) -> str | None:
+    """What keeps all files of a scan from the native lane, whatever its plan; None where nothing does."""
+    if scan.option("lane", "auto") == "arrow":
+        return "the option lane says so"
+    if scan.read_context().matching.name_mapping is not None:
+        return "the table has a name mapping: files may be without field ids"
+    reserved = [f.id for f in scan.projected.fields] + [leaf.bound_id for leaf in leaves(scan.filter)]
+    if others := [i for i in reserved if i in RESERVED_IDS and i != POS.id]:
+        return f"the metadata column {scan.read_context().table_schema.path_of[others[0]]}"
+    names = scan.snapshot.schema.names
+    if "_metadata" in names:
+        return "a column is called _metadata, as Spark's own"
+    if len({name.lower() for name in names}) < len(names):
+        return "names of columns differ in case only"
+    return next((why for field in columns_needed(scan) if (why := _why_type(field)) is not None), None)
+
+
+def columns_needed(scan: Scan, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
+    """The table's columns to read: those of the output and the filter, and those that equality deletes compare."""
+    columns = scan.read_context().columns_for(scan.filter, compared)
+    return tuple(f for f in columns.fields if f.id not in RESERVED_IDS)
+
+
+def _why_type(field: t.Field) -> str | None:
+    if not _is_plain(field.type):
+        return f"column {field.name!r} is of type {_kind(field.type)}"
+    if field.default is not None and field.type not in _WITH_DEFAULTS:
+        return f"column {field.name!r} has a default of type {field.type}"
+    return None
+
+
+def _is_plain(kind: t.Type) -> bool:
+    match kind:
+        case t.ListOf():
+            return _is_plain(kind.element.type)
+        case t.MapOf():
+            return _is_plain(kind.key.type) and _is_plain(kind.value.type)
+        case t.Timestamp():
+            return kind.unit == "us"
+        case t.Decimal():
+            return True
+    return kind in _PLAIN
+
+
+def _kind(kind: t.Type) -> str:
+    """A type in a word: structs may have members that some files lack, which Spark reads as null structs."""
+    return "struct" if isinstance(kind, t.Struct) else str(kind)
+
+
+def choose_lanes(scan: Scan, plan: ScanPlan) -> Lanes:
+    """The lane of each file of a plan of the scan; nothing is read but a few footers."""
+    files, count = plan.files, len(plan.table)
+    why = _Why(count)
+    if (reason := why_arrow(scan)) is not None:
+        why.where(np.ones(count, dtype=bool), reason)
+        return why.lanes()
+    for file_format in ("orc", "avro"):
+        why.where(_mask(pc.equal(files["file_format"], file_format)), f"its format is {file_format.upper()}")
+    why.where(_mask(pc.is_valid(files["key_metadata"])), "it is encrypted")
+    context = scan.read_context()
+    paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
+    if scan.option("lane", "auto") != "native":
+        foreign = pc.and_not(pc.match_substring_regex(paths, _SCHEME), pc.match_substring_regex(paths, _OURS))
+        why.where(_mask(foreign), "Spark may have no filesystem for it: lane=native tries")
+    why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark takes its path for a pattern")
+    why.where(_mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark takes it for a hidden file, by its name")
+    _deletes(scan, plan, why)
+    if (why.native.sum()) > _MOST_FILES:
+        why.where(why.native.copy(), f"more than {_MOST_FILES:,} files, each of which Spark looks up first")
+    if context.matching.by_id and why.native.any() and _lacks_ids(context, paths, why.native):
+        why.where(why.native.copy(), "data files have no field ids")
+    return why.lanes()
+
+
+class _Why:
+    """Reasons, file by file: the first one found counts."""
+
+    def __init__(self, count: int) -> None:
+        self._codes = np.zeros(count, dtype=np.int32)
+        self._texts = [""]
+
+    @property
+    def native(self) -> np.ndarray:
+        result: np.ndarray = self._codes == 0
+        return result
+
+    def where(self, mask: np.ndarray, reason: str) -> None:
+        new = mask & self.native
+        if new.any():
+            self._codes[new] = len(self._texts)
+            self._texts.append(reason)
+
+    def lanes(self) -> Lanes:
+        return Lanes(self.native, pa.array(self._texts).take(pa.array(self._codes)))
+
+
+def _deletes(scan: Scan, plan: ScanPlan, why: _Why) -> None:
+    """Deletes that the native lane does not apply."""
+    lists = plan.files["deletes"].combine_chunks()
+    owner, referenced = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
+    kinds = plan.deletes["kind"].take(referenced)
+    why.where(_any(owner[_mask(pc.equal(kinds, KEPT))], len(why.native)), "only some of its rows are wanted")
+    equality = plan.deletes.filter(pc.equal(plan.deletes["kind"], EQUALITY))
+    by_keys = _any(owner[_mask(pc.equal(kinds, EQUALITY))], len(why.native))
+    for ids in {tuple(ids) for ids in equality["equality_ids"].to_pylist()}:
+        if (reason := _why_keys(scan, ids)) is not None:
+            why.where(by_keys, reason)
+
+
+def _why_keys(scan: Scan, ids: tuple[int, ...]) -> str | None:
+    known = scan.read_context().table_schema
+    for each in ids:
+        if each not in known.by_id or known.top_level_of[each].id != each:
+            return "equality deletes by nested fields"
+        if (why := _why_type(known.by_id[each])) is not None:
+            return f"equality deletes: {why}"
+    return None
+
+
+def _any(owners: np.ndarray, count: int) -> np.ndarray:
+    found = np.zeros(count, dtype=bool)
+    found[owners] = True
+    return found
+
+
+def _mask(values: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    result: np.ndarray = np.asarray(pc.fill_null(values, False)).astype(bool)
+    return result
+
+
+def _lacks_ids(context: ReadContext, paths: pa.Array, native: np.ndarray, most: int = 8) -> bool:
+    """Whether one of a few files, taken evenly, has no field ids. Spark itself refuses such files."""
+    places = np.flatnonzero(native)
+    for place in places[:: max(1, len(places) // most)].tolist():
+        with open_data_file(context.storage, paths[place].as_py(), "parquet", None) as data:
+            if not has_ids(data.schema):
+                return True
+    return False

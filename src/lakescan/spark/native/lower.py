@@ -1,0 +1,204 @@
+"""A plan as one data frame: its native files read by Spark's own Parquet reader, the others through Arrow."""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from lakescan import types as t
+from lakescan.errors import MissingFile, StorageError
+from lakescan.expressions.predicate import TRUE
+from lakescan.metadata_columns import POS
+from lakescan.planning.file_table import EQUALITY, delete_counts
+from lakescan.planning.plan import ScanPlan
+from lakescan.reading.context import ReadContext
+from lakescan.reading.deletes import DeleteLoader
+from lakescan.spark.native.conditions import condition
+from lakescan.spark.native.facts import INDEX, FileFacts
+from lakescan.spark.native.keys import DeletedKeys
+from lakescan.spark.native.lanes import columns_needed
+from lakescan.spark.session import try_set
+from lakescan.spark.types import spark_type
+from lakescan.storage import split_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakescan.scan import Scan
+
+FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+_SEQUENCE = "sequence"
+# Whatever the session says: a file is never left out, and what is in it is what was meant.
+_READ_OPTIONS = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+_NOT_IN_URIS = re.compile(r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}]")
+
+
+def native_frame(spark: SparkSession, scan: Scan, plan: ScanPlan) -> DataFrame:
+    """The rows of a plan whose files are all native."""
+    context = scan.read_context(plan)
+    keys = DeletedKeys(spark, plan, context)
+    fields = columns_needed(scan, keys.compared)
+    needs_facts = _needs_facts(plan, fields)
+    parts = []
+    for mask, with_facts in ((~needs_facts, False), (needs_facts, True)):
+        if mask.any():
+            some = scan.plan_of(plan, pa.array(mask))
+            parts.append(_NativeFiles(spark, scan, some, context, keys if with_facts else None, fields).rows())
+    return reduce(lambda a, b: a.unionAll(b), parts)
+
+
+def _needs_facts(plan: ScanPlan, fields: tuple[t.Field, ...]) -> np.ndarray:
+    """Files that have deletes, or constants in the place of columns that are read."""
+    wanted = {f.id for f in fields}
+    specs = [spec for spec, ids in plan.table.constant_fields.items() if wanted & set(ids)]
+    has_deletes = pc.greater(delete_counts(plan.files), 0).to_numpy()
+    result: np.ndarray = has_deletes | np.isin(plan.files["spec_id"].to_numpy(), specs)
+    return result
+
+
+class _NativeFiles:
+    """Some native files of a scan, as a data frame of its output."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        scan: Scan,
+        plan: ScanPlan,
+        context: ReadContext,
+        keys: DeletedKeys | None,
+        fields: tuple[t.Field, ...],
+    ) -> None:
+        self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
+        self._fields = fields
+        self._locations = [_for_spark(context.storage.relocated(p)) for p in plan.files["path"].to_pylist()]
+
+    def rows(self) -> DataFrame:
+        """The rows, columns named as the output has them."""
+        frame = self._read()
+        if self._keys is None:
+            columns = {f.id: F.col(_quoted(self._name(f))) for f in self._fields}
+            index = F.col("_metadata.row_index")
+            return self._finished(frame, {**columns, POS.id: index})
+        facts = self._facts()
+        frame = facts.placed(frame, [F.col(_quoted(self._name(f))) for f in self._fields])
+        columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
+        for number, ids in enumerate(self._keys.keys):
+            scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
+            frame = self._keys.without_deleted(frame, ids, columns, scope, sequence)
+        return self._finished(frame, columns)
+
+    def _finished(self, frame: DataFrame, columns: dict[int, Column]) -> DataFrame:
+        if self._plan.filter != TRUE:
+            frame = frame.where(condition(self._plan.filter, columns))
+        return frame.select(*(columns[f.id].alias(f.name) for f in self._scan.projected.fields))
+
+    def _read(self) -> DataFrame:
+        """The files as Spark reads them, columns by id where the table has ids, else by physical name."""
+        schema = s.StructType([self._column(f) for f in self._fields])
+        reader = self._spark.read.schema(schema)
+        for name, value in _READ_OPTIONS.items():
+            reader = reader.option(name, value)
+        try:
+            frame = reader.parquet(*self._locations)
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                raise MissingFile(f"Spark does not find a data file of the table: {error}") from error
+            raise
+        if (listed := len(frame.inputFiles())) != len(self._locations):
+            raise StorageError(
+                f"Spark lists {listed:,} of the {len(self._locations):,} data files of {self._scan}: it would leave "
+                "others out. Read with option('lane', 'arrow')."
+            )
+        return frame
+
+    def _column(self, field: t.Field) -> s.StructField:
+        metadata: dict[str, object] = {"parquet.field.id": field.id} if self._context.matching.by_id else {}
+        if field.default is not None:
+            metadata["EXISTS_DEFAULT"] = _as_sql(field.default)
+        return s.StructField(self._name(field), spark_type(field.type), True, metadata)
+
+    def _name(self, field: t.Field) -> str:
+        return field.name if self._context.matching.by_id else field.physical_name
+
+    def _facts(self) -> FileFacts:
+        assert self._keys is not None
+        plan, files = self._plan, self._plan.files
+        values: dict[str, pa.Array] = {_SEQUENCE: files["sequence_number"].combine_chunks()}
+        for number, ids in enumerate(self._keys.keys):
+            values[f"scope_{number}"] = self._keys.scopes(plan, ids)
+        constants = files["constants"].combine_chunks()
+        for field in self._fields:
+            specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]
+            if specs:
+                values[f"constant_{field.id}"] = pc.struct_field(constants, str(field.id))
+                is_constant = np.isin(files["spec_id"].to_numpy(), specs)
+                if not is_constant.all():
+                    values[f"is_constant_{field.id}"] = pa.array(is_constant)
+        self._constants = {name for name in values if name.startswith(("constant_", "is_constant_"))}
+        sizes = self._context.storage.sizes(files["path"].to_pylist())
+        return FileFacts(self._spark, [_as_uri(path) for path in self._locations], sizes, self._deleted(), values)
+
+    def _deleted(self) -> list[np.ndarray]:
+        """The deleted positions of each file."""
+        loader = DeleteLoader(self._context.storage, self._plan.files["path"].to_pylist())
+        lists = self._plan.files["deletes"].combine_chunks()
+        owner, referenced = pc.list_parent_indices(lists), lists.flatten()
+        by_position = pc.not_equal(self._plan.deletes["kind"].combine_chunks(), EQUALITY).take(referenced)
+        rows = self._plan.deletes.to_pylist()
+        deletes: dict[int, list[dict[str, Any]]] = {}
+        for file, delete in zip(
+            owner.filter(by_position).to_pylist(), referenced.filter(by_position).to_pylist(), strict=True
+        ):
+            deletes.setdefault(file, []).append(rows[delete])
+        paths = self._plan.files["path"].to_pylist()
+        return [loader.selection(path, tuple(deletes.get(i, ()))).deleted for i, path in enumerate(paths)]
+
+    def _valued(self, field: t.Field, facts: FileFacts) -> Column:
+        """The column, or its file's constant."""
+        column = F.col(_quoted(self._name(field)))
+        if f"constant_{field.id}" not in self._constants:
+            return column
+        constant = facts.value(f"constant_{field.id}").cast(spark_type(field.type))
+        if f"is_constant_{field.id}" not in self._constants:
+            return constant
+        return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
+
+
+def can_read_ids(spark: SparkSession, context: ReadContext) -> bool:
+    """Whether the session finds columns by field id, switched on here where that is needed and allowed."""
+    return not context.matching.by_id or try_set(spark, FIELD_IDS, "true")
+
+
+def _for_spark(location: str) -> str:
+    """A location as Spark's paths have it: one slash after `file:`."""
+    scheme, _, path = split_location(location)
+    return f"file:{path}" if scheme == "file" else location
+
+
+def _as_uri(path: str) -> str:
+    """A path of Spark's as its metadata column has it: what a URI may not hold is percent-encoded."""
+    return _NOT_IN_URIS.sub(lambda found: f"%{ord(found[0]):02X}", path)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _as_sql(value: object) -> str:
+    """A default as an SQL literal."""
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,316 @@
+"""The native lane has the rows that the Arrow lane has, and says where it is not taken, and why."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+from samples.delta_deletes import commit_vectors, stored_vector
+from samples.iceberg_deletes import (
+    commit_deletes,
+    local,
+    write_deletion_vectors,
+    write_equality_deletes,
+    write_position_deletes,
+)
+from samples.iceberg_table import write_table
+
+import lakescan
+from lakescan.spark.native import facts
+from lakescan.spark.native.facts import Places
+from tests.support.catalog import local_catalog
+from tests.support.rows import differences
+
+pytestmark = pytest.mark.spark
+
+
+def native(spark: Any, scan: lakescan.Scan) -> pa.Table:
+    """The rows by the native lane alone, which are those that are read in process."""
+    frame = scan.options(lane="native").to_spark(spark)
+    found = frame.toArrow()
+    assert not len(scan.plan().table) or "FileScan parquet" in frame._jdf.queryExecution().toString()
+    assert differences(found, scan.to_arrow()) == ""
+    return found
+
+
+@pytest.mark.parametrize("name", ["orders", "customers"])
+@pytest.mark.parametrize("condition", [None, "{0} > 1000 and {0} < 4000"])
+def test_a_table_with_deletes_evolution_and_partitions(spark, shop, name: str, condition: str | None) -> None:
+    scan = lakescan.table(getattr(shop, name)).scan()
+    scan = scan if condition is None else scan.where(condition.format(scan.schema.names[0]))
+    assert native(spark, scan).num_rows > 0
+
+
+VALUES: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
+    "b": (pa.bool_(), [True, False, None], ["x = true", "x in (true, false)"]),
+    "i": (pa.int32(), [1, -5, None], ["x >= 1", "x not in (1, 2)", "x is null", "x in (1, 9) or n = 1"]),
+    "l": (pa.int64(), [2**40, 0, None], ["x = 1099511627776"]),
+    "f": (pa.float32(), [1.5, math.nan, None], ["x > 1", "x = 1.5", "isnan(x)", "not isnan(x)"]),
+    "d": (pa.float64(), [0.1, math.nan, -0.0, None], ["x > 0.1", "x = 0", "x in (0.0, 7)", "x != 5"]),
+    "s": (pa.string(), ["a%b", "ab", "é", None], ["x like 'a\\\\%%'", "x not like 'a%'", "x > 'b'", "x = 'é'"]),
+    "y": (pa.binary(), [b"\x00\xff", b"", None], ["x = X'00ff'"]),
+    "dt": (pa.date32(), [date(1, 1, 1), date(2026, 2, 3), None], ["x < '2000-01-01'", "x = '2026-02-03'"]),
+    "ts": (
+        pa.timestamp("us"),
+        [datetime(1500, 1, 1, 0, 0, 0, 1), datetime(2026, 1, 1, 12), None],
+        ["x = '1500-01-01 00:00:00.000001'", "x > '2026-01-01'"],
+    ),
+    "tz": (pa.timestamp("us", "UTC"), [datetime(2026, 1, 1, 12, tzinfo=UTC), None], ["x = '2026-01-01 12:00:00'"]),
+    "n": (pa.decimal128(9, 2), [Decimal("1.23"), Decimal("-0.01"), None], ["x = 1.23", "x > -0.011", "x = 1.234"]),
+    "a": (pa.list_(pa.int64()), [[1, None], [], None], []),
+    "m": (pa.map_(pa.string(), pa.int64()), [[("k", 1)], [], None], []),
+}
+
+
+@pytest.mark.parametrize("name", ["iceberg", "delta"])
+@pytest.mark.parametrize("kind", VALUES)
+def test_every_plain_type_and_its_conditions(spark, tmp_path: Path, name: str, kind: str) -> None:
+    arrow, values, conditions = VALUES[kind]
+    rows = pa.table({"x": pa.array(values, arrow), "n": pa.array(range(len(values)), pa.int64())})
+    if name == "iceberg":
+        table = local_catalog(tmp_path).create_table("n.t", rows.schema)
+        table.append(rows)
+        location = table.metadata_location
+    else:
+        location = str(tmp_path / "t")
+        write_deltalake(location, rows)
+    scan = lakescan.table(location).scan()
+    native(spark, scan)
+    for condition in conditions:
+        native(spark, scan.where(condition))
+
+
+def test_columns_renamed_dropped_added_promoted_and_moved(spark, tmp_path: Path) -> None:
+    from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
+
+    kinds = {"i": pa.int32(), "f": pa.float32(), "n": pa.decimal128(5, 2), "gone": pa.string()}
+    table = local_catalog(tmp_path).create_table("n.t", pa.schema(kinds))
+    old = {"i": [1], "f": [1.5], "n": [Decimal("1.25")], "gone": ["a"]}
+    table.append(pa.table({c: pa.array(v, kinds[c]) for c, v in old.items()}))
+    with table.update_schema() as update:
+        update.update_column("i", LongType())
+        update.update_column("f", DoubleType())
+        update.update_column("n", DecimalType(12, 2))
+        update.delete_column("gone")
+        update.rename_column("i", "number")
+    with table.update_schema() as update:
+        update.add_column("gone", StringType())  # another column of the same name
+        update.move_first("gone")
+    table.append(
+        pa.table({"gone": ["b"], "number": [2**40], "f": [2.5], "n": [Decimal("9.75")]}, table.schema().as_arrow())
+    )
+    assert native(spark, lakescan.table(table.metadata_location).scan()).num_rows == 2
+
+
+def test_a_column_added_with_a_default(spark, tmp_path: Path) -> None:
+    fields = [
+        {"id": 1, "name": "n", "required": False, "type": "long"},
+        {"id": 2, "name": "s", "required": False, "type": "string", "initial-default": 'it\'s \\ "so"'},
+        {"id": 3, "name": "i", "required": False, "type": "int", "initial-default": 7},
+        {"id": 4, "name": "b", "required": False, "type": "boolean", "initial-default": True},
+    ]
+    field = pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    location = write_table(tmp_path / "t", fields, [pa.table([[1, 2]], schema=pa.schema([field]))])
+    found = native(spark, lakescan.table(location).scan())
+    assert found["s"].to_pylist() == ['it\'s \\ "so"'] * 2
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Any:
+    """An Iceberg table of two files, 0 to 99 and 100 to 249, open in pyiceberg."""
+    table = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64(), "s": pa.string()}))
+    for low, high in ((0, 100), (100, 250)):
+        table.append(pa.table({"n": range(low, high), "s": [f"s{i % 7}" for i in range(low, high)]}))
+    return table
+
+
+def files_of(location: str) -> list[str]:
+    """The data files, by their first number."""
+    plan = lakescan.table(location).scan().where("n >= 0").plan()
+    lowest = [row["n"]["lower"] for row in plan.column_stats.to_pylist()]
+    return [path for _, path in sorted(zip(lowest, plan.files["path"].to_pylist(), strict=True))]
+
+
+def test_position_deletes_and_vectors_of_one_file_and_the_place_of_rows(spark, numbers: Any) -> None:
+    first, second = files_of(numbers.metadata_location)
+    folder = f"{numbers.location()}/data"
+    positions = [write_position_deletes(f"{folder}/p.parquet", [(first, 0), (first, 64), (first, 99), (second, 3)])]
+    location = commit_deletes(numbers.metadata_location, positions)
+    vectors = write_deletion_vectors(f"{folder}/v.puffin", {second: [0, 63, 64, 149]})
+    location = commit_deletes(location, vectors, format_version=3)
+    found = native(spark, lakescan.table(location).scan().select("n", "_pos"))
+    gone = {0, 64, 99, 100, 163, 164, 249}
+    assert sorted(found["n"].to_pylist()) == [n for n in range(250) if n not in gone]
+    assert all(
+        pos == (n if n < 100 else n - 100) for n, pos in zip(*(c.to_pylist() for c in found.columns), strict=True)
+    )
+
+
+def test_equality_deletes_delete_older_rows_of_their_place(spark, tmp_path: Path) -> None:
+    """By one key and by two; in partitions and everywhere; a key that comes again after it was deleted stays."""
+    from pyiceberg.transforms import IdentityTransform
+
+    schema = pa.schema({"p": pa.string(), "k": pa.int64(), "f": pa.float64()})
+    table = local_catalog(tmp_path).create_table("n.t", schema)
+    folder = f"{table.location()}/data"
+
+    def append(rows: list[tuple[Any, ...]]) -> None:
+        table.append(pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema))
+
+    append([("a", 1, 0.5), ("a", None, 1.0), ("b", 1, math.nan), ("b", 2, -0.0)])
+    everywhere = write_equality_deletes(f"{folder}/e1.parquet", pa.table({"k": pa.array([None, 2])}), {"k": 2})
+    location = commit_deletes(table.metadata_location, [everywhere])
+    table = reopened(table, location)
+    append([("a", 2, 0.0), ("c", 5, math.nan), ("c", None, 0.0)])
+    both = write_equality_deletes(
+        f"{folder}/e2.parquet", pa.table({"k": [5, 2], "f": [math.nan, 0.0]}), {"k": 2, "f": 3}
+    )
+    location = commit_deletes(table.metadata_location, [both])
+    table = reopened(table, location)
+    append([("c", 5, math.nan)])
+    with table.update_spec() as spec:
+        spec.add_field("p", IdentityTransform(), "p")
+    append([("a", 9, 1.0), ("b", 9, 1.0)])
+    within = write_equality_deletes(
+        f"{folder}/e3.parquet", pa.table({"k": [9]}), {"k": 2}, partition={"p": "a"}, spec_id=table.spec().spec_id
+    )
+    scan = lakescan.table(commit_deletes(table.metadata_location, [within])).scan()
+    found = native(spark, scan)
+    keys = sorted((r["p"], r["k"] if r["k"] is not None else -1) for r in found.to_pylist())
+    assert keys == [("a", 1), ("b", 1), ("b", 9), ("c", -1), ("c", 5)]
+    assert native(spark, scan.select("p")).num_rows == 5
+    assert native(spark, scan.where("f > 0.7")).num_rows == 3
+
+
+def reopened(table: Any, location: str) -> Any:
+    """The pyiceberg table at another metadata file, in its catalog."""
+    import sqlite3
+
+    database = table.catalog.engine.url.database
+    with sqlite3.connect(database) as connection:
+        connection.execute("update iceberg_tables set metadata_location = ?", (location,))
+    return table.catalog.load_table(table.name())
+
+
+def test_files_of_one_size_are_told_apart_by_path(spark, tmp_path: Path) -> None:
+    """Also where their paths have to be written as URIs."""
+    folder = tmp_path / "a b é"
+    for start in (10, 20, 30):
+        write_deltalake(folder, pa.table({"n": range(start, start + 5)}), mode="append")
+    data = sorted(folder.glob("*.parquet"), key=lambda f: pq.read_table(f)["n"][0].as_py())
+    assert len({file.stat().st_size for file in data}) == 1
+    commit_vectors(folder, {file.name: stored_vector(folder, [place]) for place, file in enumerate(data)})
+    found = native(spark, lakescan.table(folder).scan())
+    assert sorted(found["n"].to_pylist()) == [11, 12, 13, 14, 20, 22, 23, 24, 30, 31, 33, 34]
+
+
+def test_sizes_have_places_of_their_own() -> None:
+    generator = np.random.default_rng(0)
+    for count in (1, 2, 10, 300):
+        sizes = np.unique(generator.integers(1_000_000, 9_000_000, count))
+        places = Places.find(sizes)
+        assert places is not None
+        assert len(np.unique(places.of(sizes))) == len(sizes)
+    assert Places.find(np.array([5, 5])) is None
+
+
+@pytest.fixture
+def with_deletes(numbers: Any) -> str:
+    """The table of numbers with a deleted row in each file."""
+    first, second = files_of(numbers.metadata_location)
+    path = f"{numbers.location()}/data/p.parquet"
+    deletes = [write_position_deletes(path, [(first, 5), (second, 6)])]
+    return commit_deletes(numbers.metadata_location, deletes)
+
+
+@pytest.mark.parametrize("wrong", ["size", "path", "path of equal sizes"])
+def test_a_file_that_deletes_were_not_looked_up_for_stops_the_query(
+    spark, with_deletes: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A size that is not the file's, or a path: no row passes without its deletes."""
+    made = facts.FileFacts.__init__
+
+    def corrupted(self: Any, spark: Any, paths: Any, sizes: Any, deleted: Any, values: Any) -> None:
+        if wrong == "size":
+            sizes = sizes + np.array([0, 64])
+        elif wrong == "path":
+            sizes, paths = sizes[::-1] + 1, paths[::-1]
+        else:
+            sizes, paths = np.full(2, 7), [paths[0], paths[1] + "x"]
+        made(self, spark, paths, sizes, deleted, values)
+
+    scan = lakescan.table(with_deletes).scan()
+    monkeypatch.setattr(facts.FileFacts, "__init__", corrupted)
+    with pytest.raises(Exception, match="whose size or path is not one of those"):
+        scan.to_spark(spark).toArrow()
+
+
+def test_sizes_in_metadata_may_be_stale(spark, with_deletes: str) -> None:
+    """Places are found by the sizes that files have."""
+    scan = lakescan.table(with_deletes).scan()
+    path = local(files_of(with_deletes)[0])
+    pq.write_table(pq.read_table(path), path, compression="none", write_statistics=False)
+    found = scan.options(lane="native").to_spark(spark)
+    assert found.count() == 248
+
+
+def test_a_file_that_spark_would_skip_is_read_through_arrow(spark, tmp_path: Path) -> None:
+    """Spark leaves hidden files out without a word, and takes brackets for a pattern."""
+    fields = [{"id": 1, "name": "n", "required": False, "type": "long"}]
+    schema = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    location = write_table(tmp_path / "t", fields, [pa.table([[n]], schema=schema) for n in range(3)])
+    renamed = {"0.parquet": "_0.parquet", "1.parquet": "[1].parquet"}
+    from tests.support import manifests
+
+    manifests.rename_data_files(tmp_path / "t", renamed)
+    scan = lakescan.table(location).scan()
+    assert sorted(scan.to_spark(spark).toArrow()["n"].to_pylist()) == [0, 1, 2]
+    text = lakescan.spark.explain(scan)
+    assert "1 files in the native lane" in text
+    assert "hidden file" in text
+    assert "for a pattern" in text
+
+
+def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
+    """ORC beside Parquet is in the Arrow lane; explain says so."""
+    scan = lakescan.table(shop.orders).scan()
+    text = lakescan.spark.explain(scan)
+    assert "files in the native lane" in text
+    assert "Arrow lane" not in text
+    assert "the option lane says so" in lakescan.spark.explain(scan.options(lane="arrow"))
+
+
+def test_what_the_native_lane_cannot_read_is_refused_where_it_is_asked_for(spark, tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"s": [{"a": 1}]}))
+    scan = lakescan.table(tmp_path / "t").scan()
+    assert scan.to_spark(spark).count() == 1
+    with pytest.raises(lakescan.UnsupportedFeature, match="column 's' is of type struct"):
+        scan.options(lane="native").to_spark(spark)
+    with pytest.raises(lakescan.InvalidOption, match="auto, native or arrow"):
+        scan.options(lane="fast")
+
+
+def test_missing_files_are_an_error_whatever_the_session_ignores(spark, numbers: Any) -> None:
+    scan = lakescan.table(numbers.metadata_location).scan()
+    local(files_of(numbers.metadata_location)[0]).unlink()
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with pytest.raises(lakescan.MissingFile):
+            scan.to_spark(spark).count()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+def test_a_limit_and_an_empty_plan(spark, numbers: Any) -> None:
+    scan = lakescan.table(numbers.metadata_location).scan()
+    assert scan.limit(7).to_spark(spark).count() == 7
+    assert scan.where("n < 0").to_spark(spark).count() == 0
+    assert lakescan.spark.read(spark, numbers.metadata_location).count() == 250
