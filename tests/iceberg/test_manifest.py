@@ -291,3 +291,11 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
         found.append(rows["partition"].combine_chunks().field(0))
     assert found[0].equals(found[1])
     assert found[0].null_count == 1
+
+
+def test_what_the_decoders_give_can_be_put_together() -> None:
+    """Few rows are decoded record by record and many to columns: one planning meets both."""
+    bounds = [{"key": 2, "value": b"\x01\x00\x00\x00"}]
+    few, many = (read([entry(f"f{n}", lower_bounds=bounds) for n in range(count)]) for count in (2, 600))
+    assert few["stats"].type == many["stats"].type
+    assert pa.concat_tables([few, many]).num_rows == 602

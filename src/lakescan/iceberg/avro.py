@@ -23,6 +23,7 @@ from lakescan.reading.avro_records import arrow_field, column, field_of_type, on
 
 FILE = "lakescan.file"  # the column that says which file a row is of
 _MANY_ROWS = 500  # fewer are decoded before the columnar decoder is imported
+_FILE_ROWS = 32  # what opening a file costs the other decoder, in rows
 _BATCH_ROWS = 4096
 
 
@@ -48,7 +49,7 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
     schema = _parsed_schema(files[0])
     if not _pruned(schema, names)["fields"]:
         return pa.table({FILE: numbers})
-    fast = sum(rows) >= _MANY_ROWS if fast is None else fast
+    fast = sum(rows) + _FILE_ROWS * len(files) >= _MANY_ROWS if fast is None else fast
     found = _by_columns(files, schema, names) if fast and columnar_decoder() is not None else None
     if found is None or found.num_rows != len(numbers):
         wanted = _pruned(schema, names)

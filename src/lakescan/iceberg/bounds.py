@@ -65,7 +65,7 @@ def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
     if index < 0:
         return None
     lists = stats.field(index)
-    if pa.types.is_map(lists.type):
+    if pa.types.is_map(lists.type):  # a metadata table's
         keys, items = lists.keys, lists.items
         lists = pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays([keys, items], ["key", "value"]))
     entries = lists.flatten()

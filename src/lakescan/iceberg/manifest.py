@@ -202,7 +202,24 @@ def _as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
-    names = [n for n in _STATS.values() if files.type.get_field_index(n) >= 0]
-    if not names:
-        return pa.array([{}] * rows, pa.struct([]))
-    return pa.StructArray.from_arrays([files.field(n) for n in names], names=names)
+    """The key-value lists, in one shape whatever the writer and the decoder: lists of (key, value)."""
+    members = []
+    for name in _STATS.values():
+        kind = pa.binary() if name.endswith("bounds") else pa.int64()
+        index = files.type.get_field_index(name)
+        members.append(pa.nulls(rows, _pairs_of(kind)) if index < 0 else _as_pairs(files.field(index), kind))
+    return pa.StructArray.from_arrays(members, names=list(_STATS.values()))
+
+
+def _pairs_of(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct([pa.field("key", pa.int32()), pa.field("value", kind)]))
+
+
+def _as_pairs(lists: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.ListArray:
+    if pa.types.is_map(lists.type):
+        keys, values = lists.keys, lists.items
+    else:
+        keys, values = lists.values.field(0), lists.values.field(1)
+    pairs = pa.StructArray.from_arrays([keys.cast(pa.int32()), values.cast(kind)], names=["key", "value"])
+    mask = lists.is_null() if lists.null_count else None
+    return pa.ListArray.from_arrays(lists.offsets, pairs, type=_pairs_of(kind), mask=mask)

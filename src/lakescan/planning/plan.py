@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.file_table import FileTable
+from lakescan.planning.file_table import EQUALITY, FileTable
 from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, weights
 from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import Residuals, residuals
@@ -42,7 +42,7 @@ class PackingOptions:
         return adapted_size(total, self.parallelism, self.target_size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FileScanTask:
     """A piece of one data file to read: its row in the file table, its byte range, its deletes."""
 
@@ -57,7 +57,33 @@ class FileScanTask:
     residual: int
     partition: pa.Scalar
     constants: dict[int, pa.Scalar]
-    deletes: tuple[dict[str, Any], ...]
+    delete_table: pa.Table
+
+    @cached_property
+    def deletes(self) -> tuple[dict[str, Any], ...]:
+        """The deletes that apply to the file, as plain values."""
+        return tuple(self.delete_table.to_pylist())
+
+    @cached_property
+    def by_position(self) -> tuple[dict[str, Any], ...]:
+        """Those that name rows by their position: position deletes and vectors."""
+        kinds = self.delete_table["kind"]
+        return tuple(self.delete_table.filter(pc.not_equal(kinds, EQUALITY)).to_pylist())
+
+    @cached_property
+    def equality_places(self) -> frozenset[tuple[str, tuple[int, ...]]]:
+        """Where equality deletes apply to the file, and by which columns: one of each is enough to know them by."""
+        equality = self.delete_table.filter(pc.equal(self.delete_table["kind"], EQUALITY)).select(
+            ["scope", "equality_ids"]
+        )
+        if not equality.num_rows:
+            return frozenset()
+        numbers = pc.list_element(equality["equality_ids"], 0)
+        lengths = pc.list_value_length(equality["equality_ids"])
+        if pc.max(lengths).as_py() == 1:  # the rule: one key column, one step a place
+            pairs = pa.table({"scope": equality["scope"], "id": numbers}).group_by(["scope", "id"]).aggregate([])
+            return frozenset((row["scope"], (row["id"],)) for row in pairs.to_pylist())
+        return frozenset((row["scope"], tuple(row["equality_ids"])) for row in equality.to_pylist())
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,14 +105,15 @@ class TaskGroup:
     def tasks(self) -> Iterator[FileScanTask]:
         """The group's tasks, one at a time."""
         constants = self.splits["constants"].combine_chunks()
+        lists = self.splits["deletes"].combine_chunks()
         for row in range(self.splits.num_rows):
             values = {name: self.splits[name][row].as_py() for name in (*_FILE_COLUMNS, *_SPLIT_COLUMNS)}
-            referenced = self.splits["deletes"][row].as_py() or []
+            referenced = lists[row].values
             yield FileScanTask(
                 **values,
                 partition=self.splits["partition"][row],
                 constants={i: constants.field(str(i))[row] for i in self.constant_fields[values["spec_id"]]},
-                deletes=tuple(self.deletes.slice(d, 1).to_pylist()[0] for d in referenced),
+                delete_table=self.deletes.slice(0, 0) if referenced is None else self.deletes.take(referenced),
             )
 
     def __len__(self) -> int:

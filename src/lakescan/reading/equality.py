@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from lakescan.planning.split import NO_END
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
+from lakescan.reading.key_codes import KeyCodes
 from lakescan.reading.projection import resolve
 from lakescan.schema import Schema
 
@@ -33,41 +35,50 @@ _BATCH = 1 << 17
 
 @dataclass(frozen=True)
 class DeletedKeys:
-    """Keys as codes, column by column: its distinct `values`, and `levels`, the known codes of the columns so far."""
+    """Keys as numbers, column by column: `codes` of its values, and `levels`, the known numbers of the columns so far.
+
+    `newest` has, for each number of all columns, the newest sequence number that deletes the key.
+    """
 
     columns: tuple[int, ...]
-    values: tuple[pa.Array, ...]
-    levels: tuple[np.ndarray, ...]
+    codes: tuple[KeyCodes, ...]
+    levels: tuple[np.ndarray | None, ...]
     newest: np.ndarray
 
     @staticmethod
     def of(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeys:
         """The map of keys (an array a column) that were deleted at these sequence numbers."""
-        values, levels = [], []
-        codes = np.zeros(len(sequence), dtype=np.int64)
+        codes: list[KeyCodes] = []
+        levels: list[np.ndarray | None] = []
+        numbers = np.zeros(len(sequence), dtype=np.int64)
         for key in map(_comparable, keys):
-            distinct = pc.unique(key)
-            numbers = pc.index_in(key, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int64)
-            known, codes = np.unique(codes * len(distinct) + numbers, return_inverse=True)
-            values.append(distinct)
-            levels.append(known)
-        newest = np.full(len(levels[-1]), -1, dtype=np.int64)
-        np.maximum.at(newest, codes, sequence)
-        return DeletedKeys(columns, tuple(values), tuple(levels), newest)
+            known, found = KeyCodes.of(key)
+            if codes:
+                level, numbers = np.unique(numbers * len(known) + found, return_inverse=True)
+                levels.append(level)
+            else:  # every number of the first column is known
+                numbers = found
+                levels.append(None)
+            codes.append(known)
+        newest = np.full(int(numbers.max(initial=-1)) + 1, -1, dtype=np.int64)
+        np.maximum.at(newest, numbers, sequence)
+        return DeletedKeys(columns, tuple(codes), tuple(levels), newest)
 
     def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
         """For each row, the newest sequence number that deletes its key; -1 where none does."""
-        codes, found = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
         if not len(self.newest):
             return np.full(rows, -1, dtype=np.int64)
-        for field_id, distinct, known in zip(self.columns, self.values, self.levels, strict=True):
-            column = _comparable(columns(field_id)).cast(distinct.type)
-            numbers = pc.fill_null(pc.index_in(column, value_set=distinct), -1).to_numpy(zero_copy_only=False)
-            found &= numbers >= 0
-            wanted = codes * len(distinct) + numbers
-            codes = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            found &= known[codes] == wanted
-        result: np.ndarray = np.where(found, self.newest[codes], -1)
+        numbers, known = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
+        for field_id, codes, level in zip(self.columns, self.codes, self.levels, strict=True):
+            found = codes.find(_comparable(columns(field_id)))
+            known &= found >= 0
+            wanted = numbers * len(codes) + found
+            if level is None:
+                numbers = np.maximum(wanted, 0)
+            else:
+                numbers = np.minimum(np.searchsorted(level, wanted), len(level) - 1)
+                known &= level[numbers] == wanted
+        result: np.ndarray = np.where(known, self.newest[numbers], -1)
         return result
 
 
@@ -79,21 +90,25 @@ class EqualityDeletes:
 
     def __init__(self, context: ReadContext, deletes: pa.Table) -> None:
         self._context = context
-        self._files = deletes.filter(pc.equal(deletes["kind"], EQUALITY)).to_pylist()
+        self._deletes = deletes
         self._maps: dict[tuple[str, tuple[int, ...]], DeletedKeys] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def _files(self) -> list[dict[str, Any]]:
+        """The equality delete files, as rows: made where one of them is needed."""
+        return self._deletes.filter(pc.equal(self._deletes["kind"], EQUALITY)).to_pylist()
 
     @staticmethod
     def columns_of(task: FileScanTask) -> set[int]:
         """The field ids that the task's equality deletes compare."""
-        return {i for d in task.deletes if d["kind"] == EQUALITY for i in d["equality_ids"]}
+        return {field_id for _, ids in task.equality_places for field_id in ids}
 
     def live_rows(self, task: FileScanTask, columns: Columns, rows: int) -> pa.Array | None:
         """The mask of a batch of the task: true where no equality delete applies; None where the task has none."""
-        places = {_place(d) for d in task.deletes if d["kind"] == EQUALITY}
-        if not places:
+        if not task.equality_places:
             return None
-        newest = [self._map(place).newest_delete(columns, rows) for place in places]
+        newest = [self._map(place).newest_delete(columns, rows) for place in task.equality_places]
         return pa.array(np.maximum.reduce(newest) <= task.sequence_number)
 
     def _map(self, place: tuple[str, tuple[int, ...]]) -> DeletedKeys:
@@ -144,6 +159,5 @@ def _place(delete: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
 
 
 def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values that hash as they compare: plain storage, one zero."""
-    flat = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
-    return pc.add(flat, pa.scalar(0.0, flat.type)) if pa.types.is_floating(flat.type) else flat
+    """Values as one array of plain storage."""
+    return storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)

@@ -52,7 +52,7 @@ def _read_task(
             chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
         if not chunks:
             return
-        selection = positions.selection(task.path, task.deletes)
+        selection = positions.selection(task.path, task.by_position)
         for first, batch in data.batches(chunks, projection, context.batch_size):
             rows = batch.num_rows
             full = _with_metadata(projection.apply(batch), columns, task, first, rows)

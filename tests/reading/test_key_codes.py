@@ -1,0 +1,52 @@
+"""Values have one number each, which is found again whatever is looked up beside."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakescan.reading import key_codes
+from lakescan.reading.key_codes import KeyCodes
+
+KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2)),
+    "bool": (pa.bool_(), st.booleans()),
+    "double": (pa.float64(), st.sampled_from([math.nan, 0.0, -0.0, 1.5, -math.inf])),
+    "date": (pa.date32(), st.dates(date(1960, 1, 1), date(1980, 1, 1))),
+    "text": (pa.string(), st.text("aé\x00", max_size=3)),
+    "bytes": (pa.binary(), st.binary(max_size=2)),
+    "decimal": (pa.decimal128(20, 2), st.integers(-3, 3).map(lambda n: Decimal(n) / 100)),
+}
+
+
+def same(a: Any, b: Any) -> bool:
+    return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_a_value_is_found_if_it_is_known(kind: str, data: Any) -> None:
+    arrow, values = KINDS[kind]
+    known = data.draw(st.lists(st.none() | values, max_size=8))
+    asked = data.draw(st.lists(st.none() | values, max_size=8))
+    codes, numbers = KeyCodes.of(pa.array(known, arrow))
+    found = codes.find(pa.array(asked, arrow))
+    for value, number in zip(asked, found.tolist(), strict=True):
+        alike = {n for k, n in zip(known, numbers.tolist(), strict=True) if same(k, value)}
+        assert ({number} == alike) if alike else number == -1
+    assert all(0 <= number < len(codes) for number in numbers.tolist())
+
+
+def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_codes, "hashes", lambda values: np.zeros(len(values), dtype=np.uint64))
+    codes, numbers = KeyCodes.of(pa.array(["a", "b", None, "a"]))
+    assert numbers[0] == numbers[3] != numbers[1]
+    assert codes.find(pa.array(["b", "c", "a", None])).tolist() == [numbers[1], -1, numbers[0], numbers[2]]
