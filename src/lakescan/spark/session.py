@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import missing_dependency
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_MOST_LISTED = 4096
 NAMES = ("iceberg", "delta", "lakescan")
 
 
@@ -88,3 +89,20 @@ def try_set(spark: SparkSession, name: str, value: str) -> bool:
         with contextlib.suppress(PySparkException):
             spark.conf.set(name, value)
     return _conf(spark, name) == value
+
+
+@contextlib.contextmanager
+def listing_here(spark: SparkSession, paths: int) -> Iterator[None]:
+    """Have the driver look up some thousand paths itself: Spark's rule is a job of a task a path from 33 paths on."""
+    name = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = _conf(spark, name)
+    if paths > _MOST_LISTED or not try_set(spark, name, str(_MOST_LISTED)):
+        yield
+        return
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)

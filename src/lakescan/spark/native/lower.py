@@ -25,7 +25,7 @@ from lakescan.spark.native.conditions import condition
 from lakescan.spark.native.facts import INDEX, FileFacts
 from lakescan.spark.native.keys import DeletedKeys
 from lakescan.spark.native.lanes import columns_needed
-from lakescan.spark.session import try_set
+from lakescan.spark.session import listing_here, try_set
 from lakescan.spark.types import spark_type
 from lakescan.storage import split_location
 
@@ -112,7 +112,8 @@ class _NativeFiles:
         for name, value in _READ_OPTIONS.items():
             reader = reader.option(name, value)
         try:
-            frame = reader.parquet(*self._locations)
+            with listing_here(self._spark, len(self._locations)):
+                frame = reader.parquet(*self._locations)
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise MissingFile(f"Spark does not find a data file of the table: {error}") from error
