@@ -130,6 +130,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("delete-planning-mode", ("iceberg",), planning_mode, "the same for manifests of delete files"),
     Option("include-column-stats", BOTH, _boolean, "keep the statistics of all columns in plans", "true or false"),
     Option("locality", ("iceberg",), _no_locality, "place tasks by the hosts of blocks: false", "false"),
+    Option("verify", BOTH, _boolean, "check that delete files have as many rows as recorded", "true or false"),
     Option("cache-folder", BOTH, str, "a local folder that keeps decoded metadata for other processes and later ones"),
     Option("batch-size", BOTH, _positive, "rows a record batch holds at most", "a number above 0"),
     Option("case-sensitive", BOTH, _boolean, "whether column names are matched with case", "true or false"),

@@ -368,6 +368,7 @@ class Scan:
             matching=self._format.matching(self.snapshot),
             residuals=() if plan is None else plan.residuals,
             batch_size=self._options.get("batch-size", batch_size),
+            verify=self._options.get("verify", False),
         )
 
     def explain(self) -> str:

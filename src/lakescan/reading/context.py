@@ -18,7 +18,10 @@ WHOLE_TABLE_BATCH_SIZE = 1 << 20  # where all rows are wanted at once anyway: fe
 
 @dataclass(frozen=True)
 class ReadContext:
-    """`output` is what batches have; `table_schema` has all columns, those that only filters or deletes need too."""
+    """`output` is what batches have; `table_schema` has all columns, those that only filters or deletes need too.
+
+    With `verify`, delete files have to hold as many rows as their manifests say.
+    """
 
     storage: Storage
     output: Schema
@@ -26,6 +29,7 @@ class ReadContext:
     matching: FieldMatching
     residuals: tuple[Predicate, ...]
     batch_size: int = BATCH_SIZE
+    verify: bool = False
 
     def columns_for(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
         """The columns to read: the output's, then those that `residual`, or deletes that compare fields, need."""

@@ -1,26 +1,29 @@
-"""Deletes of a data file as positions, and as the mask of a batch.
+"""Deletes of a data file as a bitmap of positions, and as the mask of a batch.
 
-A delete file is decoded once a task group, whatever number of its data files it names.
+A delete file is decoded once a process, whatever number of data files it names; a large one once a task group.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.planning.file_table import EQUALITY, KEPT, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
+from lakescan.reading.delete_cache import DELETES, Deletes
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.reading.roaring import decode_bitmaps, decode_framed
+from lakescan.reading.roaring import bitmap_of, decode_bitmaps, decode_framed, within
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 
@@ -30,70 +33,98 @@ DELETED_POSITION = t.Field(2147483545, "pos", t.LONG, required=True)
 _POSITION_DELETES = Schema((DELETED_PATH, DELETED_POSITION))
 _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
+_LARGE = 64 * 2**20  # bytes of a delete file past which only what a task group needs is taken from it
+_BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Positions of a file's rows, ascending: those deleted, and those kept, where not all others are."""
+    """Positions of a file's rows: those deleted, and those kept, where not all others are."""
 
-    deleted: np.ndarray
-    kept: np.ndarray | None = None
+    deleted: BitMap64
+    kept: BitMap64 | None = None
 
     def live_rows(self, first: int, rows: int) -> pa.Array | None:
         """The mask of a batch whose first row is at `first`: true where the row is live; None if all are."""
-        deleted = _within(self.deleted, first, rows)
+        deleted = within(self.deleted, first, rows) if self.deleted else _NO_POSITIONS
         if self.kept is None and not len(deleted):
             return None
         mask = np.full(rows, self.kept is None)
         if self.kept is not None:
-            mask[_within(self.kept, first, rows)] = True
+            mask[within(self.kept, first, rows)] = True
         mask[deleted] = False
         return pa.array(mask)
 
 
 class DeleteLoader:
-    """Loads the deleted positions of the data files of one task group."""
+    """Loads the deleted positions of the data files of one task group, as bitmaps.
 
-    def __init__(self, storage: Storage, data_paths: list[str]) -> None:
-        self._storage = storage
+    Delete files are decoded whole and kept for other groups, but for large ones, of which the group's own is taken.
+    With `verify`, the rows of a delete file have to be as many as its manifest says.
+    """
+
+    def __init__(self, storage: Storage, data_paths: list[str], *, verify: bool = False) -> None:
+        self._storage, self._verify = storage, verify
         self._data_paths = pa.array(sorted(set(data_paths)), pa.string())
-        self._position_files: dict[str, dict[str, np.ndarray]] = {}
+        self._position_files: dict[str, Deletes] = {}
 
-    def selection(self, path: str, deletes: tuple[dict[str, Any], ...]) -> RowSelection:
+    def selection(self, path: str, deletes: Sequence[Mapping[str, Any]]) -> RowSelection:
         """Which positions of a data file are deleted, and which are the only ones wanted, if not all are."""
         parts = [self._load(path, delete) for delete in deletes if delete["kind"] not in (EQUALITY, KEPT)]
-        kept = [load_vector(self._storage, delete) for delete in deletes if delete["kind"] == KEPT]
-        deleted = parts[0] if len(parts) == 1 else np.unique(np.concatenate([_NO_POSITIONS, *parts]))
+        kept = [self._vector(delete) for delete in deletes if delete["kind"] == KEPT]
+        deleted = parts[0] if len(parts) == 1 else BitMap64.union(*parts) if parts else BitMap64()
         return RowSelection(deleted, kept[0] if kept else None)
 
-    def _load(self, path: str, delete: dict[str, Any]) -> np.ndarray:
+    def _load(self, path: str, delete: Mapping[str, Any]) -> BitMap64:
         if delete["kind"] == VECTOR:
-            return load_vector(self._storage, delete)
+            return self._vector(delete)
         location = delete["path"]
         if location not in self._position_files:
-            self._position_files[location] = self._read_position_file(delete)
-        return self._position_files[location].get(path, _NO_POSITIONS)
+            self._position_files[location] = self._position_file(delete)
+        return self._position_files[location].get(path, BitMap64())
 
-    def _read_position_file(self, delete: dict[str, Any]) -> dict[str, np.ndarray]:
+    def _vector(self, delete: Mapping[str, Any]) -> BitMap64:
+        if delete["inline"] is not None:
+            return load_vector(self._storage, delete)
+        key = (delete["path"], delete["offset"], delete["length"], self._storage.identity)
+        return DELETES.get(key, lambda: {"": load_vector(self._storage, delete)})[""]
+
+    def _position_file(self, delete: Mapping[str, Any]) -> Deletes:
+        if (delete["size"] or 0) > _LARGE:
+            return self._read_position_file(delete, self._data_paths)
+        key = (delete["path"], delete["size"], self._verify, self._storage.identity)
+        found = DELETES.get(key, lambda: self._read_position_file(delete, None))
+        self._warn_of_near_misses(delete["path"], pa.array(list(found), pa.string()))
+        return found
+
+    def _read_position_file(self, delete: Mapping[str, Any], wanted: pa.Array | None) -> Deletes:
+        """The positions by data file, of those that are wanted, or of all: memory is bounded by the bitmaps."""
         location, file_format = delete["path"], delete["file_format"]
         matching = FieldMatching(by_id=True)
-        tables = []
+        found: Deletes = {}
+        rows = 0
         with open_data_file(self._storage, location, file_format, delete["key_metadata"]) as data:
             fields = read_fields(data.schema, matching)
             projection = resolve(fields, _POSITION_DELETES, matching, {})
-            for _, batch in data.batches(data.chunks(0, NO_END), projection, 1 << 17):
+            for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
+                rows += batch.num_rows
                 table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
-                self._warn_of_near_misses(location, table["file_path"])
-                tables.append(table.filter(pc.is_in(table["file_path"], value_set=self._data_paths)))
-        return _by_path(pa.concat_tables(tables)) if tables else {}
+                if wanted is not None:
+                    self._warn_of_near_misses(location, pc.unique(table["file_path"]))
+                    table = table.filter(pc.is_in(table["file_path"], value_set=wanted))
+                for path, positions in _by_path(table):
+                    found.setdefault(path, BitMap64()).update(bitmap_of(positions))
+        if self._verify:
+            check_count(location, rows, delete["record_count"])
+        return found
 
-    def _warn_of_near_misses(self, location: str, named: pa.ChunkedArray) -> None:
+    def _warn_of_near_misses(self, location: str, named: pa.Array) -> None:
         """Say so where deletes name a file of the group under another scheme or authority: they do not apply.
 
         The path in a delete must be the path in the manifest, character by character (specification, "Position
         Delete Files"), so `hdfs://host/x` is not `/x`; but somebody may have meant it.
         """
-        others = pc.unique(named).filter(pc.invert(pc.is_in(pc.unique(named), value_set=self._data_paths)))
+        others = named.filter(pc.invert(pc.is_in(named, value_set=self._data_paths)))
         alike = pc.is_in(_without_root(others), value_set=_without_root(self._data_paths))
         if pc.any(alike).as_py():
             _LOG.warning(
@@ -104,8 +135,14 @@ class DeleteLoader:
             )
 
 
-def load_vector(storage: Storage, delete: dict[str, Any]) -> np.ndarray:
-    """The positions of a deletion vector; raises `CorruptMetadata` where its cardinality is not the recorded one."""
+def check_count(location: str, rows: int, recorded: int | None) -> None:
+    """Raise `CorruptMetadata` where a delete file has more or fewer rows than its manifest says."""
+    if recorded is not None and rows != recorded:
+        raise CorruptMetadata(f"{location} has {rows} deletes where the metadata says {recorded}: the wrong file?")
+
+
+def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
+    """The rows of a deletion vector; raises `CorruptMetadata` where its cardinality is not the recorded one."""
     if delete.get("key_metadata") is not None:
         raise UnsupportedFeature("encrypted deletion vectors", f"{delete['path']} is one.")
     if delete["inline"] is not None:
@@ -122,27 +159,20 @@ def load_vector(storage: Storage, delete: dict[str, Any]) -> np.ndarray:
     return found
 
 
-def _within(positions: np.ndarray, first: int, rows: int) -> np.ndarray:
-    """The positions that lie in a batch, counted from its first row."""
-    low, high = np.searchsorted(positions, (first, first + rows))
-    result: np.ndarray = positions[low:high] - first
-    return result
-
-
 def _without_root(locations: pa.Array) -> pa.Array:
     """Locations without their scheme and authority."""
     return pc.replace_substring_regex(locations, r"^[a-zA-Z][a-zA-Z0-9+.-]*:(//[^/]*)?", "")
 
 
-def _by_path(table: pa.Table) -> dict[str, np.ndarray]:
-    """Positions by data file: one step a data file of the group that the delete file names."""
+def _by_path(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
+    """Positions by data file: one step a data file that the rows name."""
     if table.column("pos").null_count:
         raise CorruptMetadata("a position delete file has a null position")
     paths = table.column("file_path").combine_chunks().dictionary_encode()
     codes, positions = paths.indices.to_numpy(), table.column("pos").to_numpy()
-    order = np.lexsort((positions, codes))
-    codes, positions = codes[order], positions[order]
-    bounds = np.searchsorted(codes, np.arange(len(paths.dictionary) + 1))
-    return {
-        path: np.unique(positions[bounds[i] : bounds[i + 1]]) for i, path in enumerate(paths.dictionary.to_pylist())
-    }
+    if len(codes) and positions.min() < 0:
+        raise CorruptMetadata("a position delete file has a negative position")
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(paths.dictionary) + 1))
+    for i, path in enumerate(paths.dictionary.to_pylist()):
+        yield path, positions[order[bounds[i] : bounds[i + 1]]]

@@ -25,6 +25,7 @@ from lakescan.planning.plan import FileScanTask
 from lakescan.planning.split import NO_END
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
+from lakescan.reading.deletes import check_count
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.key_codes import KeyCodes
 from lakescan.reading.projection import resolve
@@ -149,8 +150,12 @@ def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Sch
         absent = [s.target.name for s in projection.sources if s.child is None]
         if absent:
             raise CorruptMetadata(f"equality delete file {path} lacks the column {absent[0]!r} that it deletes by")
+        rows = 0
         for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
+            rows += batch.num_rows
             yield pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow())
+        if context.verify:
+            check_count(path, rows, file["record_count"])
 
 
 def _place(delete: dict[str, Any]) -> tuple[str, tuple[int, ...]]:

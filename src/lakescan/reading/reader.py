@@ -32,7 +32,7 @@ def read_group(
     `equality` may hold the equality deletes of the whole plan, to be shared by its groups where one process reads them.
     Raises `MissingFile` or `CorruptMetadata` where a data or delete file cannot be read: rows are never skipped.
     """
-    positions = DeleteLoader(context.storage, group.splits["path"].to_pylist())
+    positions = DeleteLoader(context.storage, group.splits["path"].to_pylist(), verify=context.verify)
     equality = equality or EqualityDeletes(context, group.deletes)
     for task in group.tasks():
         if context.residuals[task.residual] != FALSE:

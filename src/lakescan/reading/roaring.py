@@ -1,4 +1,4 @@
-"""Deletion vectors: the serialised bitmap both formats share, to sorted row positions.
+"""Deletion vectors: the serialised bitmap that both formats share; and bitmaps as positions and words.
 
 The blob is a 4-byte big-endian length, then the magic number and the bitmaps, then a 4-byte big-endian CRC-32 of
 magic and bitmaps (Puffin specification, `deletion-vector-v1`; Delta protocol, "Deletion Vector Format"). Inline
@@ -7,18 +7,21 @@ Delta vectors have neither length nor CRC. The bitmaps are portable 64-bit roari
 
 from __future__ import annotations
 
+import array
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
-import pyroaring
+from pyroaring import BitMap64
 
 from lakescan.errors import CorruptMetadata
 
 _MAGIC = 1681511377
+_WORDS = 1 << 16
 
 
-def decode_framed(blob: bytes, where: str) -> np.ndarray:
-    """Positions (ascending, int64) from a blob with length and CRC; raises `CorruptMetadata` where they disagree."""
+def decode_framed(blob: bytes, where: str) -> BitMap64:
+    """The bitmap of a blob with length and CRC; raises `CorruptMetadata` where they disagree."""
     if len(blob) < 12:
         raise CorruptMetadata(f"the deletion vector at {where} has {len(blob)} bytes: it is cut off")
     length = int.from_bytes(blob[:4], "big")
@@ -30,12 +33,35 @@ def decode_framed(blob: bytes, where: str) -> np.ndarray:
     return decode_bitmaps(body, where)
 
 
-def decode_bitmaps(body: bytes, where: str) -> np.ndarray:
-    """Positions (ascending, int64) from magic number and bitmaps."""
+def decode_bitmaps(body: bytes, where: str) -> BitMap64:
+    """The bitmap behind a magic number."""
     if len(body) < 12 or int.from_bytes(body[:4], "little") != _MAGIC:
         raise CorruptMetadata(f"the deletion vector at {where} does not start with its magic number")
     try:
-        bitmap = pyroaring.BitMap64.deserialize(body[4:])
+        return BitMap64.deserialize(body[4:])
     except ValueError as error:
         raise CorruptMetadata(f"the deletion vector at {where} is not a roaring bitmap: {error}") from error
-    return np.frombuffer(bitmap.to_array(), dtype=np.uint64).astype(np.int64)
+
+
+def bitmap_of(positions: np.ndarray) -> BitMap64:
+    """Positions, in any order, as a bitmap."""
+    return BitMap64(array.array("Q", np.ascontiguousarray(positions, dtype=np.uint64).tobytes()))
+
+
+def within(bitmap: BitMap64, first: int, rows: int) -> np.ndarray:
+    """The positions in a range, ascending, counted from its first: memory is bounded by the range."""
+    found = (bitmap & BitMap64(range(first, first + rows))).to_array()
+    result: np.ndarray = np.frombuffer(found, dtype=np.uint64).astype(np.int64) - first
+    return result
+
+
+def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
+    """The bitmap as 64-bit words, the lowest bit first, up to its last position: some at a time."""
+    if not bitmap:
+        return
+    count = bitmap.max() // 64 + 1
+    for start in range(0, count, _WORDS):
+        length = min(_WORDS, count - start)
+        bits = np.zeros(length * 64, dtype=bool)
+        bits[within(bitmap, start * 64, length * 64)] = True
+        yield np.packbits(bits, bitorder="little").view("<i8")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -111,7 +112,7 @@ class PositionDeletesTable:
             },
         )
         for start in range(0, len(positions), _BATCH):
-            found = pa.array(positions[start : start + _BATCH], pa.int64())
+            found = pa.array(np.array(positions[start : start + _BATCH].to_array(), dtype=np.int64))
             row = pa.nulls(len(found), self._stored.fields[2].type.arrow())
             yield [pa.repeat(part["referenced_data_file"], len(found)), found, row]
 

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
 from pyspark.sql import functions as F
+
+from lakescan.reading.roaring import words_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 INDEX, SIZE, PATH = "__lakescan_index", "__lakescan_size", "__lakescan_path"
 _PLACE, _EXPECTED = "__lakescan_place", "__lakescan_expected"
 _MOST_BITS = 20
+_NO_WORDS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,12 @@ class FileFacts:
         spark: SparkSession,
         paths: list[str],
         sizes: np.ndarray,
-        deleted: list[np.ndarray],
+        deleted: list[BitMap64],
         values: Mapping[str, pa.Array],
     ) -> None:
         self._spark, self._paths, self._sizes = spark, paths, sizes
         self._places = Places.find(sizes)
-        words = [_words(positions) for positions in deleted]
+        words = [np.concatenate([_NO_WORDS, *words_of(bitmap)]) for bitmap in deleted]
         counts = np.array([len(each) for each in words], dtype=np.int64)
         self._has_deletes = bool(counts.any())
         self._by_file: dict[str, pa.Array] = {
@@ -74,7 +78,7 @@ class FileFacts:
             "counts": pa.array(counts),
             **values,
         }
-        self._words = np.concatenate([np.zeros(0, dtype=np.int64), *words])
+        self._words = np.concatenate([_NO_WORDS, *words])
 
     @cached_property
     def _frame(self) -> DataFrame:
@@ -129,16 +133,6 @@ _UNKNOWN_FILE = (
     "lakescan: Spark reads a file whose size or path is not one of those that the plan's deletes and constants were "
     "looked up for. Was a data file replaced? Plan again, or read with option('lane', 'arrow')."
 )
-
-
-def _words(positions: np.ndarray) -> np.ndarray:
-    """Row positions as a bitmap of 64-bit words, the lowest bit first; as long as the last one needs."""
-    if not len(positions):
-        return np.zeros(0, dtype=np.int64)
-    bits = np.zeros((int(positions[-1]) // 64 + 1) * 64, dtype=bool)
-    bits[positions] = True
-    result: np.ndarray = np.packbits(bits, bitorder="little").view("<i8")
-    return result
 
 
 def _one_list(values: pa.Array) -> pa.Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
@@ -152,9 +153,10 @@ class _NativeFiles:
         sizes = self._context.storage.sizes(files["path"].to_pylist())
         return FileFacts(self._spark, [_as_uri(path) for path in self._locations], sizes, self._deleted(), values)
 
-    def _deleted(self) -> list[np.ndarray]:
+    def _deleted(self) -> list[BitMap64]:
         """The deleted positions of each file."""
-        loader = DeleteLoader(self._context.storage, self._plan.files["path"].to_pylist())
+        paths = self._plan.files["path"].to_pylist()
+        loader = DeleteLoader(self._context.storage, paths, verify=self._context.verify)
         lists = self._plan.files["deletes"].combine_chunks()
         owner, referenced = pc.list_parent_indices(lists), lists.flatten()
         by_position = pc.not_equal(self._plan.deletes["kind"].combine_chunks(), EQUALITY).take(referenced)
@@ -164,7 +166,6 @@ class _NativeFiles:
             owner.filter(by_position).to_pylist(), referenced.filter(by_position).to_pylist(), strict=True
         ):
             deletes.setdefault(file, []).append(rows[delete])
-        paths = self._plan.files["path"].to_pylist()
         return [loader.selection(path, tuple(deletes.get(i, ()))).deleted for i, path in enumerate(paths)]
 
     def _valued(self, field: t.Field, facts: FileFacts) -> Column:

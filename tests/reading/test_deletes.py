@@ -1,0 +1,112 @@
+"""Deleted rows as bitmaps: kept for the next task, bounded, checked against what metadata says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+from samples.iceberg_deletes import commit_deletes, local, write_equality_deletes, write_position_deletes
+
+import lakescan
+from lakescan.reading import deletes
+from lakescan.reading.delete_cache import DeleteCache, size_of
+from lakescan.reading.deletes import RowSelection
+from lakescan.reading.roaring import bitmap_of, within, words_of
+from tests.support.catalog import local_catalog
+
+POSITIONS = st.lists(st.integers(0, 300) | st.integers(2**33, 2**33 + 300), unique=True)
+
+
+@given(POSITIONS, st.integers(0, 300), st.integers(1, 200))
+def test_the_mask_of_a_batch_is_false_where_rows_are_deleted(positions: list[int], first: int, rows: int) -> None:
+    mask = RowSelection(bitmap_of(np.array(positions, dtype=np.int64))).live_rows(first, rows)
+    expected = [n not in positions for n in range(first, first + rows)]
+    assert (mask is None and all(expected)) or mask.to_pylist() == expected
+
+
+@given(POSITIONS, st.integers(0, 2**33), st.integers(1, 2**33))
+def test_a_range_of_a_bitmap_has_its_positions(positions: list[int], first: int, rows: int) -> None:
+    expected = sorted(n - first for n in positions if first <= n < first + rows)
+    assert within(BitMap64(positions), first, rows).tolist() == expected
+
+
+@given(st.lists(st.integers(0, 10_000_000), unique=True, max_size=20))
+def test_words_hold_a_bit_a_position(positions: list[int]) -> None:
+    words = np.concatenate([np.zeros(0, dtype=np.int64), *words_of(BitMap64(positions))])
+    bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+    assert bits.tolist() == sorted(positions)
+    assert len(words) == (max(positions) // 64 + 1 if positions else 0)
+
+
+def test_the_longest_unused_makes_room() -> None:
+    bitmap = BitMap64(range(0, 1000, 2))
+    cache = DeleteCache(limit=3 * size_of(bitmap))
+    loads: list[str] = []
+
+    def load(key: str) -> BitMap64:
+        def make() -> dict[str, BitMap64]:
+            loads.append(key)
+            return {"": bitmap}
+
+        return cache.get(key, make)[""]
+
+    for key in ("a", "b", "a", "c", "d", "a", "b"):
+        assert load(key) == bitmap
+    assert loads == ["a", "b", "c", "d", "b"]
+    assert cache.nbytes <= cache.limit
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """Two files of ten numbers and a position delete file that names both, with a wrong number of rows in metadata."""
+    made = local_catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64()}))
+    for start in (0, 10):
+        made.append(pa.table({"n": range(start, start + 10)}))
+    return made
+
+
+def paths(table: Any) -> list[str]:
+    return sorted(f["file_path"] for f in table.inspect.files().to_pylist())
+
+
+def test_a_delete_file_is_decoded_once_for_all_groups(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{table.location()}/data/p.parquet"
+    deletes_of = [write_position_deletes(path, [(data, 3) for data in paths(table)])]
+    scan = lakescan.table(commit_deletes(table.metadata_location, deletes_of)).scan()
+    opened: list[str] = []
+    original = deletes.open_data_file
+    monkeypatch.setattr(deletes, "open_data_file", lambda s, p, *rest: opened.append(p) or original(s, p, *rest))
+    assert scan.options(split_size=1, file_open_cost=1).to_arrow().num_rows == 18
+    assert scan.options(split_size=1, file_open_cost=1).to_arrow().num_rows == 18
+    assert opened == [path]
+
+
+def test_a_large_delete_file_is_read_for_the_groups_own_files(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletes, "_LARGE", 0)
+    path = f"{table.location()}/data/p.parquet"
+    deletes_of = [write_position_deletes(path, [(data, n) for data in paths(table) for n in (0, 9)])]
+    scan = lakescan.table(commit_deletes(table.metadata_location, deletes_of)).scan()
+    assert scan.options(split_size=1, file_open_cost=1).to_arrow().num_rows == 16
+
+
+@pytest.mark.parametrize("kind", ["positions", "keys"])
+def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind: str) -> None:
+    path = f"{table.location()}/data/d.parquet"
+    if kind == "positions":
+        made = write_position_deletes(path, [(data, 3) for data in paths(table)])
+        location = commit_deletes(table.metadata_location, [made])
+        write_position_deletes(path, [(paths(table)[0], 3)])
+    else:
+        location = commit_deletes(
+            table.metadata_location, [write_equality_deletes(path, pa.table({"n": [1, 2]}), {"n": 1})]
+        )
+        write_equality_deletes(path, pa.table({"n": [1]}), {"n": 1})
+    assert local(path).exists()
+    with pytest.raises(lakescan.CorruptMetadata, match="1 deletes where the metadata says 2"):
+        lakescan.table(location, verify=True).scan().to_arrow()
