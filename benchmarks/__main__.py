@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import delta_log, local_read, planning, planning_growth, spark_read
+from benchmarks import delta_log, local_read, planning, planning_growth, spark_read, upserts
 from benchmarks.harness import as_markdown
 
 BENCHMARKS = {
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "delta_log": delta_log,
     "planning": planning,
     "planning_growth": planning_growth,
+    "upserts": upserts,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Result, compare
+from benchmarks.jvm import PYTHON, jvm
 from benchmarks.planning_table import planning_table
 
-_PYTHON = Path(".venv-spark41/bin/python")
 # A task, its filter here, and Java's: a method of Expressions, a column, a value.
 _SCANS: list[tuple[str, str | None, list[list[Any]]]] = [
     ("everything", None, []),
@@ -35,7 +32,7 @@ def run(rows: int, runs: int) -> list[Result]:
         scan = lakescan.table(path).scan()
         return (scan if condition is None else scan.where(condition)).plan()
 
-    if _PYTHON.exists():
+    if PYTHON.exists():
         with _java() as java:
             for task, condition, theirs in _SCANS:
                 mine = ("open and plan", lambda c=condition: ours(c))
@@ -58,24 +55,8 @@ def _pyiceberg(path: str, condition: str | None) -> object:
 
 @contextmanager
 def _java() -> Iterator[Any]:
-    """A function that asks a warm JVM to plan; the pipe costs some tens of microseconds."""
-    command = [str(_PYTHON), "benchmarks/jvm_server.py"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-
-        def ask(question: dict[str, Any]) -> Any:
-            assert server.stdin is not None
-            assert server.stdout is not None
-            server.stdin.write(json.dumps(question) + "\n")
-            server.stdin.flush()
-            return json.loads(server.stdout.readline())
-
-        while server.stdout.readline().strip() != "ready":
-            continue
+    """A function that asks a warm JVM to plan."""
+    with jvm() as ask:
         for _ in range(5):  # the JIT's warm-up
             ask({"table": planning_table(100_000, 100), "filter": []})
         yield ask
-        server.stdin.close()

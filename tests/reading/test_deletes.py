@@ -87,14 +87,6 @@ def test_a_delete_file_is_decoded_once_for_all_groups(table: Any, monkeypatch: p
     assert opened == [path]
 
 
-def test_a_large_delete_file_is_read_for_the_groups_own_files(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletes, "_LARGE", 0)
-    path = f"{table.location()}/data/p.parquet"
-    deletes_of = [write_position_deletes(path, [(data, n) for data in paths(table) for n in (0, 9)])]
-    scan = lakescan.table(commit_deletes(table.metadata_location, deletes_of)).scan()
-    assert scan.options(split_size=1, file_open_cost=1).to_arrow().num_rows == 16
-
-
 @pytest.mark.parametrize("kind", ["positions", "keys"])
 def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind: str) -> None:
     path = f"{table.location()}/data/d.parquet"

@@ -1,6 +1,6 @@
 """Deletes of a data file as a bitmap of positions, and as the mask of a batch.
 
-A delete file is decoded once a process, whatever number of data files it names; a large one once a task group.
+A delete file is decoded once a process, whatever number of data files it names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ DELETED_POSITION = t.Field(2147483545, "pos", t.LONG, required=True)
 _POSITION_DELETES = Schema((DELETED_PATH, DELETED_POSITION))
 _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
-_LARGE = 64 * 2**20  # bytes of a delete file past which only what a task group needs is taken from it
 _BATCH = 1 << 17
 
 
@@ -59,8 +58,8 @@ class RowSelection:
 class DeleteLoader:
     """Loads the deleted positions of the data files of one task group, as bitmaps.
 
-    Delete files are decoded whole and kept for other groups, but for large ones, of which the group's own is taken.
-    With `verify`, the rows of a delete file have to be as many as its manifest says.
+    Delete files are decoded whole and kept for other groups: bitmaps are small, two bytes a position at most. With
+    `verify`, the rows of a delete file have to be as many as its manifest says.
     """
 
     def __init__(self, storage: Storage, data_paths: list[str], *, verify: bool = False) -> None:
@@ -90,15 +89,13 @@ class DeleteLoader:
         return DELETES.get(key, lambda: {"": load_vector(self._storage, delete)})[""]
 
     def _position_file(self, delete: Mapping[str, Any]) -> Deletes:
-        if (delete["size"] or 0) > _LARGE:
-            return self._read_position_file(delete, self._data_paths)
         key = (delete["path"], delete["size"], self._verify, self._storage.identity)
-        found = DELETES.get(key, lambda: self._read_position_file(delete, None))
+        found = DELETES.get(key, lambda: self._read_position_file(delete))
         self._warn_of_near_misses(delete["path"], pa.array(list(found), pa.string()))
         return found
 
-    def _read_position_file(self, delete: Mapping[str, Any], wanted: pa.Array | None) -> Deletes:
-        """The positions by data file, of those that are wanted, or of all: memory is bounded by the bitmaps."""
+    def _read_position_file(self, delete: Mapping[str, Any]) -> Deletes:
+        """The positions by data file: memory is bounded by the bitmaps."""
         location, file_format = delete["path"], delete["file_format"]
         matching = FieldMatching(by_id=True)
         found: Deletes = {}
@@ -109,9 +106,6 @@ class DeleteLoader:
             for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
                 rows += batch.num_rows
                 table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
-                if wanted is not None:
-                    self._warn_of_near_misses(location, pc.unique(table["file_path"]))
-                    table = table.filter(pc.is_in(table["file_path"], value_set=wanted))
                 for path, positions in _by_path(table):
                     found.setdefault(path, BitMap64()).update(bitmap_of(positions))
         if self._verify:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from lakescan.spark.session import use_this_python
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -76,5 +78,6 @@ class SparkExecutor:
         packed = [pickle.dumps(item, protocol=5) for item in items]
         if not packed:
             return None
+        use_this_python(self._spark)
         table = pa.table([pa.array(range(len(packed)), pa.int64()), pa.array(packed, pa.binary())], _ITEM_COLUMNS)
         return self._spark.createDataFrame(table).repartition(len(packed))

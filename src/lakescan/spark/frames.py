@@ -13,7 +13,7 @@ from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import can_read_ids, native_frame
 from lakescan.spark.planned import read_planned
-from lakescan.spark.session import parallelism, register
+from lakescan.spark.session import parallelism, register, use_this_python
 from lakescan.spark.types import schema_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
     A scan that the native lane may read is planned now. Otherwise, one worker plans it when the query is planned,
     unless its planning mode, its executor or the size of its metadata say that Spark's workers plan it, now.
     """
+    use_this_python(spark)
     reason = why_arrow(scan)
     if reason is None and not can_read_ids(spark, scan.read_context()):
         reason = "the session does not find columns by field id, and does not let that be switched on"

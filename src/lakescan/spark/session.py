@@ -32,7 +32,7 @@ def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequen
         from lakescan.spark.source import source_class
     except ImportError as error:
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
-    _use_this_python(spark)
+    use_this_python(spark)
     if pushdown is not None:
         try_set(spark, PUSHDOWN, "true" if pushdown else "false")
     enabled = _conf(spark, PUSHDOWN) == "true"
@@ -42,7 +42,7 @@ def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequen
         spark.dataSource.register(source)
 
 
-def _use_this_python(spark: SparkSession) -> None:
+def use_this_python(spark: SparkSession) -> None:
     """Have a local session's workers run this interpreter, unless PYSPARK_PYTHON says which.
 
     Spark's own default is the `python3` on the path, which outside an activated environment has no pyarrow.

@@ -1,0 +1,42 @@
+"""The JVM implementations as peers: a process of PySpark 4.1 with their JARs, asked over a pipe."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PYTHON = Path(".venv-spark41/bin/python")
+
+
+@contextmanager
+def jvm() -> Iterator[Callable[[dict[str, Any]], Any]]:
+    """A function that asks `benchmarks/jvm_server.py` and waits; the pipe costs some tens of microseconds."""
+    command = [str(PYTHON), "benchmarks/jvm_server.py"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+
+        def ask(question: dict[str, Any]) -> Any:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(json.dumps(question) + "\n")
+            server.stdin.flush()
+            return json.loads(server.stdout.readline())
+
+        while server.stdout.readline().strip() != "ready":
+            continue
+        yield ask
+        server.stdin.close()
+
+
+@contextmanager
+def jvm_readers() -> Iterator[Callable[[str, str, str], Any]]:
+    """A function that reads a table by format and path: `all` columns of all rows, a `sum` by kind, or a count."""
+    with jvm() as ask:
+        yield lambda form, path, what: ask({"format": form, "path": path, "what": what})
