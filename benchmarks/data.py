@@ -30,8 +30,29 @@ def six_columns(rows: int) -> Wide:
     folder = FOLDER / f"six_columns_{rows}"
     if not (folder / "done").exists():
         _make(folder, rows)
-    metadata = max((folder / "iceberg" / "bench" / "rows" / "metadata").glob("*.metadata.json"))
+    metadata = max((folder / "iceberg" / "bench" / "rows" / "metadata").glob(f"{_FILES:05d}-*.metadata.json"))
     return Wide(str(folder / "parquet"), str(metadata), str(folder / "delta"))
+
+
+def with_vectors(metadata: str, share: float) -> str:
+    """A metadata file of the same Iceberg table with that share of each file's rows deleted by deletion vectors."""
+    from samples.iceberg_deletes import commit_deletes, write_deletion_vectors
+
+    import lakescan
+
+    kept = Path(metadata).with_name(f"with-{share}.txt")
+    if not kept.exists():
+        files = lakescan.table(metadata).scan().plan().files
+        generator = np.random.default_rng(1)
+        deletes = []
+        for number, (path, rows) in enumerate(
+            zip(*(files[n].to_pylist() for n in ("path", "record_count")), strict=True)
+        ):
+            positions = np.flatnonzero(generator.random(rows) < share).tolist()
+            puffin = f"{path.rsplit('/', 1)[0]}/deleted-{share}-{number}.puffin"
+            deletes += write_deletion_vectors(puffin, {path: positions})
+        kept.write_text(commit_deletes(f"file://{metadata}", deletes, format_version=3))
+    return kept.read_text()
 
 
 def _make(folder: Path, rows: int) -> None:

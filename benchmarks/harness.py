@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -52,6 +53,9 @@ def as_markdown(results: Sequence[Result]) -> str:
     lines = ["| task | lakescan | seconds | peer | seconds | ratio | aim |", "|---|---|---|---|---|---|---|"]
     for r in results:
         aim = "" if r.aim is None else f"<= {r.aim:g}"
+        if math.isnan(r.peer_seconds):
+            lines.append(f"| {r.task} | {r.name} | {r.seconds:.2f} | {r.peer} | not asked | | {aim} |")
+            continue
         lines.append(
             f"| {r.task} | {r.name} | {r.seconds:.2f} | {r.peer} | {r.peer_seconds:.2f} | {r.ratio:.2f} | {aim} |"
         )

@@ -279,8 +279,17 @@ def test_a_file_that_spark_would_skip_is_read_through_arrow(spark, tmp_path: Pat
     assert "for a pattern" in text
 
 
+def test_bitmaps_too_large_for_every_task_are_left_to_the_tasks_of_their_files(
+    spark, with_deletes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakescan.spark.native.lanes._MOST_ROWS", 249)
+    scan = lakescan.table(with_deletes).scan()
+    assert "2 files in the Arrow lane: files with deletes have 250 rows" in lakescan.spark.explain(scan)
+    assert scan.to_spark(spark).count() == 248
+
+
 def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
-    """ORC beside Parquet is in the Arrow lane; explain says so."""
+    """Explain says which lane is taken."""
     scan = lakescan.table(shop.orders).scan()
     text = lakescan.spark.explain(scan)
     assert "files in the native lane" in text

@@ -32,6 +32,7 @@ _WITH_DEFAULTS = (t.INT, t.LONG, t.BOOLEAN, t.STRING)
 _SCHEME, _OURS = r"^[a-zA-Z][a-zA-Z0-9+.-]+:", r"^(?i:file|hdfs):"
 _GLOB = r"[\[\]{}*?\\]"
 _HIDDEN = r"(/|^)([_.][^/]*|[^/]*\._COPYING_)$"
+_MOST_ROWS = 512 * 2**20  # of files with deletes: a bit each, sent to every task
 _MOST_FILES = 10_000  # Spark looks every path up before it reads
 
 
@@ -153,6 +154,12 @@ def _deletes(scan: Scan, plan: ScanPlan, why: _Why) -> None:
     owner, referenced = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
     kinds = plan.deletes["kind"].take(referenced)
     why.where(_any(owner[_mask(pc.equal(kinds, KEPT))], len(why.native)), "only some of its rows are wanted")
+    by_position = _any(owner[_mask(pc.not_equal(kinds, EQUALITY))], len(why.native)) & why.native
+    rows = pc.fill_null(plan.files["record_count"], 0).to_numpy()[by_position].sum()
+    if rows > _MOST_ROWS:
+        why.where(
+            by_position, f"files with deletes have {rows:,} rows: their bitmaps are too large to hand to every task"
+        )
     equality = plan.deletes.filter(pc.equal(plan.deletes["kind"], EQUALITY))
     by_keys = _any(owner[_mask(pc.equal(kinds, EQUALITY))], len(why.native))
     for ids in {tuple(ids) for ids in equality["equality_ids"].to_pylist()}:
