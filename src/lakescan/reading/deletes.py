@@ -159,7 +159,8 @@ def _without_root(locations: pa.Array) -> pa.Array:
 
 
 def _by_path(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
-    """Positions by data file: one step a data file that the rows name."""
+    """Positions by data file: one step a data file that the rows name. A row without a file deletes nothing."""
+    table = table.filter(pc.is_valid(table["file_path"]))
     if table.column("pos").null_count:
         raise CorruptMetadata("a position delete file has a null position")
     paths = table.column("file_path").combine_chunks().dictionary_encode()
