@@ -107,3 +107,8 @@ def test_spark_reads_encrypted_files(location: str, spark: Any) -> None:
     named = {"key-manager": "lakescan.encryption:StandardKeyManager"}
     found = spark.read.format("iceberg").options(**named).load(location)
     assert sorted(r.name for r in found.collect()) == ["a", "b", "c"]
+    scan = lakescan.table(location, **named).scan()
+    assert "it is encrypted" in lakescan.spark.explain(scan)
+    assert sorted(r.name for r in scan.to_spark(spark).collect()) == ["a", "b", "c"]
+    with pytest.raises(lakescan.InvalidOption, match="is named"):
+        lakescan.table(location, key_manager=StandardKeyManager()).scan().to_spark(spark)

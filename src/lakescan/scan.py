@@ -420,10 +420,7 @@ class Scan:
 
         Raises `InvalidOption` for a key manager that was given as an object: text cannot carry it.
         """
-        if self._storage.key_manager is not None and "key-manager" not in self._options:
-            raise InvalidOption(
-                "on Spark a key manager is named, so that workers import it: 'package.module:attribute'"
-            )
+        self.check_for_workers()
         location, selector = self._format.pinned(self.snapshot, self._selector_given)
         texts = as_text(self._options, selector)
         more = {
@@ -436,6 +433,13 @@ class Scan:
             "filter": None if self._full_predicate == TRUE else to_json(self._full_predicate),
         }
         return texts | {name: str(value) for name, value in more.items() if value is not None}
+
+    def check_for_workers(self) -> None:
+        """Raise `InvalidOption` where other processes cannot read the scan: keys are not sent about with it."""
+        if self._storage.key_manager is not None and "key-manager" not in self._options:
+            raise InvalidOption(
+                "on Spark a key manager is named, so that workers import it: 'package.module:attribute'"
+            )
 
     @property
     def _full_predicate(self) -> Predicate:

@@ -28,6 +28,7 @@ def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
     A scan that the native lane may read is planned now. Otherwise, one worker plans it when the query is planned,
     unless its planning mode, its executor or the size of its metadata say that Spark's workers plan it, now.
     """
+    scan.check_for_workers()
     use_this_python(spark)
     reason = why_arrow(scan)
     if reason is None and not can_read_ids(spark, scan.read_context()):
