@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.errors import InvalidOption, missing_dependency
@@ -330,6 +331,8 @@ class Scan:
 
     def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
         """A plan of some of the files of a plan of this scan: those where the mask is true."""
+        if pc.all(mask).as_py():
+            return plan
         some = Candidates.pruned(plan.table.filter(mask), self.filter, {})
         return self._planned(some, ScanMetrics(), parallelism)
 

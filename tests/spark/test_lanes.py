@@ -318,6 +318,13 @@ def test_missing_files_are_an_error_whatever_the_session_ignores(spark, numbers:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
 
+def test_residuals_are_left_out_where_the_engine_filters(spark, numbers: Any) -> None:
+    """Then a limit counts all rows of the files that the filter leaves."""
+    scan = lakescan.table(numbers.metadata_location).scan().where("n = 150").ignore_residuals()
+    assert scan.to_spark(spark).count() == 150
+    assert scan.limit(5).to_spark(spark).count() == 5
+
+
 def test_a_limit_and_an_empty_plan(spark, numbers: Any) -> None:
     scan = lakescan.table(numbers.metadata_location).scan()
     assert scan.limit(7).to_spark(spark).count() == 7

@@ -6,10 +6,9 @@ Formats give them in parts (some manifests, a share of a log), so that a plan ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.planning.file_table import FileTable, joined_tables
@@ -34,10 +33,6 @@ class Candidates:
         exact = {i: stats.filter(mask) for i, stats in exact.items()}
         needed = needed_conjuncts(predicate, kept.stats, exact, len(kept))
         return Candidates(kept, needed, skipped_by_partition, len(table) - len(kept))
-
-    def filter(self, mask: pa.Array) -> Candidates:
-        """The files where the mask is true."""
-        return replace(self, table=self.table.filter(mask), needed=self.needed[mask.to_numpy(zero_copy_only=False)])
 
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:

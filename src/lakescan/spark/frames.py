@@ -44,7 +44,7 @@ def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
     if lanes.native.any():
         frames.append(native_frame(spark, scan, scan.plan_of(plan, native)))
     if not lanes.native.all() or not frames:
-        rest = scan.plan_of(plan, pa.array(~lanes.native), parallelism=parallelism(spark))
+        rest = scan.plan_of(plan, pa.array(~lanes.native), parallelism=_parallelism(spark, scan))
         frames.append(read_planned(spark, scan, rest))
     frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
     return frame if plan.limit is None else frame.limit(plan.limit)
@@ -75,7 +75,12 @@ def _is_planned_here(scan: Scan) -> bool:
 
 def _plan(spark: SparkSession, scan: Scan) -> ScanPlan:
     planner = scan if scan.executor is not None else scan.plan_with(SparkExecutor(spark))
-    return planner.plan(parallelism=scan.option("parallelism", parallelism(spark)))
+    return planner.plan(parallelism=_parallelism(spark, scan))
+
+
+def _parallelism(spark: SparkSession, scan: Scan) -> int:
+    """How many readers splits should keep busy: by the scan's option, else what the session has."""
+    return int(scan.option("parallelism", parallelism(spark)))
 
 
 def _read_planned(spark: SparkSession, scan: Scan) -> DataFrame:

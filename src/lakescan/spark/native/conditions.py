@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,14 +16,7 @@ from lakescan.expressions.predicate import And, Comparison, Constant, In, IsNaN,
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def condition(predicate: Predicate, columns: Mapping[int, Column]) -> Column:

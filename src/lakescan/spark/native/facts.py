@@ -96,6 +96,9 @@ class FileFacts:
     def _array(self, name: str) -> Column:
         return self._frame.select(name).scalar()
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_file
+
     def value(self, name: str) -> Column:
         """A fact of the row's file; for a frame that `placed` made."""
         return F.get(self._array(name), F.col(_PLACE))

@@ -102,7 +102,7 @@ class _NativeFiles:
         return self._finished(frame, columns)
 
     def _finished(self, frame: DataFrame, columns: dict[int, Column]) -> DataFrame:
-        if self._plan.filter != TRUE:
+        if any(residual != TRUE for residual in self._plan.residuals):
             frame = frame.where(condition(self._plan.filter, columns))
         return frame.select(*(columns[f.id].alias(f.name) for f in self._scan.projected.fields))
 
@@ -149,7 +149,6 @@ class _NativeFiles:
                 is_constant = np.isin(files["spec_id"].to_numpy(), specs)
                 if not is_constant.all():
                     values[f"is_constant_{field.id}"] = pa.array(is_constant)
-        self._constants = {name for name in values if name.startswith(("constant_", "is_constant_"))}
         sizes = self._context.storage.sizes(files["path"].to_pylist())
         return FileFacts(self._spark, [_as_uri(path) for path in self._locations], sizes, self._deleted(), values)
 
@@ -171,10 +170,10 @@ class _NativeFiles:
     def _valued(self, field: t.Field, facts: FileFacts) -> Column:
         """The column, or its file's constant."""
         column = F.col(_quoted(self._name(field)))
-        if f"constant_{field.id}" not in self._constants:
+        if f"constant_{field.id}" not in facts:
             return column
         constant = facts.value(f"constant_{field.id}").cast(spark_type(field.type))
-        if f"is_constant_{field.id}" not in self._constants:
+        if f"is_constant_{field.id}" not in facts:
             return constant
         return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
 
