@@ -137,6 +137,13 @@ def delete_counts(files: pa.Table) -> pa.ChunkedArray:
     return pc.fill_null(pc.list_value_length(files["deletes"]), 0)
 
 
+def key_texts(deletes: pa.Table) -> pa.Array:
+    """The fields that each delete compares, as text such as '1,2': what tells equality deletes apart; null for others."""
+    lists = deletes["equality_ids"].combine_chunks()
+    mask = lists.is_null() if lists.null_count else None
+    return pc.binary_join(pa.ListArray.from_arrays(lists.offsets, lists.values.cast(pa.string()), mask=mask), ",")
+
+
 def _offsets(lists: pa.ListArray) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())
     return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])

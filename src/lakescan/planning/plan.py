@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.file_table import EQUALITY, FileTable
+from lakescan.planning.file_table import EQUALITY, FileTable, key_texts
 from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, weights
 from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import Residuals, residuals
@@ -73,17 +73,10 @@ class FileScanTask:
     @cached_property
     def equality_places(self) -> frozenset[tuple[str, tuple[int, ...]]]:
         """Where equality deletes apply to the file, and by which columns: one of each is enough to know them by."""
-        equality = self.delete_table.filter(pc.equal(self.delete_table["kind"], EQUALITY)).select(
-            ["scope", "equality_ids"]
-        )
-        if not equality.num_rows:
-            return frozenset()
-        numbers = pc.list_element(equality["equality_ids"], 0)
-        lengths = pc.list_value_length(equality["equality_ids"])
-        if pc.max(lengths).as_py() == 1:  # the rule: one key column, one step a place
-            pairs = pa.table({"scope": equality["scope"], "id": numbers}).group_by(["scope", "id"]).aggregate([])
-            return frozenset((row["scope"], (row["id"],)) for row in pairs.to_pylist())
-        return frozenset((row["scope"], tuple(row["equality_ids"])) for row in equality.to_pylist())
+        equality = self.delete_table.filter(pc.equal(self.delete_table["kind"], EQUALITY))
+        places = pa.table({"scope": equality["scope"], "ids": key_texts(equality)})
+        found = places.group_by(["scope", "ids"]).aggregate([]).to_pylist()
+        return frozenset((place["scope"], tuple(map(int, place["ids"].split(",")))) for place in found)
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from lakescan.planning.file_table import EQUALITY
+from lakescan.planning.file_table import EQUALITY, key_texts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.equality import read_deleted_keys
@@ -45,10 +45,7 @@ class DeletedKeys:
         """For each file of the plan, the partition in which deletes by these columns apply to it; null for none."""
         lists = plan.files["deletes"].combine_chunks()
         owner, referenced = pc.list_parent_indices(lists), lists.flatten()
-        texts = pc.binary_join(_texts(plan.deletes["equality_ids"].combine_chunks()), ",")
-        mine = pc.and_(
-            pc.equal(texts, ",".join(map(str, ids))), pc.not_equal(plan.deletes["scope"].combine_chunks(), "")
-        )
+        mine = pc.and_(_by(plan.deletes, ids), pc.not_equal(plan.deletes["scope"].combine_chunks(), ""))
         chosen = pc.fill_null(mine, False).take(referenced)
         found = pa.table({"file": owner.filter(chosen), "scope": plan.deletes["scope"].take(referenced.filter(chosen))})
         first = found.group_by("file").aggregate([("scope", "min")])
@@ -59,9 +56,7 @@ class DeletedKeys:
         self, frame: DataFrame, ids: tuple[int, ...], columns: dict[int, Column], scope: Column, sequence: Column
     ) -> DataFrame:
         """The rows of the frame whose keys were not deleted after their file was written."""
-        named = self._deletes.filter(
-            pa.array([tuple(each) == ids for each in self._deletes["equality_ids"].to_pylist()])
-        )
+        named = self._deletes.filter(_by(self._deletes, ids))
         everywhere = pc.equal(named["scope"], "")
         for some, is_everywhere in ((named.filter(everywhere), True), (named.filter(pc.invert(everywhere)), False)):
             if some.num_rows:
@@ -105,6 +100,6 @@ def _key(field_id: int) -> str:
     return f"__lakescan_key_{field_id}"
 
 
-def _texts(lists: pa.ListArray) -> pa.ListArray:
-    mask = lists.is_null() if lists.null_count else None
-    return pa.ListArray.from_arrays(lists.offsets, lists.values.cast(pa.string()), mask=mask)
+def _by(deletes: pa.Table, ids: tuple[int, ...]) -> pa.Array:
+    """Which deletes compare just these fields."""
+    return pc.equal(key_texts(deletes), ",".join(map(str, ids)))
