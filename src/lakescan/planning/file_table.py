@@ -138,7 +138,7 @@ def delete_counts(files: pa.Table) -> pa.ChunkedArray:
 
 
 def key_texts(deletes: pa.Table) -> pa.Array:
-    """The fields that each delete compares, as text such as '1,2': what tells equality deletes apart; null for others."""
+    """The fields that each delete compares, as text ('1,2'): it tells equality deletes apart; null for others."""
     lists = deletes["equality_ids"].combine_chunks()
     mask = lists.is_null() if lists.null_count else None
     return pc.binary_join(pa.ListArray.from_arrays(lists.offsets, lists.values.cast(pa.string()), mask=mask), ",")
