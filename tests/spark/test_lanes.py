@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -298,10 +299,11 @@ def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
 
 
 def test_what_the_native_lane_cannot_read_is_refused_where_it_is_asked_for(spark, tmp_path: Path) -> None:
-    write_deltalake(tmp_path / "t", pa.table({"s": [{"a": 1}]}))
-    scan = lakescan.table(tmp_path / "t").scan()
+    table = local_catalog(tmp_path).create_table("n.t", pa.schema({"f": pa.binary(4)}))
+    table.append(pa.table({"f": pa.array([bytes(4)], pa.binary(4))}))
+    scan = lakescan.table(table.metadata_location).scan()
     assert scan.to_spark(spark).count() == 1
-    with pytest.raises(lakescan.UnsupportedFeature, match="column 's' is of type struct"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="column 'f' is of type fixed"):
         scan.options(lane="native").to_spark(spark)
     with pytest.raises(lakescan.InvalidOption, match="auto, native or arrow"):
         scan.options(lane="fast")
@@ -330,3 +332,113 @@ def test_a_limit_and_an_empty_plan(spark, numbers: Any) -> None:
     assert scan.limit(7).to_spark(spark).count() == 7
     assert scan.where("n < 0").to_spark(spark).count() == 0
     assert lakescan.spark.read(spark, numbers.metadata_location).count() == 250
+
+
+STRUCT = pa.struct({"a": pa.int32(), "x": pa.float64(), "in": pa.struct({"y": pa.float32(), "z": pa.string()})})
+STRUCTS = [
+    {"a": 1, "x": 1.0, "in": {"y": 1.5, "z": "p"}},
+    {"a": None, "x": math.nan, "in": {"y": math.nan, "z": None}},
+    {"a": 3, "x": None, "in": None},
+    None,
+]
+NESTED = pa.schema({"s": STRUCT, "l": pa.list_(STRUCT), "m": pa.map_(pa.string(), STRUCT), "n": pa.int64()})
+
+
+def nested_rows() -> pa.Table:
+    lists, maps = [[s] for s in STRUCTS], [[("k", s)] for s in STRUCTS]
+    return pa.table([STRUCTS, lists, maps, [1, 2, 3, 4]], schema=NESTED)
+
+
+@pytest.mark.parametrize("name", ["iceberg", "delta"])
+def test_structs_at_any_depth_and_conditions_on_their_members(spark, tmp_path: Path, name: str) -> None:
+    location = str(tmp_path / "t")
+    if name == "delta":
+        write_deltalake(location, nested_rows())
+    else:
+        table = local_catalog(tmp_path).create_table("n.t", NESTED)
+        table.append(nested_rows().cast(table.schema().as_arrow()))
+        location = table.metadata_location
+    scan = lakescan.table(location).scan()
+    assert native(spark, scan).num_rows == 4
+    for condition in ("s.a = 3", "s.x > 5", "s.in.y > 5", "s.in.z is null", "s.a is null", "s is null"):
+        found = native(spark, scan.where(condition)).num_rows
+        assert found == scan.where(condition).to_arrow().num_rows > 0, condition
+
+
+def test_structs_whose_members_come_and_go(spark, tmp_path: Path) -> None:
+    """A struct of new members only is a struct of nulls in old files, not null."""
+    from pyiceberg.types import DoubleType, IntegerType
+
+    table = local_catalog(tmp_path).create_table("n.t", NESTED)
+    table.append(nested_rows().cast(table.schema().as_arrow()))
+    with table.update_schema() as update:
+        for path in ("s", "l.element", "m.value"):
+            for gone in ("a", "x", "in"):
+                update.delete_column((*path.split("."), gone))
+            update.add_column((*path.split("."), "a"), IntegerType())  # another member of the same name
+        update.add_column("d", DoubleType())
+    found = native(spark, lakescan.table(table.metadata_location).scan())
+    assert found["s"].to_pylist() == [{"a": None}, {"a": None}, {"a": None}, None]
+    assert found["l"].to_pylist()[0] == [{"a": None}]
+    frame = lakescan.table(table.metadata_location).scan().to_spark(spark).select("s.a")
+    assert "ReadSchema: struct<s:struct<__lakescan_" in frame._jdf.queryExecution().toString()
+    assert frame.toArrow()["a"].to_pylist() == [None] * 4
+
+
+@pytest.mark.parametrize("new", [{"a": "new_a"}, {"x": "new_x", "in": "inner"}, {"a": "x", "x": "a"}], ids=str)
+def test_structs_renamed_by_column_mapping(spark, tmp_path: Path, new: dict[str, str]) -> None:
+    location = tmp_path / "t"
+    write_deltalake(location, nested_rows().select(["s", "n", "l"]))
+    log = location / "_delta_log" / "00000000000000000000.json"
+    log.write_text(mapped_by_name(log.read_text(), new | {"s": "renamed"}))
+    scan = lakescan.table(location).scan()
+    found = native(spark, scan)
+    assert found["renamed"].to_pylist()[0][new.get("a", "a")] == 1
+    assert native(spark, scan.where(f"renamed.{new.get('x', 'x')} > 5")).num_rows == 1
+
+
+def mapped_by_name(log: str, new: dict[str, str]) -> str:
+    """A commit whose columns are called otherwise than in its files."""
+
+    def renamed(field: dict[str, Any], number: int) -> dict[str, Any]:
+        mapping = {"delta.columnMapping.physicalName": field["name"], "delta.columnMapping.id": number}
+        kind = field["type"]
+        if isinstance(kind, dict) and kind["type"] == "struct":
+            kind = kind | {"fields": [renamed(f, number * 10 + i) for i, f in enumerate(kind["fields"])]}
+        elif isinstance(kind, dict):
+            fields = [renamed(f, number * 100 + i) for i, f in enumerate(kind["elementType"]["fields"])]
+            kind = kind | {"elementType": kind["elementType"] | {"fields": fields}}
+        return field | {"name": new.get(field["name"], field["name"]), "type": kind, "metadata": mapping}
+
+    actions = [json.loads(line) for line in log.splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            schema["fields"] = [renamed(f, i) for i, f in enumerate(schema["fields"], 1)]
+            action["metaData"] |= {
+                "schemaString": json.dumps(schema),
+                "configuration": {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "999"},
+            }
+    return "\n".join(map(json.dumps, actions)) + "\n"
+
+
+def test_a_session_that_reads_new_members_as_null_structs_goes_through_arrow(spark, numbers: Any) -> None:
+    name = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
+    spark.conf.set(name, "true")
+    try:
+        with pytest.raises(lakescan.UnsupportedFeature, match=name):
+            lakescan.table(numbers.metadata_location).scan().options(lane="native").to_spark(spark)
+    finally:
+        spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("condition", ["x > 5", "s.x > 5", "s.in.y > 5"])
+def test_rows_with_nan_are_found_by_filters_of_the_frame(spark, tmp_path: Path, condition: str) -> None:
+    """Spark's own reader leaves their row groups out, by statistics without NaN."""
+    write_deltalake(tmp_path / "t", nested_rows().select(["s"]).append_column("x", pa.array([1.0, math.nan, None, 2.0])))
+    frame = lakescan.table(tmp_path / "t").scan().options(lane="native").to_spark(spark)
+    assert frame.where(condition).count() == 1
+    spark_own = spark.read.parquet(*frame.inputFiles())
+    assert spark_own.where(condition).count() == 0

@@ -11,7 +11,7 @@ from lakescan.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
-from lakescan.spark.native.lower import can_read_ids, native_frame
+from lakescan.spark.native.lower import native_frame, why_session
 from lakescan.spark.planned import read_planned
 from lakescan.spark.session import parallelism, register, use_this_python
 from lakescan.spark.types import schema_of
@@ -30,9 +30,7 @@ def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
     """
     scan.check_for_workers()
     use_this_python(spark)
-    reason = why_arrow(scan)
-    if reason is None and not can_read_ids(spark, scan.read_context()):
-        reason = "the session does not find columns by field id, and does not let that be switched on"
+    reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
         _refuse(scan, {reason: 1})
         return _read_planned(spark, scan) if _is_planned_here(scan) else _source(spark, scan)

@@ -35,8 +35,8 @@ def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequen
     use_this_python(spark)
     if pushdown is not None:
         try_set(spark, PUSHDOWN, "true" if pushdown else "false")
-    enabled = _conf(spark, PUSHDOWN) == "true"
-    zone = _conf(spark, "spark.sql.session.timeZone") or "UTC"
+    enabled = conf(spark, PUSHDOWN) == "true"
+    zone = conf(spark, "spark.sql.session.timeZone") or "UTC"
     for name in names:
         source = source_class(name, pushdown=enabled, parallelism=parallelism(spark), time_zone=zone)
         spark.dataSource.register(source)
@@ -48,7 +48,7 @@ def use_this_python(spark: SparkSession) -> None:
     Spark's own default is the `python3` on the path, which outside an activated environment has no pyarrow.
     A cluster's workers are left alone: this interpreter's path means nothing there.
     """
-    if "PYSPARK_PYTHON" in os.environ or not (_conf(spark, "spark.master") or "").startswith("local"):
+    if "PYSPARK_PYTHON" in os.environ or not (conf(spark, "spark.master") or "").startswith("local"):
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
     context = getattr(spark, "_sc", None)  # a classic session has one, and read the variable when it started
@@ -59,18 +59,18 @@ def use_this_python(spark: SparkSession) -> None:
 def parallelism(spark: SparkSession) -> int:
     """How many tasks the session runs at once, as far as its settings tell; what splits should keep busy."""
     for name in ("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism"):
-        if (value := _conf(spark, name)) and value.isdigit():
+        if (value := conf(spark, name)) and value.isdigit():
             return int(value)
-    local = re.fullmatch(r"local\[(\d+|\*)(?:,.*)?\]", _conf(spark, "spark.master") or "")
+    local = re.fullmatch(r"local\[(\d+|\*)(?:,.*)?\]", conf(spark, "spark.master") or "")
     if local is not None:
         return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
-    executors, cores = _conf(spark, "spark.executor.instances"), _conf(spark, "spark.executor.cores")
+    executors, cores = conf(spark, "spark.executor.instances"), conf(spark, "spark.executor.cores")
     if executors and executors.isdigit():
         return int(executors) * int(cores or 1)
-    return int(_conf(spark, "spark.sql.shuffle.partitions") or 200)
+    return int(conf(spark, "spark.sql.shuffle.partitions") or 200)
 
 
-def _conf(spark: SparkSession, name: str) -> str | None:
+def conf(spark: SparkSession, name: str) -> str | None:
     """A session setting; None where it is unset, or the platform hides it."""
     from pyspark.errors import PySparkException
 
@@ -85,17 +85,17 @@ def try_set(spark: SparkSession, name: str, value: str) -> bool:
     """Set a session setting, and say whether it has the value now: some platforms keep theirs."""
     from pyspark.errors import PySparkException
 
-    if _conf(spark, name) != value:
+    if conf(spark, name) != value:
         with contextlib.suppress(PySparkException):
             spark.conf.set(name, value)
-    return _conf(spark, name) == value
+    return conf(spark, name) == value
 
 
 @contextlib.contextmanager
 def listing_here(spark: SparkSession, paths: int) -> Iterator[None]:
     """Have the driver look up some thousand paths itself: Spark's rule is a job of a task a path from 33 paths on."""
     name = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-    before = _conf(spark, name)
+    before = conf(spark, name)
     if paths > _MOST_LISTED or not try_set(spark, name, str(_MOST_LISTED)):
         yield
         return

@@ -1,6 +1,6 @@
 """Which files Spark's own Parquet reader can read exactly (the native lane), and why the others go through Arrow.
 
-Spark's reader is exact for columns of plain types, lists and maps of them, found by field id or by physical name. What
+Spark's reader is exact for columns of plain types, and structs, lists and maps of them, found by field id or by physical name. What
 it would read otherwise, or not at all, is left to the Arrow lane: correctness comes before speed.
 """
 
@@ -74,7 +74,7 @@ def columns_needed(scan: Scan, compared: Iterable[int] = ()) -> tuple[t.Field, .
 
 def _why_type(field: t.Field) -> str | None:
     if not _is_plain(field.type):
-        return f"column {field.name!r} is of type {_kind(field.type)}"
+        return f"column {field.name!r} is of type {field.type}"
     if field.default is not None and field.type not in _WITH_DEFAULTS:
         return f"column {field.name!r} has a default of type {field.type}"
     return None
@@ -82,6 +82,10 @@ def _why_type(field: t.Field) -> str | None:
 
 def _is_plain(kind: t.Type) -> bool:
     match kind:
+        case t.Struct():
+            names = {f.name.lower() for f in kind.fields}
+            plain = all(_is_plain(f.type) and f.default is None for f in kind.fields)
+            return plain and len(names) == len(kind.fields) > 0
         case t.ListOf():
             return _is_plain(kind.element.type)
         case t.MapOf():
@@ -91,11 +95,6 @@ def _is_plain(kind: t.Type) -> bool:
         case t.Decimal():
             return True
     return kind in _PLAIN
-
-
-def _kind(kind: t.Type) -> str:
-    """A type in a word: structs may have members that some files lack, which Spark reads as null structs."""
-    return "struct" if isinstance(kind, t.Struct) else str(kind)
 
 
 def choose_lanes(scan: Scan, plan: ScanPlan) -> Lanes:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
-from pyspark.sql import types as s
 
 from lakescan import types as t
 from lakescan.errors import MissingFile, StorageError
@@ -22,11 +21,12 @@ from lakescan.planning.file_table import EQUALITY, delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes import DeleteLoader
+from lakescan.spark.native.columns import FileColumns, members_of
 from lakescan.spark.native.conditions import condition
 from lakescan.spark.native.facts import INDEX, FileFacts
 from lakescan.spark.native.keys import DeletedKeys
 from lakescan.spark.native.lanes import columns_needed
-from lakescan.spark.session import listing_here, try_set
+from lakescan.spark.session import conf, listing_here, try_set
 from lakescan.spark.types import spark_type
 from lakescan.storage import split_location
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lakescan.scan import Scan
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _SEQUENCE = "sequence"
 # Whatever the session says: a file is never left out, and what is in it is what was meant.
 _READ_OPTIONS = {
@@ -83,18 +84,18 @@ class _NativeFiles:
         fields: tuple[t.Field, ...],
     ) -> None:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
-        self._fields = fields
+        self._fields, self._columns = fields, FileColumns(context.matching.by_id)
         self._locations = [_for_spark(context.storage.relocated(p)) for p in plan.files["path"].to_pylist()]
 
     def rows(self) -> DataFrame:
         """The rows, columns named as the output has them."""
         frame = self._read()
         if self._keys is None:
-            columns = {f.id: F.col(_quoted(self._name(f))) for f in self._fields}
+            columns = {f.id: self._columns.value(f, self._columns.column(f)) for f in self._fields}
             index = F.col("_metadata.row_index")
             return self._finished(frame, {**columns, POS.id: index})
         facts = self._facts()
-        frame = facts.placed(frame, [F.col(_quoted(self._name(f))) for f in self._fields])
+        frame = facts.placed(frame, [self._columns.column(f) for f in self._fields])
         columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
         for number, ids in enumerate(self._keys.keys):
             scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
@@ -103,13 +104,13 @@ class _NativeFiles:
 
     def _finished(self, frame: DataFrame, columns: dict[int, Column]) -> DataFrame:
         if any(residual != TRUE for residual in self._plan.residuals):
-            frame = frame.where(condition(self._plan.filter, columns))
+            nested = {i: each for f in self._fields for i, each in members_of(f, columns[f.id])}
+            frame = frame.where(condition(self._plan.filter, columns | nested))
         return frame.select(*(columns[f.id].alias(f.name) for f in self._scan.projected.fields))
 
     def _read(self) -> DataFrame:
         """The files as Spark reads them, columns by id where the table has ids, else by physical name."""
-        schema = s.StructType([self._column(f) for f in self._fields])
-        reader = self._spark.read.schema(schema)
+        reader = self._spark.read.schema(self._columns.schema(self._fields))
         for name, value in _READ_OPTIONS.items():
             reader = reader.option(name, value)
         try:
@@ -125,15 +126,6 @@ class _NativeFiles:
                 "others out. Read with option('lane', 'arrow')."
             )
         return frame
-
-    def _column(self, field: t.Field) -> s.StructField:
-        metadata: dict[str, object] = {"parquet.field.id": field.id} if self._context.matching.by_id else {}
-        if field.default is not None:
-            metadata["EXISTS_DEFAULT"] = _as_sql(field.default)
-        return s.StructField(self._name(field), spark_type(field.type), True, metadata)
-
-    def _name(self, field: t.Field) -> str:
-        return field.name if self._context.matching.by_id else field.physical_name
 
     def _facts(self) -> FileFacts:
         assert self._keys is not None
@@ -169,7 +161,7 @@ class _NativeFiles:
 
     def _valued(self, field: t.Field, facts: FileFacts) -> Column:
         """The column, or its file's constant."""
-        column = F.col(_quoted(self._name(field)))
+        column = self._columns.value(field, self._columns.column(field))
         if f"constant_{field.id}" not in facts:
             return column
         constant = facts.value(f"constant_{field.id}").cast(spark_type(field.type))
@@ -178,9 +170,13 @@ class _NativeFiles:
         return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
 
 
-def can_read_ids(spark: SparkSession, context: ReadContext) -> bool:
-    """Whether the session finds columns by field id, switched on here where that is needed and allowed."""
-    return not context.matching.by_id or try_set(spark, FIELD_IDS, "true")
+def why_session(spark: SparkSession, scan: Scan) -> str | None:
+    """What keeps a session from reading a scan natively; what it needs is switched on where the platform allows it."""
+    if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
+        return "the session does not find columns by field id, and does not let that be switched on"
+    if conf(spark, NULL_STRUCTS) == "true":
+        return f"{NULL_STRUCTS} is true: structs of new members would be null"
+    return None
 
 
 def _for_spark(location: str) -> str:
@@ -192,14 +188,3 @@ def _for_spark(location: str) -> str:
 def _as_uri(path: str) -> str:
     """A path of Spark's as its metadata column has it: what a URI may not hold is percent-encoded."""
     return _NOT_IN_URIS.sub(lambda found: f"%{ord(found[0]):02X}", path)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _as_sql(value: object) -> str:
-    """A default as an SQL literal."""
-    if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,131 @@
+"""The table's columns as Spark's Parquet reader is asked for them, and what it reads as the table's values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as s
+
+from lakescan import types as t
+from lakescan.spark.types import spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """How columns are found in data files: by field id, or by their names in files."""
+
+    by_id: bool
+
+    def schema(self, fields: Iterable[t.Field]) -> s.StructType:
+        """What Spark's reader is asked for; every column may be null: a file may be older than its column."""
+        return s.StructType([self._field(f, self.name(f)) for f in fields])
+
+    def column(self, field: t.Field) -> Column:
+        """A column of a frame that was read with `schema`."""
+        return F.col(_quoted(self.name(field)))
+
+    def name(self, field: t.Field) -> str:
+        """The name of a column in that frame."""
+        return field.name if self.by_id else field.physical_name
+
+    def value(self, field: t.Field, column: Column) -> Column:
+        """The values of a column, or of a struct's member, as the table has them: by its names, floats guarded.
+
+        Floats are put behind a function that changes nothing. Statistics of Parquet leave NaN out, where SQL has NaN
+        above all else: Spark would skip row groups that have NaN where its frame is filtered by `x > 5`.
+        """
+        match field.type:
+            case t.FLOAT | t.DOUBLE:
+                return F.nanvl(column, F.lit(math.nan).cast(spark_type(field.type)))
+            case t.Struct():
+                return self._struct(field.type, column)
+            case t.ListOf() | t.MapOf() if any(self._member_name(f) != f.name for f in _members_within(field.type)):
+                return column.cast(spark_type(field.type))
+        return column
+
+    def _struct(self, kind: t.Struct, column: Column) -> Column:
+        """A struct, member by member: Spark still reads only the members that a query wants."""
+        names = {f.name: self._member_name(f) for f in kind.fields}
+        is_renamed = any(old != new for new, old in names.items())
+        if is_renamed and {n.lower() for n in names} & {old.lower() for new, old in names.items() if old != new}:
+            return column.cast(spark_type(kind))  # one member has the name that another had
+        result = column
+        for member in kind.fields:
+            old = names[member.name]
+            value = self.value(member, column.getField(old))
+            if is_renamed and old == member.name:  # to the end, where the renamed ones are
+                result = result.dropFields(_quoted(old))
+            if is_renamed or member.type in t.FLOATING or _has_members(member.type):
+                result = result.withField(_quoted(member.name), value)
+        gone = [_quoted(old) for new, old in names.items() if old != new]
+        return result.dropFields(*gone) if gone else result
+
+    def _member_name(self, member: t.Field) -> str:
+        """What a member of a struct is asked for as.
+
+        By field id, under a name that no file has: where a file has none of the members wanted, Spark takes another
+        one to tell which structs are null, and would take its values for those of a member of that name.
+        """
+        return f"__lakescan_{member.id}" if self.by_id else member.physical_name
+
+    def _field(self, field: t.Field, name: str) -> s.StructField:
+        metadata: dict[str, object] = {"parquet.field.id": field.id} if self.by_id else {}
+        if field.default is not None:
+            metadata["EXISTS_DEFAULT"] = _as_sql(field.default)
+        return s.StructField(name, self._type(field.type), True, metadata)
+
+    def _type(self, kind: t.Type) -> s.DataType:
+        match kind:
+            case t.Struct():
+                return s.StructType([self._field(f, self._member_name(f)) for f in kind.fields])
+            case t.ListOf():
+                return s.ArrayType(self._type(kind.element.type))
+            case t.MapOf():
+                return s.MapType(self._type(kind.key.type), self._type(kind.value.type))
+        return spark_type(kind)
+
+
+def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
+    """The column and its struct members at any depth, by field id."""
+    yield field.id, column
+    if isinstance(field.type, t.Struct):
+        for member in field.type.fields:
+            yield from members_of(member, column.getField(member.name))
+
+
+def _has_members(kind: t.Type) -> bool:
+    return next(_members_within(kind), None) is not None
+
+
+def _members_within(kind: t.Type) -> Iterator[t.Field]:
+    """The struct members at any depth of a type."""
+    match kind:
+        case t.Struct():
+            yield from kind.fields
+            below = kind.fields
+        case t.ListOf():
+            below = (kind.element,)
+        case t.MapOf():
+            below = (kind.key, kind.value)
+        case _:
+            return
+    for field in below:
+        yield from _members_within(field.type)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _as_sql(value: object) -> str:
+    """A default as an SQL literal."""
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value).lower() if isinstance(value, bool) else str(value)
