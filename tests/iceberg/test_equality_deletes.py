@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equality_deletes
 
 import lakescan
-from lakescan.reading.equality import DeletedKeys
+from lakescan.reading.deleted_keys import DeletedKeys
 from tests.support.catalog import local_catalog
 
 NAN = float("nan")

@@ -15,7 +15,7 @@ from samples.iceberg_deletes import commit_deletes, local, write_equality_delete
 
 import lakescan
 from lakescan.reading import deletes
-from lakescan.reading.delete_cache import DeleteCache, size_of
+from lakescan.reading.delete_cache import DeleteCache, size_of, size_of_all
 from lakescan.reading.deletes import RowSelection
 from lakescan.reading.roaring import bitmap_of, within, words_of
 from tests.support.catalog import local_catalog
@@ -46,7 +46,7 @@ def test_words_hold_a_bit_a_position(positions: list[int]) -> None:
 
 def test_the_longest_unused_makes_room() -> None:
     bitmap = BitMap64(range(0, 1000, 2))
-    cache = DeleteCache(limit=3 * size_of(bitmap))
+    cache = DeleteCache(size_of_all, limit=3 * size_of(bitmap))
     loads: list[str] = []
 
     def load(key: str) -> BitMap64:

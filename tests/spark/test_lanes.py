@@ -437,7 +437,9 @@ def test_a_session_that_reads_new_members_as_null_structs_goes_through_arrow(spa
 @pytest.mark.parametrize("condition", ["x > 5", "s.x > 5", "s.in.y > 5"])
 def test_rows_with_nan_are_found_by_filters_of_the_frame(spark, tmp_path: Path, condition: str) -> None:
     """Spark's own reader leaves their row groups out, by statistics without NaN."""
-    write_deltalake(tmp_path / "t", nested_rows().select(["s"]).append_column("x", pa.array([1.0, math.nan, None, 2.0])))
+    write_deltalake(
+        tmp_path / "t", nested_rows().select(["s"]).append_column("x", pa.array([1.0, math.nan, None, 2.0]))
+    )
     frame = lakescan.table(tmp_path / "t").scan().options(lane="native").to_spark(spark)
     assert frame.where(condition).count() == 1
     spark_own = spark.read.parquet(*frame.inputFiles())

@@ -34,7 +34,8 @@ def read_batches(
     remaining = limit
     if remaining == 0:
         return
-    for batch in _batches(_sources(plans), min(readers or default_readers(), limit or _MANY)):
+    readers = min(readers or default_readers(), limit or _MANY)
+    for batch in _batches(_sources(plans, readers), readers):
         if remaining is not None:
             batch = batch.slice(0, remaining)
             remaining -= batch.num_rows
@@ -44,11 +45,12 @@ def read_batches(
             return
 
 
-def _sources(plans: Iterable[tuple[ScanPlan, ReadContext]]) -> Iterator[Iterator[pa.RecordBatch]]:
+def _sources(plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int) -> Iterator[Iterator[pa.RecordBatch]]:
     """The batches of each group of the plans, not read yet."""
     for plan, context in plans:
-        equality = EqualityDeletes(context, plan.deletes)
-        for group in plan.groups:
+        groups = plan.groups.sharing_deletes(readers)
+        equality = EqualityDeletes(context, plan.deletes, groups.tasks)
+        for group in groups:
             yield read_group(group, context, equality)
 
 

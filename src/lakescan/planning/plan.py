@@ -42,6 +42,11 @@ class PackingOptions:
         return adapted_size(total, self.parallelism, self.target_size)
 
 
+# Where equality deletes apply (a partition; empty for the whole table), and the ids of the fields that they compare.
+Place = tuple[str, tuple[int, ...]]
+_NO_ROWS = pa.array([], pa.int32())
+
+
 @dataclass(frozen=True, eq=False)
 class FileScanTask:
     """A piece of one data file to read: its row in the file table, its byte range, its deletes."""
@@ -57,26 +62,21 @@ class FileScanTask:
     residual: int
     partition: pa.Scalar
     constants: dict[int, pa.Scalar]
-    delete_table: pa.Table
+    group_deletes: pa.Table
+    delete_rows: pa.Array
+    equality_places: frozenset[Place]
 
     @cached_property
     def deletes(self) -> tuple[dict[str, Any], ...]:
         """The deletes that apply to the file, as plain values."""
-        return tuple(self.delete_table.to_pylist())
+        return tuple(self.group_deletes.take(self.delete_rows).to_pylist())
 
     @cached_property
     def by_position(self) -> tuple[dict[str, Any], ...]:
         """Those that name rows by their position: position deletes and vectors."""
-        kinds = self.delete_table["kind"]
-        return tuple(self.delete_table.filter(pc.not_equal(kinds, EQUALITY)).to_pylist())
-
-    @cached_property
-    def equality_places(self) -> frozenset[tuple[str, tuple[int, ...]]]:
-        """Where equality deletes apply to the file, and by which columns: one of each is enough to know them by."""
-        equality = self.delete_table.filter(pc.equal(self.delete_table["kind"], EQUALITY))
-        places = pa.table({"scope": equality["scope"], "ids": key_texts(equality)})
-        found = places.group_by(["scope", "ids"]).aggregate([]).to_pylist()
-        return frozenset((place["scope"], tuple(map(int, place["ids"].split(",")))) for place in found)
+        kinds = self.group_deletes["kind"].take(self.delete_rows)
+        named = self.delete_rows.filter(pc.not_equal(kinds, EQUALITY))
+        return tuple(self.group_deletes.take(named).to_pylist())
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,15 +99,32 @@ class TaskGroup:
         """The group's tasks, one at a time."""
         constants = self.splits["constants"].combine_chunks()
         lists = self.splits["deletes"].combine_chunks()
+        places, place_of = self._places
         for row in range(self.splits.num_rows):
             values = {name: self.splits[name][row].as_py() for name in (*_FILE_COLUMNS, *_SPLIT_COLUMNS)}
             referenced = lists[row].values
+            named = _NO_ROWS if referenced is None else referenced
             yield FileScanTask(
                 **values,
                 partition=self.splits["partition"][row],
                 constants={i: constants.field(str(i))[row] for i in self.constant_fields[values["spec_id"]]},
-                delete_table=self.deletes.slice(0, 0) if referenced is None else self.deletes.take(referenced),
+                group_deletes=self.deletes,
+                delete_rows=named,
+                equality_places=frozenset(places[i] for i in np.unique(place_of[named.to_numpy()]) if i >= 0),
             )
+
+    @cached_property
+    def _places(self) -> tuple[list[Place], np.ndarray]:
+        """Where equality deletes apply and what they compare; and for each delete which of these, or -1 for none."""
+        scopes = self.deletes["scope"].combine_chunks().dictionary_encode()
+        keys = key_texts(self.deletes).dictionary_encode()
+        found = [
+            (s, tuple(map(int, k.split(","))))
+            for s in scopes.dictionary.to_pylist()
+            for k in keys.dictionary.to_pylist()
+        ]
+        place = pc.add(pc.multiply(scopes.indices, len(keys.dictionary)), keys.indices)
+        return found, pc.fill_null(place, -1).to_numpy(zero_copy_only=False)
 
     def __len__(self) -> int:
         return int(self.splits.num_rows)
@@ -144,6 +161,38 @@ class TaskGroups(Sequence[TaskGroup]):
             wanted = wanted.append_column(name, splits[name])
         return TaskGroup(index, wanted.combine_chunks(), own.deletes.combine_chunks(), self._table.constant_fields)
 
+    def tasks(self) -> Iterator[FileScanTask]:
+        """The tasks of all groups, one at a time."""
+        return (task for group in self for task in group.tasks())
+
+    def sharing_deletes(self, parallelism: int) -> TaskGroups:
+        """The same splits in fewer groups: neighbours that share equality deletes are one, up to the size of a split.
+
+        Each group decodes its own deletes. With N commits of upserts, every file of the first ones has N of them, and
+        packing, which weighs each split with all of its deletes, gives each a group of its own.
+        """
+        owner, deletes = self._owned_deletes
+        equality = pc.equal(self._table.deletes["kind"], EQUALITY).to_numpy()
+        if not equality.any():
+            return self
+        owner, deletes = owner[equality[deletes]], deletes[equality[deletes]]
+        weights, data = pc.fill_null(self._table.deletes["size"], 0).to_numpy(), self.sizes["bytes"].to_numpy()
+        known = np.zeros(len(weights), dtype=bool)
+        known[deletes] = True
+        limit = adapted_size(int(data.sum() + weights[known].sum()), parallelism, TARGET_SIZE)
+        bounds = np.searchsorted(owner, np.arange(len(self) + 1))
+        weight, number, numbers = 0, -1, []
+        for group in range(len(self)):  # a step a group, of its deletes
+            own = deletes[bounds[group] : bounds[group + 1]]
+            new = own[~known[own]]
+            weight += int(data[group] + weights[new].sum())
+            if number < 0 or len(new) == len(own) or weight > limit:
+                known[:] = False
+                weight, number = int(data[group] + weights[own].sum()), number + 1
+            known[own] = True
+            numbers.append(number)
+        return TaskGroups(self._table, self._splits, np.repeat(numbers, np.diff(self._bounds)))
+
     @cached_property
     def sizes(self) -> pa.Table:
         """One row a group: its number of splits, its bytes of data, and its bytes of deletes.
@@ -154,18 +203,25 @@ class TaskGroups(Sequence[TaskGroup]):
         counts = np.diff(self._bounds)
         totals = np.concatenate([[0], np.cumsum(self._splits["length"].to_numpy())])
         data = totals[self._bounds[1:]] - totals[self._bounds[:-1]]
-        return pa.table({"splits": counts, "bytes": data, "delete_bytes": self._delete_bytes(counts)})
+        return pa.table({"splits": counts, "bytes": data, "delete_bytes": self._delete_bytes()})
 
-    def _delete_bytes(self, splits_of_group: np.ndarray) -> np.ndarray:
+    def _delete_bytes(self) -> np.ndarray:
         sizes = pc.fill_null(self._table.deletes["size"], 0).to_numpy()
-        group = np.repeat(np.arange(len(splits_of_group)), splits_of_group)
-        lists = self._table.files["deletes"].take(self._splits["file"]).combine_chunks()
-        owner = group[pc.list_parent_indices(lists).to_numpy()]
-        once = np.unique(owner * len(sizes) + lists.flatten().to_numpy())
-        if not len(once):
-            return np.zeros(len(splits_of_group), dtype=np.int64)
-        found = np.bincount(once // len(sizes), weights=sizes[once % len(sizes)], minlength=len(splits_of_group))
+        owner, deletes = self._owned_deletes
+        found = np.bincount(owner, weights=sizes[deletes], minlength=len(self))
         return found.astype(np.int64)
+
+    @cached_property
+    def _owned_deletes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of a group and a delete that it has, each once, in the order of groups."""
+        group = np.repeat(np.arange(len(self)), np.diff(self._bounds))
+        lists = self._table.files["deletes"].take(self._splits["file"]).combine_chunks()
+        count = max(1, self._table.deletes.num_rows)
+        pairs = np.sort(
+            group[pc.list_parent_indices(lists).to_numpy()] * count + lists.flatten().to_numpy(), kind="stable"
+        )
+        once = pairs[np.diff(pairs, prepend=-1) != 0]
+        return once // count, once % count
 
 
 @dataclass(frozen=True, repr=False)

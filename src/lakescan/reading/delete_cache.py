@@ -1,7 +1,7 @@
-"""Decoded deletes of files, kept for the next task of the process: a delete file is decoded once an executor.
+"""Decoded deletes, kept for the next task of the process: a delete file is decoded once an executor.
 
-Delete files are never written again. What is kept is compressed bitmaps, bounded in bytes; the longest unused make
-room.
+Delete files are never written again. What is kept is compressed bitmaps and sorted keys, bounded in bytes; the longest
+unused make room.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
 from pyroaring import BitMap64
+
+T = TypeVar("T")
 
 LIMIT = 128 * 2**20
 _BITMAP = 200  # bytes that an empty bitmap takes, about
@@ -19,12 +22,12 @@ _BITMAP = 200  # bytes that an empty bitmap takes, about
 Deletes = dict[str, BitMap64]
 
 
-class DeleteCache:
-    """Deletes by the file that holds them; safe to share between threads."""
+class DeleteCache(Generic[T]):
+    """Decoded deletes by what they were decoded from, at most `limit` bytes of them; safe to share between threads."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self.limit = limit
-        self._found: OrderedDict[Hashable, tuple[Deletes, int]] = OrderedDict()
+    def __init__(self, size_of: Callable[[T], int], limit: int = LIMIT) -> None:
+        self.limit, self._size_of = limit, size_of
+        self._found: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: dict[Hashable, threading.Lock] = {}
         self._bytes = 0
@@ -34,7 +37,7 @@ class DeleteCache:
         """The bytes that are kept, about."""
         return self._bytes
 
-    def get(self, key: Hashable, load: Callable[[], Deletes]) -> Deletes:
+    def get(self, key: Hashable, load: Callable[[], T]) -> T:
         """The deletes under a key, loaded where they are not kept: by one thread, for which the others wait."""
         with self._lock:
             loading = self._loading.setdefault(key, threading.Lock())
@@ -51,8 +54,8 @@ class DeleteCache:
                     self._loading.pop(key, None)
         return loaded
 
-    def _keep(self, key: Hashable, loaded: Deletes) -> None:
-        size = sum(size_of(bitmap) + len(path) for path, bitmap in loaded.items())
+    def _keep(self, key: Hashable, loaded: T) -> None:
+        size = self._size_of(loaded)
         if size > self.limit:
             return
         with self._lock:
@@ -61,6 +64,11 @@ class DeleteCache:
                 self._bytes += size
             while self._bytes > self.limit:
                 self._bytes -= self._found.popitem(last=False)[1][1]
+
+
+def size_of_all(deletes: Deletes) -> int:
+    """The bytes that bitmaps by data file take, about."""
+    return sum(size_of(bitmap) + len(path) for path, bitmap in deletes.items())
 
 
 def size_of(bitmap: BitMap64) -> int:
@@ -72,4 +80,4 @@ def size_of(bitmap: BitMap64) -> int:
     return _BITMAP + int(containers)
 
 
-DELETES = DeleteCache()
+DELETES: DeleteCache[Deletes] = DeleteCache(size_of_all)

@@ -4,132 +4,141 @@ All delete files with the same columns that apply in the same place (a partition
 key -> newest sequence number that deletes it. A row is deleted if that number is greater than its file's (Iceberg
 specification, "Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever
 their ages. A null in a delete matches null; NaN matches NaN.
+
+Where there are more keys than are held at once, they are gone through in pieces: the key columns of the data files are
+read once a piece, and what is kept is the positions of the rows that it deletes.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.expressions.evaluate import Columns, columns_of, storage
-from lakescan.planning.file_table import EQUALITY
-from lakescan.planning.plan import FileScanTask
+from lakescan.expressions.evaluate import Columns, columns_of
+from lakescan.planning.file_table import key_texts
+from lakescan.planning.plan import FileScanTask, Place
 from lakescan.planning.split import NO_END
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes import check_count
+from lakescan.reading.delete_cache import DeleteCache
+from lakescan.reading.deleted_keys import DeletedKeys, comparable
+from lakescan.reading.deletes import RowSelection, check_count
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.key_codes import KeyCodes
 from lakescan.reading.projection import resolve
+from lakescan.reading.roaring import bitmap_of
+from lakescan.reading.row_batches import row_batches
 from lakescan.schema import Schema
 
 _BATCH = 1 << 17
+_NO_NUMBERS = np.empty(0, dtype=np.int64)
+KEYS_AT_ONCE = 1 << 22
+KEYS: DeleteCache[DeletedKeys] = DeleteCache(lambda keys: keys.nbytes)
+
+
+class _Deleted(Protocol):
+    """What equality deletes of one place delete."""
+
+    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> pa.Array | None:
+        """The mask of a batch whose first row is at `first`: true where the row is live; None if all are."""
 
 
 @dataclass(frozen=True)
-class DeletedKeys:
-    """Keys as numbers, column by column: `codes` of its values, and `levels`, the known numbers of the columns so far.
+class _ByKey:
+    keys: DeletedKeys
 
-    `newest` has, for each number of all columns, the newest sequence number that deletes the key.
-    """
+    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> pa.Array | None:
+        return pa.array(self.keys.newest_delete(columns, rows) <= task.sequence_number)
 
-    columns: tuple[int, ...]
-    codes: tuple[KeyCodes, ...]
-    levels: tuple[np.ndarray | None, ...]
-    newest: np.ndarray
 
-    @staticmethod
-    def of(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeys:
-        """The map of keys (an array a column) that were deleted at these sequence numbers."""
-        codes: list[KeyCodes] = []
-        levels: list[np.ndarray | None] = []
-        numbers = np.zeros(len(sequence), dtype=np.int64)
-        for key in map(_comparable, keys):
-            known, found = KeyCodes.of(key)
-            if codes:
-                level, numbers = np.unique(numbers * len(known) + found, return_inverse=True)
-                levels.append(level)
-            else:  # every number of the first column is known
-                numbers = found
-                levels.append(None)
-            codes.append(known)
-        newest = np.full(int(numbers.max(initial=-1)) + 1, -1, dtype=np.int64)
-        np.maximum.at(newest, numbers, sequence)
-        return DeletedKeys(columns, tuple(codes), tuple(levels), newest)
+@dataclass(frozen=True)
+class _ByPosition:
+    positions: Mapping[str, BitMap64]
 
-    def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
-        """For each row, the newest sequence number that deletes its key; -1 where none does."""
-        if not len(self.newest):
-            return np.full(rows, -1, dtype=np.int64)
-        numbers, known = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
-        for field_id, codes, level in zip(self.columns, self.codes, self.levels, strict=True):
-            found = codes.find(_comparable(columns(field_id)))
-            known &= found >= 0
-            wanted = numbers * len(codes) + found
-            if level is None:
-                numbers = np.maximum(wanted, 0)
-            else:
-                numbers = np.minimum(np.searchsorted(level, wanted), len(level) - 1)
-                known &= level[numbers] == wanted
-        result: np.ndarray = np.where(known, self.newest[numbers], -1)
-        return result
+    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> pa.Array | None:
+        found = self.positions.get(task.path)
+        return None if found is None else RowSelection(found).live_rows(first, rows)
 
 
 class EqualityDeletes:
     """The equality deletes of a task group, or of a whole plan: each file is decoded once, when it is first needed.
 
     Safe to share between threads. More deletes than a file's own do no harm: what counts is their sequence numbers.
+    `tasks` gives the tasks that they are for, as often as it is asked.
     """
 
-    def __init__(self, context: ReadContext, deletes: pa.Table) -> None:
-        self._context = context
-        self._deletes = deletes
-        self._maps: dict[tuple[str, tuple[int, ...]], DeletedKeys] = {}
+    def __init__(self, context: ReadContext, deletes: pa.Table, tasks: Callable[[], Iterable[FileScanTask]]) -> None:
+        self._context, self._deletes, self._tasks = context, deletes, tasks
+        self._found: dict[Place, _Deleted] = {}
         self._lock = threading.Lock()
-
-    @cached_property
-    def _files(self) -> list[dict[str, Any]]:
-        """The equality delete files, as rows: made where one of them is needed."""
-        return self._deletes.filter(pc.equal(self._deletes["kind"], EQUALITY)).to_pylist()
 
     @staticmethod
     def columns_of(task: FileScanTask) -> set[int]:
         """The field ids that the task's equality deletes compare."""
         return {field_id for _, ids in task.equality_places for field_id in ids}
 
-    def live_rows(self, task: FileScanTask, columns: Columns, rows: int) -> pa.Array | None:
-        """The mask of a batch of the task: true where no equality delete applies; None where the task has none."""
-        if not task.equality_places:
-            return None
-        newest = [self._map(place).newest_delete(columns, rows) for place in task.equality_places]
-        return pa.array(np.maximum.reduce(newest) <= task.sequence_number)
+    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> list[pa.Array | None]:
+        """The masks of a batch of the task whose first row is at `first`: true where no equality delete applies."""
+        return [self._at(place).live_rows(task, first, columns, rows) for place in task.equality_places]
 
-    def _map(self, place: tuple[str, tuple[int, ...]]) -> DeletedKeys:
+    def _at(self, place: Place) -> _Deleted:
         with self._lock:
-            if place not in self._maps:
-                self._maps[place] = self._load(place[1], [d for d in self._files if _place(d) == place])
-            return self._maps[place]
+            if place not in self._found:
+                self._found[place] = self._load(place)
+            return self._found[place]
 
-    def _load(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> DeletedKeys:
+    def _load(self, place: Place) -> _Deleted:
+        scope, ids = place
+        by_these = pc.equal(key_texts(self._deletes), ",".join(map(str, ids)))
+        named = pc.and_(by_these, pc.equal(self._deletes["scope"].combine_chunks(), scope))
+        files = self._deletes.filter(named).to_pylist()
+        if sum(file["record_count"] for file in files) > KEYS_AT_ONCE:
+            return _ByPosition(self._positions(place, files))
+        context = self._context
+        columns = compared_columns(context, ids).arrow().to_string()
+        read_as = (ids, columns, repr(context.matching), context.verify, context.storage.identity)
+        key = (tuple(sorted((file["path"], file["sequence_number"]) for file in files)), *read_as)
+        return _ByKey(KEYS.get(key, lambda: next(self._pieces(ids, files, NO_END))))
+
+    def _pieces(self, ids: tuple[int, ...], files: list[dict[str, Any]], at_once: int) -> Iterator[DeletedKeys]:
+        """The keys of all files, about so many at a time; one piece at least."""
         schema = compared_columns(self._context, ids)
-        keys: list[list[pa.Array]] = [[] for _ in ids]
-        sequence = []
+        held: list[pa.RecordBatch] = []
+        sequence: list[np.ndarray] = [_NO_NUMBERS]
+
+        def piece() -> DeletedKeys:
+            found = columns_of(pa.Table.from_batches(held, schema=schema.arrow()), schema)
+            return DeletedKeys.of(ids, [comparable(found(i)) for i in ids], np.concatenate(sequence))
+
         for file in files:
-            batches = read_deleted_keys(self._context, file, schema)
-            table = pa.Table.from_batches(batches, schema=schema.arrow())
-            found = columns_of(table, schema)
-            for key, field_id in zip(keys, ids, strict=True):
-                key.append(_comparable(found(field_id)))
-            sequence.append(np.full(table.num_rows, file["sequence_number"], dtype=np.int64))
-        return DeletedKeys.of(ids, [pa.concat_arrays(key) for key in keys], np.concatenate(sequence))
+            for batch in read_deleted_keys(self._context, file, schema):
+                if held and sum(map(len, sequence)) + batch.num_rows > at_once:
+                    yield piece()
+                    held, sequence = [], [_NO_NUMBERS]
+                held.append(batch)
+                sequence.append(np.full(batch.num_rows, file["sequence_number"], dtype=np.int64))
+        yield piece()
+
+    def _positions(self, place: Place, files: list[dict[str, Any]]) -> dict[str, BitMap64]:
+        """The rows that the keys of these files delete, by data file."""
+        schema = compared_columns(self._context, place[1])
+        deleted: dict[str, BitMap64] = {}
+        for keys in self._pieces(place[1], files, KEYS_AT_ONCE):
+            for task in self._tasks():
+                if place not in task.equality_places:
+                    continue
+                for first, batch in row_batches(task, self._context, schema):
+                    newest = keys.newest_delete(columns_of(batch, schema), batch.num_rows)
+                    rows = np.flatnonzero(newest > task.sequence_number) + first
+                    deleted.setdefault(task.path, BitMap64()).update(bitmap_of(rows))
+        return deleted
 
 
 def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
@@ -156,13 +165,3 @@ def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Sch
             yield pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow())
         if context.verify:
             check_count(path, rows, file["record_count"])
-
-
-def _place(delete: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
-    """Where a delete applies and by which columns: deletes of one place share a map."""
-    return delete["scope"], tuple(delete["equality_ids"])
-
-
-def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as one array of plain storage."""
-    return storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)

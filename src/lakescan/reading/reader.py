@@ -10,18 +10,12 @@ import pyarrow.compute as pc
 
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE
-from lakescan.metadata_columns import DELETED, RESERVED_IDS
+from lakescan.metadata_columns import DELETED
 from lakescan.planning.plan import FileScanTask, TaskGroup
-from lakescan.reading.batches import batch_of
 from lakescan.reading.context import ReadContext
-from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes import DeleteLoader
+from lakescan.reading.deletes import DeleteLoader, RowSelection
 from lakescan.reading.equality import EqualityDeletes
-from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet import ParquetData, matching_row_groups
-from lakescan.reading.projection import resolve
-from lakescan.reading.row_metadata import metadata_values
-from lakescan.schema import Schema
+from lakescan.reading.row_batches import row_batches
 
 
 def read_group(
@@ -33,7 +27,7 @@ def read_group(
     Raises `MissingFile` or `CorruptMetadata` where a data or delete file cannot be read: rows are never skipped.
     """
     positions = DeleteLoader(context.storage, group.splits["path"].to_pylist(), verify=context.verify)
-    equality = equality or EqualityDeletes(context, group.deletes)
+    equality = equality or EqualityDeletes(context, group.deletes, group.tasks)
     for task in group.tasks():
         if context.residuals[task.residual] != FALSE:
             yield from _read_task(task, context, positions, equality)
@@ -44,36 +38,17 @@ def _read_task(
 ) -> Iterator[pa.RecordBatch]:
     residual = context.residuals[task.residual]
     columns = context.columns_for(residual, equality.columns_of(task))
-    with open_data_file(context.storage, task.path, task.file_format, task.key_metadata) as data:
-        fields = read_fields(data.schema, context.matching)
-        projection = resolve(fields, columns, context.matching, task.constants)
-        chunks = data.chunks(task.start, task.stop)
-        if residual != TRUE and isinstance(data, ParquetData):
-            chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
-        if not chunks:
-            return
-        selection = positions.selection(task.path, task.by_position)
-        for first, batch in data.batches(chunks, projection, context.batch_size):
-            rows = batch.num_rows
-            full = _with_metadata(projection.apply(batch), columns, task, first, rows)
+    selection: RowSelection | None = None
+    for first, full in row_batches(task, context, columns, residual):
+        rows, found = full.num_rows, columns_of(full, columns)
+        if selection is None:
+            selection = positions.selection(task.path, task.by_position)
+        live = _all_of([selection.live_rows(first, rows), *equality.live_rows(task, first, found, rows)])
+        if DELETED in columns.fields:
+            full, live = _marked(full, columns.fields.index(DELETED), live), None
             found = columns_of(full, columns)
-            live = _all_of([selection.live_rows(first, rows), equality.live_rows(task, found, rows)])
-            if DELETED in columns.fields:
-                full, live = _marked(full, columns.fields.index(DELETED), live), None
-                found = columns_of(full, columns)
-            matched = None if residual == TRUE else keep(residual, found, rows)
-            yield from _kept(full.select(range(len(context.output.fields))), _all_of([live, matched]))
-
-
-def _with_metadata(
-    arrays: list[pa.Array], columns: Schema, task: FileScanTask, first: int, rows: int
-) -> pa.RecordBatch:
-    """The columns as a batch, metadata columns filled in."""
-    filled = [
-        metadata_values(field, array, task, first) if field.id in RESERVED_IDS else array
-        for field, array in zip(columns.fields, arrays, strict=True)
-    ]
-    return batch_of(filled, columns.arrow(), rows)
+        matched = None if residual == TRUE else keep(residual, found, rows)
+        yield from _kept(full.select(range(len(context.output.fields))), _all_of([live, matched]))
 
 
 def _marked(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:

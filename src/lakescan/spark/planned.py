@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.reader import read_group
+from lakescan.spark.session import parallelism
 from lakescan.spark.types import as_spark_batch, schema_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 def read_planned(spark: SparkSession, scan: Scan, plan: ScanPlan) -> DataFrame:
     """The rows of a plan of a scan, through Arrow."""
     context, schema = scan.read_context(plan), schema_of(scan)
-    if not len(plan.groups):
+    shared = plan.groups.sharing_deletes(parallelism(spark))
+    if not len(shared):
         return spark.createDataFrame([], schema)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -30,6 +32,6 @@ def read_planned(spark: SparkSession, scan: Scan, plan: ScanPlan) -> DataFrame:
                 for rows in read_group(pickle.loads(data.as_py()), context):
                     yield as_spark_batch(rows, context.output.fields, schema)
 
-    packed = pa.array((pickle.dumps(group, protocol=5) for group in plan.groups), pa.binary())
-    groups = spark.createDataFrame(pa.table([packed], ["group"])).repartition(len(plan.groups))
+    packed = pa.array((pickle.dumps(group, protocol=5) for group in shared), pa.binary())
+    groups = spark.createDataFrame(pa.table([packed], ["group"])).repartition(len(shared))
     return groups.mapInArrow(read, schema)

@@ -109,9 +109,10 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The plan's task groups."""
         assert self._scan is not None
-        plan = self._scan.plan(parallelism=self._scan.option("parallelism", self._parallelism))
+        parallelism = int(self._scan.option("parallelism", self._parallelism))
+        plan = self._scan.plan(parallelism=parallelism)
         context = self._scan.read_context(plan)
-        return [GroupPartition(group, context) for group in plan.groups]
+        return [GroupPartition(group, context) for group in plan.groups.sharing_deletes(parallelism)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group as batches of Spark's Arrow schema."""

@@ -1,7 +1,7 @@
 """Which files Spark's own Parquet reader can read exactly (the native lane), and why the others go through Arrow.
 
-Spark's reader is exact for columns of plain types, and structs, lists and maps of them, found by field id or by physical name. What
-it would read otherwise, or not at all, is left to the Arrow lane: correctness comes before speed.
+Spark's reader is exact for columns of plain types, and structs, lists and maps of them, found by field id or by
+physical name. What it would read otherwise, or not at all, is left to the Arrow lane: correctness comes before speed.
 """
 
 from __future__ import annotations
