@@ -25,6 +25,7 @@ from samples.iceberg_deletes import (
 from samples.iceberg_table import write_table
 
 import lakescan
+from lakescan.reading.delete_cache import DeleteCache, size_of_all
 from lakescan.spark.native import facts
 from lakescan.spark.native.facts import Places
 from tests.support.catalog import local_catalog
@@ -287,6 +288,25 @@ def test_bitmaps_too_large_for_every_task_are_left_to_the_tasks_of_their_files(
     scan = lakescan.table(with_deletes).scan()
     assert "2 files in the Arrow lane: files with deletes have 250 rows" in lakescan.spark.explain(scan)
     assert scan.to_spark(spark).count() == 248
+
+
+def test_large_position_delete_files_are_decoded_by_spark_in_pieces(
+    spark, numbers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = numbers.metadata_location
+    first, second = files_of(location)[:2]
+    deletes = [write_position_deletes(f"{numbers.location()}/data/p.parquet", [(first, 1), (first, 99), (second, 0)])]
+    scan = lakescan.table(commit_deletes(location, deletes)).scan()
+    text = lakescan.spark.explain(scan)
+    assert "3 rows deleted by position, as bitmaps" in text
+    assert "decoded by the driver" in text
+    expected = native(spark, scan).num_rows
+    monkeypatch.setattr("lakescan.spark.native.lower.MIN_BYTES", 1)
+    monkeypatch.setattr("lakescan.spark.native.how_deletes.MIN_BYTES", 1)
+    monkeypatch.setattr("lakescan.reading.deletes.DELETES", DeleteCache(size_of_all))
+    monkeypatch.setattr("lakescan.reading.deletes._PIECE", 700)
+    assert native(spark, scan.options(verify=True)).num_rows == expected
+    assert "decoded by Spark's workers" in lakescan.spark.explain(scan)
 
 
 def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.executors import PlanningExecutor
 from lakescan.planning.file_table import EQUALITY, KEPT, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
@@ -34,6 +35,7 @@ _POSITION_DELETES = Schema((DELETED_PATH, DELETED_POSITION))
 _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
 _BATCH = 1 << 17
+_PIECE = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,19 @@ class DeleteLoader:
     """Loads the deleted positions of the data files of one task group, as bitmaps.
 
     Delete files are decoded whole and kept for other groups: bitmaps are small, two bytes a position at most. With
-    `verify`, the rows of a delete file have to be as many as its manifest says.
+    `verify`, the rows of a delete file have to be as many as its manifest says. With an executor, its workers decode
+    them, in pieces.
     """
 
-    def __init__(self, storage: Storage, data_paths: list[str], *, verify: bool = False) -> None:
-        self._storage, self._verify = storage, verify
+    def __init__(
+        self,
+        storage: Storage,
+        data_paths: list[str],
+        *,
+        verify: bool = False,
+        executor: PlanningExecutor | None = None,
+    ) -> None:
+        self._storage, self._verify, self._executor = storage, verify, executor
         self._data_paths = pa.array(sorted(set(data_paths)), pa.string())
         self._position_files: dict[str, Deletes] = {}
 
@@ -96,20 +106,20 @@ class DeleteLoader:
 
     def _read_position_file(self, delete: Mapping[str, Any]) -> Deletes:
         """The positions by data file: memory is bounded by the bitmaps."""
-        location, file_format = delete["path"], delete["file_format"]
-        matching = FieldMatching(by_id=True)
-        found: Deletes = {}
-        rows = 0
-        with open_data_file(self._storage, location, file_format, delete["key_metadata"]) as data:
-            fields = read_fields(data.schema, matching)
-            projection = resolve(fields, _POSITION_DELETES, matching, {})
-            for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
-                rows += batch.num_rows
-                table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
-                for path, positions in _by_path(table):
-                    found.setdefault(path, BitMap64()).update(bitmap_of(positions))
+        size = delete["size"] or 0
+        whole = _PositionDeletes(self._storage, delete["path"], delete["file_format"], delete["key_metadata"])
+        if self._executor is None:
+            found, rows = whole.read()
+        else:
+            starts = range(0, size, _PIECE)
+            pieces = [replace(whole, start=n, stop=n + _PIECE if n + _PIECE < size else NO_END) for n in starts]
+            found, rows = {}, 0
+            for some, count in self._executor.map(_PositionDeletes.read, pieces):
+                rows += count
+                for path, bitmap in some.items():
+                    found.setdefault(path, BitMap64()).update(bitmap)
         if self._verify:
-            check_count(location, rows, delete["record_count"])
+            check_count(delete["path"], rows, delete["record_count"])
         return found
 
     def _warn_of_near_misses(self, location: str, named: pa.Array) -> None:
@@ -127,6 +137,33 @@ class DeleteLoader:
                 location,
                 others.filter(alike)[0],
             )
+
+
+@dataclass(frozen=True)
+class _PositionDeletes:
+    """The row groups of a position delete file that begin in a range of its bytes; can be sent to a worker."""
+
+    storage: Storage
+    path: str
+    file_format: str
+    key_metadata: bytes | None
+    start: int = 0
+    stop: int = NO_END
+
+    def read(self) -> tuple[Deletes, int]:
+        """The positions by data file, and the number of rows that say so."""
+        matching = FieldMatching(by_id=True)
+        found: Deletes = {}
+        rows = 0
+        with open_data_file(self.storage, self.path, self.file_format, self.key_metadata) as data:
+            projection = resolve(read_fields(data.schema, matching), _POSITION_DELETES, matching, {})
+            chunks = data.chunks(self.start, self.stop)
+            for _, batch in data.batches(chunks, projection, _BATCH) if chunks else ():
+                rows += batch.num_rows
+                table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
+                for path, positions in _by_path(table):
+                    found.setdefault(path, BitMap64()).update(bitmap_of(positions))
+        return found, rows
 
 
 def check_count(location: str, rows: int, recorded: int | None) -> None:

@@ -10,6 +10,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
+from lakescan.spark.native.how_deletes import how_deletes_apply
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import native_frame, why_session
 from lakescan.spark.planned import read_planned
@@ -54,7 +55,7 @@ def explained(scan: Scan) -> str:
     lanes = choose_lanes(scan, plan)
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
-    return "\n".join(lines)
+    return "\n".join(lines + how_deletes_apply(scan.plan_of(plan, pa.array(lanes.native))))
 
 
 def _refuse(scan: Scan, reasons: dict[str, int]) -> None:

@@ -15,15 +15,18 @@ from pyspark.sql import functions as F
 
 from lakescan import types as t
 from lakescan.errors import MissingFile, StorageError
+from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
 from lakescan.metadata_columns import POS
 from lakescan.planning.file_table import EQUALITY, delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes import DeleteLoader
+from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.columns import FileColumns, members_of
 from lakescan.spark.native.conditions import condition
 from lakescan.spark.native.facts import INDEX, FileFacts
+from lakescan.spark.native.how_deletes import position_bytes
 from lakescan.spark.native.keys import DeletedKeys
 from lakescan.spark.native.lanes import columns_needed
 from lakescan.spark.session import conf, listing_here, try_set
@@ -146,18 +149,19 @@ class _NativeFiles:
 
     def _deleted(self) -> list[BitMap64]:
         """The deleted positions of each file."""
-        paths = self._plan.files["path"].to_pylist()
-        loader = DeleteLoader(self._context.storage, paths, verify=self._context.verify)
-        lists = self._plan.files["deletes"].combine_chunks()
+        plan, paths = self._plan, self._plan.files["path"].to_pylist()
+        executor = SparkExecutor(self._spark) if position_bytes(plan.deletes) >= MIN_BYTES else None
+        loader = DeleteLoader(self._context.storage, paths, verify=self._context.verify, executor=executor)
+        lists = plan.files["deletes"].combine_chunks()
         owner, referenced = pc.list_parent_indices(lists), lists.flatten()
-        by_position = pc.not_equal(self._plan.deletes["kind"].combine_chunks(), EQUALITY).take(referenced)
-        rows = self._plan.deletes.to_pylist()
+        by_position = pc.not_equal(plan.deletes["kind"].combine_chunks(), EQUALITY).take(referenced)
+        rows = plan.deletes.to_pylist()
         deletes: dict[int, list[dict[str, Any]]] = {}
         for file, delete in zip(
             owner.filter(by_position).to_pylist(), referenced.filter(by_position).to_pylist(), strict=True
         ):
             deletes.setdefault(file, []).append(rows[delete])
-        return [loader.selection(path, tuple(deletes.get(i, ()))).deleted for i, path in enumerate(paths)]
+        return list(LOCAL.map(lambda n: loader.selection(paths[n], deletes.get(n, ())).deleted, range(len(paths))))
 
     def _valued(self, field: t.Field, facts: FileFacts) -> Column:
         """The column, or its file's constant."""

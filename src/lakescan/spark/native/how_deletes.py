@@ -1,0 +1,33 @@
+"""How the native lane applies the deletes of a plan, and the sizes by which that is chosen, in words."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.planning.file_table import EQUALITY, POSITION, key_texts
+from lakescan.planning.plan import ScanPlan
+from lakescan.spark.executor import MIN_BYTES
+
+
+def how_deletes_apply(plan: ScanPlan) -> list[str]:
+    """A line for deletes by position, and one for each set of columns that equality deletes compare."""
+    equality = pc.equal(plan.deletes["kind"], EQUALITY)
+    by_key, by_position = plan.deletes.filter(equality), plan.deletes.filter(pc.invert(equality))
+    lines = []
+    if by_position.num_rows:
+        count, size = pc.sum(by_position["record_count"]).as_py() or 0, position_bytes(plan.deletes)
+        who = "Spark's workers" if size >= MIN_BYTES else "the driver"
+        lines.append(f"  on Spark: {count:,} rows deleted by position, as bitmaps; {size:,} bytes decoded by {who}")
+    paths = plan.table_schema.path_of
+    keys = pa.table({"ids": key_texts(by_key), "count": by_key["record_count"]})
+    for each in keys.group_by("ids").aggregate([("count", "sum")]).to_pylist():
+        names = ", ".join(paths.get(int(i), i) for i in each["ids"].split(","))
+        lines.append(f"  on Spark: {each['count_sum']:,} rows of keys deleted by ({names}), joined")
+    return lines
+
+
+def position_bytes(deletes: pa.Table) -> int:
+    """The bytes of position delete files: from `MIN_BYTES` on, Spark's workers decode them."""
+    sizes = pc.if_else(pc.equal(deletes["kind"], POSITION), deletes["size"], 0)
+    return int(pc.sum(sizes).as_py() or 0)
