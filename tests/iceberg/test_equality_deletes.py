@@ -41,6 +41,14 @@ def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: 
     assert newest.tolist() == expected
 
 
+@pytest.fixture(autouse=True, params=["all keys at once", "key by key"])
+def keys_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it holds where there are more keys than are held at once."""
+    if request.param == "key by key":
+        monkeypatch.setattr("lakescan.reading.equality.KEYS_AT_ONCE", 0)
+        monkeypatch.setattr("lakescan.reading.equality._BATCH", 1)
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
     """An empty pyiceberg table of (id, name)."""
@@ -199,3 +207,22 @@ def test_deletes_that_cannot_touch_a_file_are_not_planned_for_it(table: Any) -> 
     plan = lakescan.table(location).scan().plan()
     assert sorted(len(d) for d in plan.files["deletes"].to_pylist()) == [0, 1]
     assert sorted(lakescan.table(location).scan().to_arrow()["id"].to_pylist()) == [1, 2, 9]
+
+
+def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakescan.reading import equality
+
+    table.append(rows([1, 2], ["a", "b"]))
+    location = committed(table, by(pa.table({"id": pa.array([2], pa.int32())}), id=1)).metadata_location
+    opened: list[str] = []
+
+    def read(context: Any, file: dict[str, Any], schema: Any) -> Any:
+        opened.append(file["path"])
+        return read_deleted_keys(context, file, schema)
+
+    read_deleted_keys = equality.read_deleted_keys
+    monkeypatch.setattr(equality, "read_deleted_keys", read)
+    kept = equality.KEYS_AT_ONCE > 0
+    for _ in range(3):
+        assert lakescan.table(location).scan().to_arrow()["id"].to_pylist() == [1]
+    assert len(opened) == (1 if kept else 3)

@@ -19,7 +19,12 @@ from lakescan.schema import Schema
 SCHEMA = Schema((t.Field(1, "i", t.LONG),))
 
 
-def table(bounds: list[tuple[int, int]], deletes: list[list[int]] | None = None, size: int = 100) -> FileTable:
+def table(
+    bounds: list[tuple[int, int]],
+    deletes: list[list[int]] | None = None,
+    size: int = 100,
+    kind: str = "deletion-vector",
+) -> FileTable:
     rows = [
         {
             "path": f"f{n}",
@@ -35,7 +40,7 @@ def table(bounds: list[tuple[int, int]], deletes: list[list[int]] | None = None,
     files = pa.Table.from_pylist(rows, schema=FILES)
     files = files.append_column("partition", nothing).append_column("constants", nothing)
     vectors = pa.Table.from_pylist(
-        [{"kind": "deletion-vector", "path": f"d{n}", "size": 7} for n in range(3)], schema=DELETES
+        [{"kind": kind, "path": f"d{n}", "size": 7, "scope": "", "equality_ids": [1]} for n in range(3)], schema=DELETES
     )
     zeros = pa.array([0] * len(rows), pa.int64())
     stats = ColumnStats(pa.array([b[0] for b in bounds]), pa.array([b[1] for b in bounds]), zeros, None, None)
@@ -117,6 +122,23 @@ def test_a_delete_file_that_splits_of_a_group_share_is_counted_there_once() -> N
     assert plan(files).groups.sizes["delete_bytes"].to_pylist() == [14]
     apart = plan(files, split_size=100, open_cost=1).groups.sizes
     assert sorted(apart["delete_bytes"].to_pylist()) == [0, 7, 7, 14]
+
+
+def test_groups_that_share_equality_deletes_are_read_together() -> None:
+    deletes = [[0, 1, 2], [1, 2], [2], [], []]
+    found = plan(table([(0, 9)] * 5, deletes, kind="equality-deletes"), split_size=100, open_cost=1)
+    assert len(found.groups) == 5
+    together = [[t.path for t in group.tasks()] for group in found.groups.sharing_deletes(1)]
+    assert together == [["f0", "f1", "f2"], ["f3"], ["f4"]]
+    assert list(found.groups.sharing_deletes(1).sizes["delete_bytes"].to_numpy()) == [21, 0, 0]
+    by_position = plan(table([(0, 9)] * 5, deletes), split_size=100, open_cost=1)
+    assert len(by_position.groups.sharing_deletes(1)) == 5
+
+
+def test_groups_that_share_equality_deletes_stay_as_large_as_a_split() -> None:
+    size = 50 * 2**20
+    found = plan(table([(0, 9)] * 4, [[0, 1]] * 4, size=size, kind="equality-deletes"))
+    assert len(found.groups.sharing_deletes(1)) == 2
 
 
 def test_a_plan_of_no_files_has_no_groups() -> None:
