@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import delta_log, local_read, planning, planning_growth, spark_read, upserts
+from benchmarks import delta_log, huge_deletes, local_read, planning, planning_growth, spark_read, upserts
 from benchmarks.harness import as_markdown
 
 BENCHMARKS = {
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "planning": planning,
     "planning_growth": planning_growth,
     "upserts": upserts,
+    "huge_deletes": huge_deletes,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,25 +36,57 @@ def six_columns(rows: int) -> Wide:
     return Wide(str(folder / "parquet"), str(metadata), str(folder / "delta"))
 
 
-def with_vectors(metadata: str, share: float) -> str:
-    """A metadata file of the same Iceberg table with that share of each file's rows deleted by deletion vectors."""
-    from samples.iceberg_deletes import commit_deletes, write_deletion_vectors
+def with_deletes(metadata: str, share: float, kind: str) -> str:
+    """A metadata file of the Iceberg table with that share of each file's rows deleted, by `vectors` or `positions`."""
+    from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, write_position_deletes
 
     import lakescan
 
-    kept = Path(metadata).with_name(f"with-{share}.txt")
+    kept = Path(metadata).with_name(f"with-{kind}-{share}.txt")
     if not kept.exists():
         files = lakescan.table(metadata).scan().plan().files
-        generator = np.random.default_rng(1)
         deletes = []
-        for number, (path, rows) in enumerate(
-            zip(*(files[n].to_pylist() for n in ("path", "record_count")), strict=True)
-        ):
-            positions = np.flatnonzero(generator.random(rows) < share).tolist()
-            puffin = f"{path.rsplit('/', 1)[0]}/deleted-{share}-{number}.puffin"
-            deletes += write_deletion_vectors(puffin, {path: positions})
-        kept.write_text(commit_deletes(f"file://{metadata}", deletes, format_version=3))
+        paths, counts = (files[name].to_pylist() for name in ("path", "record_count"))
+        for number, (path, rows) in enumerate(zip(paths, counts, strict=True)):
+            target = f"{path.rsplit('/', 1)[0]}/deleted-{share}-{number}"
+            gone = _some(number, rows, share)
+            if kind == "vectors":
+                deletes += write_deletion_vectors(f"{target}.puffin", {path: gone})
+            else:
+                deletes.append(write_position_deletes(f"{target}.parquet", [(path, n) for n in gone]))
+        kept.write_text(commit_deletes(f"file://{metadata}", deletes, format_version=3 if kind == "vectors" else 2))
     return kept.read_text()
+
+
+def delta_with_vectors(table: str, share: float) -> str:
+    """A copy of the Delta table, of the same data files, with that share of each file's rows deleted by vectors."""
+    from samples.delta_deletes import commit_vectors, stored_vector
+
+    folder = Path(f"{table}-with-{share}")
+    if not (folder / "done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(table, folder, copy_function=os.link)
+        files = sorted(folder.glob("*.parquet"))
+        gone = {f: _some(n, pq.read_metadata(f).num_rows, share) for n, f in enumerate(files)}
+        commit_vectors(folder, {f.name: stored_vector(folder, rows) for f, rows in gone.items()})
+        (folder / "done").touch()
+    return str(folder)
+
+
+def for_java(metadata: str) -> str:
+    """A folder in which Iceberg's `HadoopTables` finds the table of a metadata file."""
+    source = Path(metadata.removeprefix("file://"))
+    folder = source.parents[1] / f"java-{source.stem}"
+    (folder / "metadata").mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, folder / "metadata" / "v1.metadata.json")
+    (folder / "metadata" / "version-hint.text").write_text("1")
+    return str(folder)
+
+
+def _some(seed: int, rows: int, share: float) -> list[int]:
+    """That share of the numbers below `rows`."""
+    found: list[int] = np.flatnonzero(np.random.default_rng(seed).random(rows) < share).tolist()
+    return found
 
 
 def _make(folder: Path, rows: int) -> None:

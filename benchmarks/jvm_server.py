@@ -14,6 +14,7 @@ JARS = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,io.delta:delta-
 _SETTINGS = {
     "spark.jars.packages": JARS,
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.driver.memory": "4g",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

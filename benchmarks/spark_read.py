@@ -1,46 +1,76 @@
-"""Reading on Spark: `Scan.to_spark` against Spark's own Parquet reader on the same rows."""
+"""Reading on Spark: `Scan.to_spark` against Spark's own Parquet reader on the same rows, and against both JVM readers.
+
+Spark's Parquet reader reads all rows, also where ours and the JVM's leave deleted ones out. The JVM readers run on
+PySpark 4.1, in a process of their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from examples.demo import session
 
 import lakescan
-from benchmarks.data import six_columns, with_vectors
+from benchmarks.data import delta_with_vectors, for_java, six_columns, with_deletes
 from benchmarks.harness import Result, compare
+from benchmarks.jvm import jvm_readers
+
+_SHARES = (0.01, 0.1)
 
 
 def run(rows: int, runs: int) -> list[Result]:
-    """Full scans and a two-column aggregate, Iceberg and Delta."""
+    """Full scans and a two-column aggregate, Iceberg and Delta, clean and with deletes."""
     data = six_columns(rows)
     spark = session()
-    try:
-        found = []
-        for name, location in (("Iceberg", data.iceberg), ("Delta", data.delta)):
-            scan = lakescan.table(location).scan()
-            full = (f"to_spark, {name}", lambda scan=scan: _drain(scan.to_spark(spark)))
-            plain = ("Spark Parquet", lambda: _drain(spark.read.parquet(data.parquet)))
-            found.append(compare(f"{rows // 1_000_000}M rows x 6, all", full, plain, runs=runs, aim=1.1))
-            arrow = (f"lane=arrow, {name}", lambda scan=scan: _drain(scan.options(lane="arrow").to_spark(spark)))
-            found.append(compare(f"{rows // 1_000_000}M rows x 6, all", arrow, plain, runs=runs, aim=2.5))
-            narrow = scan.select("kind", "amount")
-            total = (f"to_spark, {name}", lambda narrow=narrow: _total(narrow.to_spark(spark)))
-            plain = ("Spark Parquet", lambda: _total(spark.read.parquet(data.parquet)))
-            found.append(compare("sum by kind, 2 columns", total, plain, runs=runs, aim=1.1))
-        for share in (0.01, 0.1):
-            scan = lakescan.table(with_vectors(data.iceberg, share)).scan()
-            task = f"{share:.0%} deleted by vectors"
-            full = ("to_spark, Iceberg", lambda scan=scan: _drain(scan.to_spark(spark)))
-            plain = ("Spark Parquet, nothing deleted", lambda: _drain(spark.read.parquet(data.parquet)))
-            found.append(compare(f"{task}, all", full, plain, runs=runs, aim=1.3))
-            narrow = scan.select("kind", "amount")
-            total = ("to_spark, Iceberg", lambda narrow=narrow: _total(narrow.to_spark(spark)))
-            plain = ("Spark Parquet, nothing deleted", lambda: _total(spark.read.parquet(data.parquet)))
-            found.append(compare(f"{task}, sum by kind", total, plain, runs=runs, aim=1.3))
-        return found
-    finally:
-        spark.stop()
+    with jvm_readers() as jvm:
+        try:
+            tables = [("iceberg", "clean", data.iceberg), ("delta", "clean", data.delta)]
+            for share in _SHARES:
+                for kind in ("positions", "vectors"):
+                    found = with_deletes(data.iceberg, share, kind)
+                    tables.append(("iceberg", f"{share:.0%} deleted by {kind}", found))
+                tables.append(("delta", f"{share:.0%} deleted by vectors", delta_with_vectors(data.delta, share)))
+            results = []
+            for name, state, location in tables:
+                java = for_java(location) if name == "iceberg" else location
+                results += _against(spark, jvm, name, state, location, (data.parquet, java), runs)
+            return results
+        finally:
+            spark.stop()
+
+
+def _against(
+    spark: Any,
+    jvm: Callable[[str, str, str], Any],
+    name: str,
+    state: str,
+    location: str,
+    peers: tuple[str, str],
+    runs: int,
+) -> list[Result]:
+    """One table, read whole and added up, in the native lane; clean ones in the Arrow lane, too."""
+    scan, (parquet, java) = lakescan.table(location).scan(), peers
+    aim = 1.1 if state == "clean" else 1.3
+    results = []
+    tasks = {"all": (_drain, ()), "sum": (_total, ("kind", "amount"))}
+    for task, (use, columns) in tasks.items():
+        asked = scan.select(*columns) if columns else scan
+        ours = (f"to_spark, {name}", lambda asked=asked, use=use: use(asked.to_spark(spark)))
+        title = f"{state}: {'all columns' if task == 'all' else 'sum by kind'}"
+        plain = ("Spark Parquet", lambda use=use: use(spark.read.parquet(parquet)))
+        results.append(compare(title, ours, plain, runs=runs, aim=aim))
+        theirs = (f"Java, {name}", lambda task=task: jvm(name, java, task))
+        results.append(compare(title, ours, theirs, runs=runs, aim=1.2 if name == "iceberg" else 1))
+    if state == "clean":
+        arrow = (f"lane=arrow, {name}", lambda: _drain(scan.options(lane="arrow").to_spark(spark)))
+        results.append(compare("clean: all columns", arrow, plain_all(spark, parquet), runs=runs, aim=2.5))
+    return results
+
+
+def plain_all(spark: Any, parquet: str) -> tuple[str, Callable[[], None]]:
+    """Spark's own reader on all columns."""
+    return "Spark Parquet", lambda: _drain(spark.read.parquet(parquet))
 
 
 def _drain(frame: Any) -> None:

@@ -55,17 +55,20 @@ def commit_vectors(table: Path, vectors: dict[str, dict[str, Any]]) -> int:
     log = table / "_delta_log"
     commits = sorted(log.glob("[0-9]" * 20 + ".json"))
     live: dict[str, dict[str, Any]] = {}
+    protocol: dict[str, Any] = {}
     for line in (line for c in commits for line in c.read_text().splitlines()):
         action = json.loads(line)
         if "add" in action:
             live[action["add"]["path"]] = action["add"]
         elif "remove" in action:
             live.pop(action["remove"]["path"], None)
+        protocol = action.get("protocol", protocol)
+    features = {name: sorted({*protocol.get(name, ()), *own}) for name, own in _FEATURES.items()}
     version = int(commits[-1].stem) + 1
     now = int(time.time() * 1000)
     actions: list[dict[str, Any]] = [
         {"commitInfo": {"timestamp": now, "operation": "DELETE", "operationParameters": {"predicate": "[]"}}},
-        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **_FEATURES}},
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
     ]
     for path, vector in vectors.items():
         add = live[path]

@@ -58,7 +58,7 @@ _DATA_FILE = pa.schema(
         pa.field("content_size_in_bytes", pa.int64()),
     ]
 )
-DELETED = 2
+ADDED, DELETED = 1, 2
 
 
 def read_manifests(
@@ -67,8 +67,9 @@ def read_manifests(
     """The live entries of some manifests (rows of a manifest list) of one spec, in order.
 
     Columns are those of a data file, `sequence_number` (inherited from the manifest where the entry has none),
-    `partition` (a struct with a member a field of the spec, in order and of its type) and, with `with_stats`, `stats`
-    (a struct of the key-value lists of counts and bounds).
+    `added_by` (the snapshot that added the file, null where it is of an earlier one), `partition` (a struct with a
+    member a field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of the key-value
+    lists of counts and bounds).
     """
     for manifest in manifests:
         refuse_encrypted(manifest)
@@ -105,11 +106,20 @@ def _entries(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: Parti
     own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
     columns["sequence_number"] = pc.coalesce(own.cast(pa.int64()), inherited)
+    columns["added_by"] = _added_by(rows, manifests, number)
     columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
     columns["partition"] = _partition(files, spec, len(rows))
     if with_stats:
         columns["stats"] = _stats(files, len(rows))
     return pa.table(columns)
+
+
+def _added_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
+    """The snapshot that added each file, where the entry says so; it may inherit its manifest's."""
+    own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
+    inherited = pa.array([m["added_snapshot_id"] for m in manifests], pa.int64()).take(number)
+    found = pc.coalesce(own.cast(pa.int64()), inherited)
+    return pc.if_else(pc.equal(only_chunk(rows["status"]), ADDED), found, pa.scalar(None, pa.int64()))
 
 
 def refuse_encrypted(manifest: Mapping[str, Any]) -> None:

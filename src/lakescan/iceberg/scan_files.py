@@ -6,7 +6,7 @@ statistics are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -63,6 +63,22 @@ class ScanFiles:
                 if missing <= 0:
                     return
 
+    def added(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
+        """The files that snapshots added, oldest first, with the deletes that were committed with them."""
+        lists = [_of_snapshot(read_manifest_list(each, self._storage), each.id) for each in snapshots]
+        manifests = _once(pa.concat_tables(lists))
+        data, deletes = (manifests.filter(pc.equal(manifests["content"], c)) for c in (DATA, DELETES))
+        index = self._delete_index(deletes)
+        kept = self._pruned(data)
+        scan = replace(
+            self._scan,
+            with_deletes=index.table.num_rows > 0,
+            with_keys=index.compares_keys,
+            added_by=tuple(each.id for each in snapshots),
+        )
+        for found in self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept)):
+            yield _with_deletes(found, index)
+
     def _delete_index(self, manifests: pa.Table) -> DeleteIndex:
         metrics = self._request.metrics
         kept = self._pruned(manifests)
@@ -95,6 +111,18 @@ class ScanFiles:
             mask = self._scan.may_have(manifests.take(pa.array(rows)), spec_id)
             keep[rows] &= mask.to_numpy(zero_copy_only=False)
         return manifests.filter(pa.array(keep))
+
+
+def _of_snapshot(manifests: pa.Table, snapshot: int) -> pa.Table:
+    """The manifests that a snapshot added; version 1 may not say which these are."""
+    return manifests.filter(pc.fill_null(pc.equal(manifests["added_snapshot_id"], snapshot), True))
+
+
+def _once(manifests: pa.Table) -> pa.Table:
+    """The manifests, each where it comes first."""
+    first = pc.index_in(manifests["manifest_path"], value_set=pc.unique(manifests["manifest_path"].combine_chunks()))
+    _, rows = np.unique(first.to_numpy(), return_index=True)
+    return manifests.take(pa.array(np.sort(rows)))
 
 
 def _with_deletes(found: ScannedFiles, index: DeleteIndex) -> Candidates:

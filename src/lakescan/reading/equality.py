@@ -39,7 +39,7 @@ from lakescan.schema import Schema
 
 _BATCH = 1 << 17
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
-KEYS_AT_ONCE = 1 << 22
+KEYS_AT_ONCE = 1 << 21
 KEYS: DeleteCache[DeletedKeys] = DeleteCache(lambda keys: keys.nbytes)
 
 

@@ -1,0 +1,99 @@
+"""Snapshots as commits: the line of a branch, what each did to rows, and the files that parts of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+
+from lakescan.errors import NoSuchSnapshot
+from lakescan.expressions.predicate import TRUE, leaves
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.scan_files import ScanFiles
+from lakescan.moments import from_millis
+from lakescan.planning.candidates import Candidates
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Part, rows_of
+from lakescan.planning.table_format import FileRequest
+from lakescan.schema import Schema
+from lakescan.storage import Storage
+
+# Specification, "Snapshots": what an operation says of rows. Version 1 may leave it out: then anything may be.
+_CHANGES = {"append": APPEND, "replace": NOTHING, "delete": DELETE, "overwrite": OVERWRITE}
+
+
+def lineage(metadata: TableMetadata, head: int | None, after: int | None) -> list[IcebergSnapshot]:
+    """The snapshots from one that is left out up to the head, oldest first; all that are known where `after` is None.
+
+    Raises `NoSuchSnapshot` where the head does not come from that snapshot.
+    """
+    found, at = [], head
+    while at is not None and at != after and at in metadata.snapshots:
+        found.append(metadata.snapshots[at])
+        at = metadata.snapshots[at].parent_id
+    if after is not None and at != after:
+        raise NoSuchSnapshot(_why_not(metadata, head, after, found))
+    return found[::-1]
+
+
+def _why_not(metadata: TableMetadata, head: int | None, after: int, line: list[IcebergSnapshot]) -> str:
+    if not line:
+        return f"{metadata.location} has no snapshot: it was at {after} before. Was the table made anew?"
+    oldest = line[-1]
+    where = f"the oldest one left is {oldest.id} of {from_millis(oldest.timestamp_ms)}"
+    if after in metadata.snapshots:
+        problem = f"snapshot {after} is not one that the current snapshot {head} came from: the table was rolled back"
+    else:
+        problem = f"snapshot {after} has expired, and what was committed after it cannot be told; {where}"
+    return (
+        f"{metadata.location}: {problem}. To go on, start anew: from the whole table "
+        "(starting-strategy=TABLE_SCAN_THEN_INCREMENTAL) or from the oldest snapshot left "
+        "(starting-strategy=INCREMENTAL_FROM_EARLIEST_SNAPSHOT), with a new checkpoint."
+    )
+
+
+def as_commit(snapshot: IcebergSnapshot) -> Commit:
+    """A snapshot as its summary describes it."""
+    said = snapshot.summary
+    return Commit(
+        id=snapshot.id,
+        timestamp=from_millis(snapshot.timestamp_ms),
+        operation=snapshot.operation or "unknown",
+        change=_CHANGES.get(snapshot.operation, OVERWRITE),
+        files=_number(said, "added-data-files"),
+        rows=_number(said, "added-records"),
+        size=_number(said, "added-files-size"),
+        summary=said,
+    )
+
+
+class IncrementFiles:
+    """The files of parts of snapshots, in an order that stays: that of manifest lists and manifests."""
+
+    def __init__(self, metadata: TableMetadata, schema: Schema, request: FileRequest, storage: Storage) -> None:
+        self._metadata, self._request = metadata, request
+        stats = request.stats | {leaf.bound_id for leaf in leaves(request.predicate)}
+        whole = replace(request, predicate=TRUE, limit=None, stats=frozenset(stats))
+        self._scan = ScanFiles(metadata, schema, whole, storage)
+
+    def plan(self, parts: tuple[Part, ...]) -> Iterator[Candidates]:
+        """The files that statistics do not rule out. Places in a commit count all of its files."""
+        for table in self.tables(parts):
+            yield Candidates.pruned(table, self._request.predicate, {})
+
+    def tables(self, parts: tuple[Part, ...]) -> Iterator[FileTable]:
+        """All files of the parts."""
+        for is_whole, some in groupby(parts, key=lambda part: part.is_whole and not part.initial):
+            if is_whole:
+                snapshots = [self._metadata.snapshots[part.commit] for part in some]
+                yield from (found.table for found in self._scan.added(snapshots))
+                continue
+            for part in some:
+                snapshot = self._metadata.snapshots[part.commit]
+                found = self._scan.plan(snapshot) if part.initial else self._scan.added([snapshot])
+                yield from rows_of(part, (each.table for each in found))
+
+
+def _number(summary: Mapping[str, str], name: str) -> int | None:
+    text = summary.get(name, "")
+    return int(text) if text.isdigit() else None
