@@ -26,8 +26,8 @@ _SETTINGS = {
 def _read(session: Any, form: str, path: str, what: str) -> None:
     """All rows and columns, thrown away; or a count; or a sum of one column by another."""
     frame = session.read.format(form).load(path)
-    if what == "all":
-        frame.write.format("noop").mode("overwrite").save()
+    if what == "all":  # writing to noop, as ours do, Delta 4.4 refuses where there are deletion vectors
+        frame._jdf.queryExecution().toRdd().count()
     elif what == "count":
         frame.agg({"*": "count"}).collect()
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.options import Options, parse_size
+from lakescan.option_values import parse_size
+from lakescan.options import Options
 
 
 @pytest.mark.parametrize("name", ["snapshot-id", "snapshot_id", "snapshotId", "SNAPSHOT-ID", "snapshotid"])

@@ -18,6 +18,8 @@ from lakescan.errors import (
     NoSuchColumn,
     NoSuchSnapshot,
     NotATable,
+    RowsChanged,
+    SchemaChanged,
     StorageError,
     UnsupportedFeature,
 )
@@ -26,6 +28,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
 from lakescan.scan import Scan
+from lakescan.streams import Follower
 from lakescan.table import Table, table
 
 __version__ = "0.1.0"
@@ -33,6 +36,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CorruptMetadata",
     "FileScanTask",
+    "Follower",
     "InvalidFilter",
     "InvalidOption",
     "LakescanError",
@@ -42,9 +46,11 @@ __all__ = [
     "NoSuchSnapshot",
     "NotATable",
     "Predicate",
+    "RowsChanged",
     "Scan",
     "ScanPlan",
     "ScanReport",
+    "SchemaChanged",
     "StorageError",
     "Table",
     "TaskGroup",

@@ -52,6 +52,14 @@ class NoSuchSnapshot(LakescanError, LookupError):
     """The snapshot, version, branch, tag or time asked for is not in the table."""
 
 
+class RowsChanged(LakescanError):
+    """A stream of added rows came to a commit that removed or rewrote rows; the message has the ways on."""
+
+
+class SchemaChanged(LakescanError):
+    """A stream came to a commit with another schema: start it again to read on with that one."""
+
+
 class StorageError(LakescanError, OSError):
     """Storage cannot be reached, or refuses: the message has the location and what the filesystem said."""
 

@@ -7,87 +7,39 @@ name that the ecosystem has and this version does not obey yet is refused as `Un
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.moments import as_zone
+from lakescan.option_values import (
+    boolean,
+    duration,
+    integer,
+    mapping,
+    names,
+    no_locality,
+    one_of,
+    parse_size,
+    planning_mode,
+    positive,
+    version,
+    whole,
+)
 
 BOTH = ("iceberg", "delta")
-_SIZE_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-
-
-def _boolean(value: Any) -> bool:
-    text = str(value).strip().lower()
-    if text not in ("true", "false"):
-        raise ValueError("true or false")
-    return text == "true"
-
-
-def _positive(value: Any) -> int:
-    number = int(str(value).strip())
-    if number <= 0:
-        raise ValueError("a whole number above 0")
-    return number
-
-
-def _whole(value: Any) -> int:
-    number = int(str(value).strip())
-    if number < 0:
-        raise ValueError("a whole number, 0 or more")
-    return number
-
-
-def _integer(value: Any) -> int:
-    return int(str(value).strip())
-
-
-def parse_size(value: Any) -> int:
-    """A size in bytes from a number or text such as '128m', '10 GB', '1g'."""
-    text = str(value).strip().lower().replace(" ", "")
-    digits = text.rstrip("bkmgti")
-    unit = text[len(digits) :].removesuffix("b").removesuffix("i")
-    if unit not in _SIZE_UNITS or not digits.isdigit() or int(digits) == 0:
-        raise ValueError("a size above 0: bytes, or a number with k, m, g or t")
-    return int(digits) * _SIZE_UNITS[unit]
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
-    return tuple(str(v).strip() for v in value)
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    found = json.loads(value) if isinstance(value, str) else dict(value)
-    if not isinstance(found, dict):
-        raise ValueError("a JSON object")
-    return found
-
-
-def planning_mode(value: Any) -> str:
-    """Where metadata is read, as Iceberg names it; raises `InvalidOption` for other names."""
-    mode = str(value).strip().lower()
-    if mode not in ("auto", "local", "distributed"):
-        raise InvalidOption(f"planning mode {value!r} is not known: it is auto, local or distributed")
-    return mode
-
-
-def _lane(value: Any) -> str:
-    lane = str(value).strip().lower()
-    if lane not in ("auto", "native", "arrow"):
-        raise ValueError("auto, native or arrow")
-    return lane
-
-
-def _no_locality(value: Any) -> bool:
-    if _boolean(value):
-        raise UnsupportedFeature(
-            "locality", "Neither Spark's Python data sources nor Arrow's filesystems know the hosts of a file's blocks."
-        )
-    return False
+_ICEBERG, _DELTA = ("iceberg",), ("delta",)
+_MILLIS = "milliseconds since 1970"
+_SIZE = "bytes, or 128m"
+STRATEGIES = (
+    "TABLE_SCAN_THEN_INCREMENTAL",
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT",
+    "INCREMENTAL_FROM_EARLIEST_SNAPSHOT",
+    "INCREMENTAL_FROM_SNAPSHOT_ID",
+    "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP",
+)
+ON_CHANGE = ("error", "skip", "added-rows")
 
 
 @dataclass(frozen=True)
@@ -104,43 +56,81 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     Option("versionAsOf", BOTH, str, "the version or snapshot id (Iceberg: also a branch or tag) to read"),
     Option("timestampAsOf", BOTH, str, "read the table as it was at that time: a date, a timestamp"),
-    Option("snapshot-id", ("iceberg",), _integer, "the snapshot id to read", "a snapshot id"),
-    Option("as-of-timestamp", ("iceberg",), _integer, "read as of that time", "milliseconds since 1970"),
-    Option("branch", ("iceberg",), str, "the branch to read"),
-    Option("tag", ("iceberg",), str, "the tag to read"),
-    Option("readChangeFeed", ("delta",), _boolean, "read changes of rows instead of rows", "true or false"),
-    Option("readChangeData", ("delta",), _boolean, "an old name of readChangeFeed", "true or false"),
-    Option("startingVersion", ("delta",), _whole, "the first version of a change feed", "a version"),
-    Option("startingTimestamp", ("delta",), str, "the earliest time of a change feed: a date, a timestamp"),
-    Option("endingVersion", ("delta",), _whole, "the last version of a change feed", "a version"),
-    Option("endingTimestamp", ("delta",), str, "the latest time of a change feed: a date, a timestamp"),
+    Option("snapshot-id", _ICEBERG, integer, "the snapshot id to read", "a snapshot id"),
+    Option("as-of-timestamp", _ICEBERG, integer, "read as of that time", "milliseconds since 1970"),
+    Option("start-snapshot-id", _ICEBERG, integer, "rows appended after it; a stream begins with it", "a snapshot id"),
+    Option("end-snapshot-id", _ICEBERG, integer, "rows appended up to it, itself included", "a snapshot id"),
+    Option("start-timestamp", _ICEBERG, integer, "rows appended after the snapshot of that time", _MILLIS),
+    Option("end-timestamp", _ICEBERG, integer, "rows appended up to the snapshot of that time", _MILLIS),
+    Option("start-tag", _ICEBERG, str, "rows appended after its snapshot; a stream begins with it"),
+    Option("end-tag", _ICEBERG, str, "rows appended up to its snapshot, itself included"),
+    Option("branch", _ICEBERG, str, "the branch to read"),
+    Option("tag", _ICEBERG, str, "the tag to read"),
+    Option("readChangeFeed", _DELTA, boolean, "read changes of rows instead of rows", "true or false"),
+    Option("readChangeData", _DELTA, boolean, "an old name of readChangeFeed", "true or false"),
+    Option("startingVersion", _DELTA, version, "the first version of changes, or of a stream", "a version, or latest"),
+    Option("startingTimestamp", _DELTA, str, "the earliest time of a change feed: a date, a timestamp"),
+    Option("endingVersion", _DELTA, whole, "the last version of a change feed", "a version"),
+    Option("endingTimestamp", _DELTA, str, "the latest time of a change feed: a date, a timestamp"),
     Option("time-zone", BOTH, as_zone, "the zone of times without an offset: UTC, on Spark the session's", "a zone"),
     Option("split-size", BOTH, parse_size, "bytes a split aims at", "bytes, or 128m"),
-    Option("lookback", BOTH, _positive, "bins kept open while packing", "a number above 0"),
+    Option("lookback", BOTH, positive, "bins kept open while packing", "a number above 0"),
     Option("file-open-cost", BOTH, parse_size, "bytes that opening a file is worth", "bytes, or 4m"),
-    Option("parallelism", BOTH, _positive, "readers that splits should keep busy", "a number above 0"),
+    Option("parallelism", BOTH, positive, "readers that splits should keep busy", "a number above 0"),
     Option(
         "lane",
         BOTH,
-        _lane,
+        one_of("auto", "native", "arrow"),
         "how Spark reads data files: auto, native (as its own Parquet) or arrow",
         "auto, native or arrow",
     ),
     Option("data-planning-mode", BOTH, planning_mode, "where metadata is read: auto, local or distributed"),
-    Option("delete-planning-mode", ("iceberg",), planning_mode, "the same for manifests of delete files"),
-    Option("include-column-stats", BOTH, _boolean, "keep the statistics of all columns in plans", "true or false"),
-    Option("locality", ("iceberg",), _no_locality, "place tasks by the hosts of blocks: false", "false"),
-    Option("verify", BOTH, _boolean, "check that delete files have as many rows as recorded", "true or false"),
+    Option("delete-planning-mode", _ICEBERG, planning_mode, "the same for manifests of delete files"),
+    Option("include-column-stats", BOTH, boolean, "keep the statistics of all columns in plans", "true or false"),
+    Option("locality", _ICEBERG, no_locality, "place tasks by the hosts of blocks: false", "false"),
+    Option("verify", BOTH, boolean, "check that delete files have as many rows as recorded", "true or false"),
     Option("cache-folder", BOTH, str, "a local folder that keeps decoded metadata for other processes and later ones"),
-    Option("batch-size", BOTH, _positive, "rows a record batch holds at most", "a number above 0"),
-    Option("case-sensitive", BOTH, _boolean, "whether column names are matched with case", "true or false"),
-    Option("columns", BOTH, _names, "the columns to read: a, b, c or a JSON list"),
+    Option("batch-size", BOTH, positive, "rows a record batch holds at most", "a number above 0"),
+    Option("case-sensitive", BOTH, boolean, "whether column names are matched with case", "true or false"),
+    Option("columns", BOTH, names, "the columns to read: a, b, c or a JSON list"),
     Option("filter", BOTH, str, "rows to read: SQL text, or an expression as JSON"),
-    Option("limit", BOTH, _whole, "rows to return at most", "a number"),
-    Option("nanosAsLong", BOTH, _boolean, "on Spark, timestamps of nanoseconds as BIGINT", "true or false"),
+    Option("limit", BOTH, whole, "rows to return at most", "a number"),
+    Option("nanosAsLong", BOTH, boolean, "on Spark, timestamps of nanoseconds as BIGINT", "true or false"),
     Option("key-manager", BOTH, str, "who has the keys of encrypted files, as package.module:attribute"),
-    Option("relocate", BOTH, _mapping, "old location prefix to new one", "a JSON object of texts"),
-    Option("storage-options", BOTH, _mapping, "settings of the filesystem", "a JSON object"),
+    Option("relocate", BOTH, mapping, "old location prefix to new one", "a JSON object of texts"),
+    Option("storage-options", BOTH, mapping, "settings of the filesystem", "a JSON object"),
+    Option("starting-strategy", _ICEBERG, one_of(*STRATEGIES), "where a stream begins", ", ".join(STRATEGIES)),
+    Option("start-snapshot-timestamp", _ICEBERG, integer, "a stream begins with the first snapshot since", _MILLIS),
+    Option("stream-from-timestamp", _ICEBERG, integer, "a stream begins with the first snapshot since", _MILLIS),
+    Option("streaming-skip-delete-snapshots", _ICEBERG, boolean, "streams leave deletes out", "true or false"),
+    Option("streaming-skip-overwrite-snapshots", _ICEBERG, boolean, "streams leave overwrites out", "true or false"),
+    Option("streaming-max-files-per-micro-batch", _ICEBERG, positive, "files of a batch at most", "a number above 0"),
+    Option("streaming-max-rows-per-micro-batch", _ICEBERG, positive, "rows of a batch at most", "a number above 0"),
+    Option("max-planning-snapshot-count", _ICEBERG, positive, "commits of a batch at most", "a number above 0"),
+    Option("ignoreDeletes", _DELTA, boolean, "streams leave out commits that only remove files", "true or false"),
+    Option("ignoreChanges", _DELTA, boolean, "streams read what commits add that rewrite files", "true or false"),
+    Option("ignoreFileDeletion", _DELTA, boolean, "the old name of ignoreChanges", "true or false"),
+    Option("skipChangeCommits", _DELTA, boolean, "streams leave out commits that remove rows", "true or false"),
+    Option("failOnDataLoss", _DELTA, boolean, "whether missing commits end a stream: true", "true or false"),
+    Option("excludeRegex", _DELTA, str, "streams leave out files whose path matches it"),
+    Option("maxFilesPerTrigger", BOTH, positive, "files of a batch at most: 1000 (Delta)", "a number above 0"),
+    Option("maxBytesPerTrigger", BOTH, parse_size, "bytes of a batch at most", _SIZE),
+    Option("maxRowsPerTrigger", BOTH, positive, "rows of a batch at most", "a number above 0"),
+    Option(
+        "on-change",
+        BOTH,
+        one_of(*ON_CHANGE),
+        "what streams do with commits that remove rows: error",
+        ", ".join(ON_CHANGE),
+    ),
+    Option("skip-operations", BOTH, names, "operations whose commits streams leave out: a, b, c or a JSON list"),
+    Option(
+        "monitor-interval",
+        BOTH,
+        duration,
+        "how often Table.follow looks for commits: 1s",
+        "seconds, or 500ms, 10s, 5m",
+    ),
     Option("format", BOTH, str, "iceberg or delta, where it should not be detected"),
     Option("path", BOTH, str, "the table's location"),
 )
@@ -148,23 +138,7 @@ OPTIONS: tuple[Option, ...] = (
 # Options of the peers that change what is read and that this version does not obey yet.
 NOT_YET: dict[str, tuple[str, ...]] = {
     "iceberg": (
-        "start-snapshot-id",
-        "end-snapshot-id",
-        "start-timestamp",
-        "end-timestamp",
-        "start-tag",
-        "end-tag",
-        "starting-strategy",
-        "start-snapshot-timestamp",
-        "stream-from-timestamp",
-        "streaming",
-        "streaming-skip-delete-snapshots",
-        "streaming-skip-overwrite-snapshots",
-        "streaming-max-files-per-micro-batch",
-        "streaming-max-rows-per-micro-batch",
-        "max-planning-snapshot-count",
         "max-allowed-planning-failures",
-        "monitor-interval",
         "watermark-column",
         "watermark-column-time-unit",
         "async-micro-batch-planning-enabled",
@@ -175,14 +149,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "vectorization-enabled",
     ),
     "delta": (
-        "maxFilesPerTrigger",
-        "maxBytesPerTrigger",
-        "excludeRegex",
-        "ignoreFileDeletion",
-        "ignoreChanges",
-        "ignoreDeletes",
-        "skipChangeCommits",
-        "failOnDataLoss",
         "schemaTrackingLocation",
         "schemaLocation",
         "streamingSourceTrackingId",
@@ -245,8 +211,8 @@ class Options(Mapping[str, Any]):
 def _lookup(name: str) -> Option:
     if (found := _BY_NAME.get(normalised(name))) is not None:
         return found
-    for format_name, names in NOT_YET.items():
-        for theirs in names:
+    for format_name, theirs_all in NOT_YET.items():
+        for theirs in theirs_all:
             if normalised(theirs) == normalised(name):
                 raise UnsupportedFeature(f"{format_name} option {theirs!r}", "Remove the option to read without it.")
     known = [option.name for option in OPTIONS]

@@ -23,7 +23,8 @@ from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.expressions.sql import parse_filter
 from lakescan.local import default_readers, read_batches
 from lakescan.moments import as_moment
-from lakescan.options import Options, planning_mode
+from lakescan.option_values import planning_mode
+from lakescan.options import Options
 from lakescan.planning.candidates import Candidates, concatenated
 from lakescan.planning.count import rows_by_metadata
 from lakescan.planning.extremes import ORDERED, extreme_by_metadata, extreme_of
@@ -65,6 +66,7 @@ class Scan:
     _executor: PlanningExecutor | None = None
     _with_stats: tuple[str, ...] = ()
     _ignore_residuals: bool = False
+    _state: Snapshot | None = None
 
     def __repr__(self) -> str:
         parts = [f"{self._format.name} {self._location!r}"]
@@ -122,9 +124,29 @@ class Scan:
         merged.check_format(self._format.name)
         return replace(self, _options=merged)
 
+    @property
+    def all_options(self) -> Options:
+        """The options of the scan and of the table that it is of."""
+        return self._options
+
+    @property
+    def table_format(self) -> TableFormat:
+        """The open table."""
+        return self._format
+
+    def with_options(self, options: Options) -> Scan:
+        """The same scan with these options instead of its own."""
+        return replace(self, _options=options)
+
+    def reading(self, table: TableFormat, state: Snapshot) -> Scan:
+        """The same scan of one state of a table."""
+        return replace(self, _format=table, _state=state)
+
     @cached_property
     def snapshot(self) -> Snapshot:
         """The state of the table that this scan reads; raises `NoSuchSnapshot`."""
+        if self._state is not None:
+            return self._state
         return self._format.snapshot(self._selector_given)
 
     @property

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC
+from datetime import UTC, datetime
 
 from lakescan.errors import InvalidOption
 from lakescan.moments import as_moment, from_millis
 from lakescan.options import Options
-from lakescan.planning.table_format import ChangeRange, SnapshotSelector
+from lakescan.planning.table_format import AppendRange, ChangeRange, SnapshotSelector
+from lakescan.stream_options import STREAM_ONLY
 
 SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
 _CHANGES = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
 _FEED = ("readChangeFeed", "readChangeData")
-_REPLACED = (*SELECTING, *_CHANGES, *_FEED, "time-zone", "path", "format", "filter", "relocate", "storage-options")
+_APPENDS = tuple(f"{end}-{kind}" for end in ("start", "end") for kind in ("snapshot-id", "timestamp", "tag"))
+_REPLACED = (
+    *SELECTING,
+    *_CHANGES,
+    *_APPENDS,
+    *_FEED,
+    "time-zone",
+    "path",
+    "format",
+    "filter",
+    "relocate",
+    "storage-options",
+)
 
 
 def selector_from(options: Options) -> SnapshotSelector | None:
     """The state that options select; None where they select none. Raises `InvalidOption` where they contradict."""
     given = [name for name in SELECTING if name in options]
+    if alone := [name for name in STREAM_ONLY if name in options]:
+        raise InvalidOption(f"option {alone[0]!r} is for streams: spark.readStream, or Table.follow")
+    if any(name in options for name in _APPENDS):
+        if others := [name for name in given if name != "branch"]:
+            raise InvalidOption(f"a range of snapshots is read by itself: leave option {others[0]!r} out")
+        return SnapshotSelector(appends=_append_range(options))
     if any(options.get(name) for name in _FEED):
         if given:
             raise InvalidOption(f"a change feed reads a range of versions: leave option {given[0]!r} out")
@@ -42,11 +61,29 @@ def selector_from(options: Options) -> SnapshotSelector | None:
     return SnapshotSelector(tag=value)
 
 
+def _append_range(options: Options) -> AppendRange:
+    ends = {end: [n for n in _APPENDS if n.startswith(end) and n in options] for end in ("start", "end")}
+    for given in ends.values():
+        if len(given) > 1:
+            raise InvalidOption(f"options {given[0]!r} and {given[1]!r} name the same end of a range: give one")
+    if not ends["start"]:
+        raise InvalidOption("a range of snapshots needs a start: start-snapshot-id, start-tag or start-timestamp")
+    after, upto = (_range_end(given[0], options) if given else None for given in ends.values())
+    return AppendRange(after, upto, options.get("branch"))
+
+
+def _range_end(name: str, options: Options) -> int | str | datetime:
+    value: int | str = options[name]
+    return from_millis(int(value)) if name.endswith("timestamp") else value
+
+
 def _change_range(options: Options) -> ChangeRange:
     for version, timestamp in (_CHANGES[:2], _CHANGES[2:]):
         if version in options and timestamp in options:
             raise InvalidOption(f"options {version!r} and {timestamp!r} say the same: give one")
     start, start_at, end, end_at = (options.get(name) for name in _CHANGES)
+    if start == "latest":
+        raise InvalidOption("startingVersion is 'latest' for streams only: give the number of a version")
     zone = options.get("time-zone", UTC)
     moments = [None if at is None else as_moment(at, zone) for at in (start_at, end_at)]
     return ChangeRange(start, moments[0], end, moments[1])
@@ -70,6 +107,8 @@ def as_text(options: Options, selector: SnapshotSelector) -> dict[str, str]:
             "startingVersion": changes.start_version,
             "endingVersion": changes.end_version,
         }
+    if selector.appends is not None:
+        texts |= {name: str(options[name]) for name in (*_APPENDS, "branch") if name in options}
     return texts | {name: str(value) for name, value in chosen.items() if value is not None}
 
 

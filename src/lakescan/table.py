@@ -25,6 +25,7 @@ from lakescan.planning.table_format import SnapshotSelector, TableFormat
 from lakescan.scan import Scan
 from lakescan.selecting import SELECTING
 from lakescan.storage import Storage, join
+from lakescan.streams import Follower, TableStream
 
 FORMATS = ("iceberg", "delta")
 _METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
@@ -102,6 +103,18 @@ class Table:
         return Scan(
             self._format, self._storage, self.location, self._options, self._predicate, _selector=self._selector
         )
+
+    def follow(
+        self, *, start: Mapping[str, Any] | None = None, wait: bool = True, where: str | None = None, **options: Any
+    ) -> Follower:
+        """The rows that the table has and then gains, as record batches; waits for new commits until it is closed.
+
+        It begins where the options of streams say (`startingVersion`, `starting-strategy`, ...), or at the offset of
+        an earlier one (`Follower.offset`). Without `wait` it ends with what is there now. `where` is a filter. Raises
+        `RowsChanged` and `SchemaChanged` where a commit cannot be read so, once all before it is read.
+        """
+        scan = self.scan().options(**options)
+        return Follower(TableStream(scan if where is None else scan.where(where)), start, wait=wait)
 
 
 def table(

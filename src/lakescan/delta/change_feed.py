@@ -41,7 +41,7 @@ def resolve_range(
     """
     start = wanted.start_version
     if wanted.start_timestamp is not None:
-        start = _first_since(times(), wanted.start_timestamp, location)
+        start = first_since(times(), wanted.start_timestamp, location)
     if start is None:
         raise InvalidOption("a change feed needs a start: startingVersion or startingTimestamp")
     if start > newest:
@@ -55,7 +55,8 @@ def resolve_range(
     return start, min(end, newest)
 
 
-def _first_since(times: Mapping[int, int], moment: datetime, location: str) -> int:
+def first_since(times: Mapping[int, int], moment: datetime, location: str) -> int:
+    """The first version committed at that time or later; raises `NoSuchSnapshot`."""
     later = [version for version, at in times.items() if at >= to_millis(moment)]
     if not later:
         newest = from_millis(max(times.values())) if times else "none"
@@ -86,11 +87,16 @@ def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], locati
     """Refuse a range whose data cannot be read with one schema: columns may only have been added, or widened."""
     for version, each in metadata:
         theirs = parse_schema(each.schema_string, each.column_mapping_mode, location)
-        if problem := _incompatible(theirs.fields, read.fields, ""):
+        if problem := difference(theirs, read):
             raise UnsupportedFeature(
                 "a change feed across an incompatible schema change",
                 f"{location} at version {version} has {problem}. Read the versions before and after the change apart.",
             )
+
+
+def difference(theirs: Schema, read: Schema) -> str | None:
+    """Why rows of one schema cannot be read with another: that may only have more columns, or wider ones."""
+    return _incompatible(theirs.fields, read.fields, "")
 
 
 def _incompatible(theirs: tuple[t.Field, ...], ours: tuple[t.Field, ...], path: str) -> str | None:
@@ -99,13 +105,13 @@ def _incompatible(theirs: tuple[t.Field, ...], ours: tuple[t.Field, ...], path: 
         found = by_name.get(each.name)
         name = path + each.name
         if found is None or found.physical_name != each.physical_name:
-            return f"a column {name!r}, which the schema of the feed has not (it was renamed, or dropped)"
+            return f"a column {name!r}, which the schema that is read has not (it was added, renamed or dropped)"
         inner = t.children(each.type), t.children(found.type)
         if inner[0] and inner[1] and type(each.type) is type(found.type):
             if problem := _incompatible(*inner, f"{name}."):
                 return problem
         elif each.type != found.type and not t.widens(each.type, found.type):
-            return f"a column {name!r} of type {each.type}, which is {found.type} in the schema of the feed"
+            return f"a column {name!r} of type {each.type}, which is {found.type} in the schema that is read"
     return None
 
 

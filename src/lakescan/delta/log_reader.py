@@ -24,6 +24,7 @@ from lakescan.delta.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata
 from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.increments import Increment
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import Schema
 from lakescan.storage import Storage
@@ -31,12 +32,16 @@ from lakescan.storage import Storage
 
 @dataclass(frozen=True)
 class DeltaState:
-    """What a version's log says of the table as a whole; `changes` are the versions of a change feed, both counting."""
+    """What a version's log says of the table as a whole.
+
+    `changes` are the versions of a change feed, both counting; `increment` the files to read instead of all.
+    """
 
     segment: LogSegment
     protocol: Protocol
     metadata: Metadata
     changes: tuple[int, int] | None = None
+    increment: Increment | None = None
 
     def schema(self) -> Schema:
         """The table's columns."""

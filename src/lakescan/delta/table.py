@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from lakescan import metadata_columns as m
 from lakescan import types as t
-from lakescan.delta.actions import single_actions
+from lakescan.caching import METADATA
+from lakescan.delta.actions import ActionReader, single_actions
 from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
-from lakescan.delta.change_feed import check_recorded, check_schemas, resolve_range
+from lakescan.delta.change_feed import check_recorded, check_schemas, first_since, resolve_range
+from lakescan.delta.increments import CommitReader, actions_of
 from lakescan.delta.log_reader import DeltaState, LogReader
 from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, end_of_log, list_log
 from lakescan.delta.metadata_tables import (
@@ -39,9 +41,10 @@ from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.executors import ShufflingExecutor, executor_for
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.increments import Commit, Increment, Offset
 from lakescan.planning.metadata_table import MetadataTable, Rows, as_table, no_such_table
 from lakescan.planning.report import ScanMetrics
-from lakescan.planning.table_format import ChangeRange, FileRequest, Snapshot, SnapshotSelector
+from lakescan.planning.table_format import ChangeRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 
@@ -68,6 +71,62 @@ class DeltaTable:
         if end is None:
             return DeltaTable(location, storage, list_log(location, storage), is_whole=True)
         return DeltaTable(location, storage, end, is_whole=False)
+
+    @cached_property
+    def identity(self) -> str | None:
+        """The table's id."""
+        return self._log.state(self._segment()).metadata.id
+
+    def refreshed(self) -> DeltaTable:
+        """The table with the commits that are there now."""
+        return DeltaTable.open(self._location, self.storage)
+
+    def starting_point(self, start: Start, branch: str | None = None) -> Offset:
+        """Before the first version that a stream reads; `latest` is after the newest, as `startingVersion` has it."""
+        match start.at:
+            case "table":
+                return Offset(self._end.latest, 0, initial=True)
+            case "latest":
+                return Offset(self._end.latest)
+            case "earliest":
+                return Offset(self._listing.commits[0].version - 1 if self._listing.commits else self._end.latest)
+            case "commit":
+                version = _version_number(start.commit if start.commit is not None else 0)
+                if not 0 <= version <= self._end.latest + 1:
+                    raise NoSuchSnapshot(f"{self._location} has no version {version}: its newest is {self._end.latest}")
+                return Offset(version - 1)
+        assert start.time is not None
+        return Offset(first_since(self._times, start.time, self._location) - 1)
+
+    def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
+        """The versions after one."""
+        start = 0 if request.after is None else request.after + 1
+        if not request.fail_on_loss:
+            known = [c.version for c in self._listing.commits if c.version >= start]
+            start = min(known, default=start)
+        if start <= self._end.latest:
+            yield from self._commit_reader(snapshot, request.exclude).commits(self._commits(start, self._end.latest))
+
+    def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
+        """The snapshot's schema over an increment's files."""
+        return replace(snapshot, state=replace(snapshot.state, increment=increment))
+
+    def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> CommitReader:
+        fields = snapshot.state.partition_fields(snapshot.schema)
+        reader = ActionReader(self.storage, tuple(f.physical_name for f in fields))
+        return CommitReader(self._location, reader, snapshot.schema, exclude)
+
+    def _increment(self, snapshot: Snapshot, wanted: Increment, metrics: ScanMetrics) -> Iterator[pa.Table]:
+        """The file actions of an increment."""
+        reader = self._commit_reader(snapshot, wanted.exclude)
+        names = reader.reader.partition_columns
+
+        def live(version: int) -> pa.Table:
+            key = (self._location, version, names, self.storage.identity)
+            found = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
+            return reader.in_order(found)
+
+        return actions_of(wanted.parts, reader, lambda version: self._commits(version, version)[0], live)
 
     @cached_property
     def _listing(self) -> LogListing:
@@ -158,7 +217,9 @@ class DeltaTable:
 
     def _commits(self, start: int, end: int) -> tuple[LogFile, ...]:
         """The commits of some versions; raises `NoSuchSnapshot` where one is not in the log any more."""
-        found = tuple(c for c in self._listing.commits if start <= c.version <= end)
+        near = bool(self._end.commits) and self._end.commits[0].version <= start
+        listing = self._end if near else self._listing
+        found = tuple(c for c in listing.commits if start <= c.version <= end)
         if [c.version for c in found] != list(range(start, end + 1)):
             raise NoSuchSnapshot(
                 f"{self._location}: commits of versions {start} to {end} are not all in the log any more"
@@ -234,7 +295,12 @@ class DeltaTable:
         always, sometimes = ({}, {}) if state.changes is None else (_EVERY_CHANGE, _MOST_CHANGES)
         schema, columns = snapshot.schema, request.columns(snapshot.schema)
         planner = ScanFiles(self._location, schema, fields, request.predicate, columns, always, sometimes)
-        for found in self._candidates(state, planner, names, request):
+        found_in = (
+            self._candidates(state, planner, names, request)
+            if state.increment is None
+            else map(planner.candidates, self._increment(snapshot, state.increment, request.metrics))
+        )
+        for found in found_in:
             request.metrics.count_indexed(found.table.deletes["kind"])
             yield found
 

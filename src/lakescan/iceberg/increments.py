@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
@@ -10,11 +10,11 @@ from lakescan.errors import NoSuchSnapshot
 from lakescan.expressions.predicate import TRUE, leaves
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan_files import ScanFiles
-from lakescan.moments import from_millis
+from lakescan.moments import from_millis, to_millis
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Part, rows_of
-from lakescan.planning.table_format import FileRequest
+from lakescan.planning.increments import APPEND, BEFORE, DELETE, NOTHING, OVERWRITE, Commit, Offset, Part, rows_of
+from lakescan.planning.table_format import FileRequest, Start
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
@@ -50,6 +50,34 @@ def _why_not(metadata: TableMetadata, head: int | None, after: int, line: list[I
         "(starting-strategy=TABLE_SCAN_THEN_INCREMENTAL) or from the oldest snapshot left "
         "(starting-strategy=INCREMENTAL_FROM_EARLIEST_SNAPSHOT), with a new checkpoint."
     )
+
+
+def starting_point(metadata: TableMetadata, head: int | None, start: Start, tagged: Callable[[str], int]) -> Offset:
+    """The offset before the first snapshot that a stream reads, or at the beginning of the whole table.
+
+    A commit to start from counts, and so does the latest one: as in the strategies of Flink's source.
+    """
+    line = lineage(metadata, head, None)
+    match start.at:
+        case "table":
+            return BEFORE if head is None else Offset(head, 0, initial=True)
+        case "latest":
+            first = line[-1:]
+        case "earliest":
+            first = line[:1]
+        case "commit":
+            wanted = tagged(start.commit) if isinstance(start.commit, str) else start.commit
+            first = [each for each in line if each.id == wanted]
+            if not first:
+                raise NoSuchSnapshot(f"{metadata.location}: snapshot {wanted} is not one of the branch's to start from")
+        case _:
+            assert start.time is not None
+            first = [each for each in line if each.timestamp_ms >= to_millis(start.time)][:1]
+            if not first:
+                return BEFORE if head is None else Offset(head)
+    if not first or first[0].parent_id is None:
+        return BEFORE
+    return Offset(first[0].parent_id)
 
 
 def as_commit(snapshot: IcebergSnapshot) -> Commit:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
+from lakescan.iceberg.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, parse_metadata
@@ -18,8 +21,9 @@ from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.increments import APPEND, Commit, Increment, Offset, Part
 from lakescan.planning.metadata_table import MetadataTable
-from lakescan.planning.table_format import FileRequest, Snapshot, SnapshotSelector
+from lakescan.planning.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 from lakescan.types import BOOLEAN, DATE, FLOATING, INTEGRAL, TIME, Decimal, Field, Timestamp, Type
@@ -42,14 +46,25 @@ class IcebergTable:
 
     name = "iceberg"
 
-    def __init__(self, metadata: TableMetadata, storage: Storage) -> None:
-        self.metadata, self.storage = metadata, storage
+    def __init__(self, metadata: TableMetadata, storage: Storage, opened: str) -> None:
+        self.metadata, self.storage, self._opened = metadata, storage, opened
 
     @staticmethod
     def open(location: str, storage: Storage) -> IcebergTable:
         """Open a table folder, or one metadata JSON; raises `NotATable`, `MissingFile` or `CorruptMetadata`."""
         source = location if is_metadata_file(location) else current_metadata(location, storage)
-        return IcebergTable(parse_metadata(storage.read(source), source), storage)
+        return IcebergTable(parse_metadata(storage.read(source), source), storage, location)
+
+    @property
+    def identity(self) -> str | None:
+        """The table's UUID; version 1 may have none."""
+        return self.metadata.uuid
+
+    def refreshed(self) -> IcebergTable:
+        """The table by its newest metadata; one that was opened by a metadata file does not change."""
+        if is_metadata_file(self._opened) or current_metadata(self._opened, self.storage) == self.metadata.source:
+            return self
+        return IcebergTable.open(self._opened, self.storage)
 
     @property
     def location(self) -> str:
@@ -71,6 +86,8 @@ class IcebergTable:
 
         A time picks the last snapshot that was current then, by the snapshot log.
         """
+        if selector.appends is not None:
+            return self._appended(selector.appends)
         name, tag = selector.branch, selector.tag
         version = selector.version
         if isinstance(version, str) and version.lstrip("-").isdigit():
@@ -92,6 +109,44 @@ class IcebergTable:
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """The metadata file itself, which never changes."""
         return self.metadata.source, selector
+
+    def starting_point(self, start: Start, branch: str | None = None) -> Offset:
+        """Inclusive, as the starting strategies of Flink's source are."""
+        return starting_point(self.metadata, self._head(branch), start, self._tagged)
+
+    def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
+        """The snapshots of a branch after one."""
+        return map(as_commit, lineage(self.metadata, self._head(request.branch), request.after))
+
+    def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
+        """The snapshot's schema over an increment's files."""
+        if gone := [part.commit for part in increment.parts if part.commit not in self.metadata.snapshots]:
+            raise self._no_snapshot(f"no snapshot {gone[0]} any more")
+        return replace(snapshot, state=increment)
+
+    def _appended(self, wanted: AppendRange) -> Snapshot:
+        """The rows that append snapshots of a range added; others are left out, as Iceberg's append scans do."""
+        head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
+        head = self._head(wanted.branch) if head is None else head
+        line = [as_commit(each) for each in lineage(self.metadata, head, after)]
+        parts = tuple(Part(commit.id) for commit in line if commit.change == APPEND)
+        base = self._resolved(None if head is None else self.metadata.snapshots[head], own_schema=False)
+        return self.increment(base, Increment(parts))
+
+    def _end_of(self, end: int | str | datetime | None) -> int | None:
+        """The snapshot that an end of a range names."""
+        if isinstance(end, datetime):
+            return self._as_of(to_millis(end)).id
+        return self._tagged(end) if isinstance(end, str) else end
+
+    def _tagged(self, name: str) -> int:
+        found = self._referenced(name, "tag")
+        assert found is not None
+        return found.id
+
+    def _head(self, branch: str | None) -> int | None:
+        found = self._referenced(branch or "main", "branch")
+        return None if found is None else found.id
 
     def history(self) -> pa.Table:
         """The snapshot log: when each snapshot became current, oldest first (`HISTORY`)."""
@@ -135,8 +190,8 @@ class IcebergTable:
             ) from error
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
-        """Those of the manifests, by the manifest list."""
-        if snapshot.state is None:
+        """Those of the manifests, by the manifest list; increments are planned where they are asked for."""
+        if not isinstance(snapshot.state, IcebergSnapshot):
             return 0
         manifests = read_manifest_list(snapshot.state, self.storage)
         return pc.sum(manifests["manifest_length"]).as_py() or 0
@@ -147,8 +202,12 @@ class IcebergTable:
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The live files of a snapshot that partitions and statistics do not rule out, some manifests at a time."""
-        if snapshot.state is not None:
-            yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
+        match snapshot.state:
+            case IcebergSnapshot():
+                yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
+            case Increment():
+                files = IncrementFiles(self.metadata, snapshot.schema, request, self.storage)
+                yield from files.plan(snapshot.state.parts)
 
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,9 @@ import pyarrow.compute as pc
 
 from lakescan.planning.file_table import FileTable
 
+F = TypeVar("F", FileTable, pa.Table)
 ALL = -1  # files of a commit: all that it has
+_NONE = np.empty(0, dtype=np.int64)
 # What a commit does to rows.
 APPEND, NOTHING, DELETE, OVERWRITE = "append", "nothing", "delete", "overwrite"
 
@@ -43,11 +46,15 @@ class Offset:
         return self.files == ALL
 
 
+BEFORE = Offset(-1)  # before the first commit
+
+
 @dataclass(frozen=True)
 class Commit:
     """A commit, as far as it can be told without its files: `change` is what it does to rows.
 
     `files`, `rows` and `size` (bytes) are those of the files that it adds; None where the commit does not say.
+    `obstacle` says why its rows cannot be read as those before it, if they cannot.
     """
 
     id: int
@@ -58,11 +65,23 @@ class Commit:
     rows: int | None = None
     size: int | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
+    obstacle: str | None = None
 
     def describe(self) -> str:
         """The commit in words, for messages."""
         said = ", ".join(f"{k}={v}" for k, v in sorted(self.summary.items()))
-        return f"{self.id} ({self.operation}{f' at {self.timestamp}' if self.timestamp else ''}{f'; {said}' if said else ''})"
+        moment = f" at {self.timestamp}" if self.timestamp else ""
+        return f"{self.id} ({self.operation}{moment}{f'; {said}' if said else ''})"
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What a stream has not read yet; what is left of a commit that it is within is not counted."""
+
+    commits: int
+    files: int
+    rows: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -90,62 +109,57 @@ class Limits:
     commits: int | None = None
 
 
+@dataclass(frozen=True)
+class Increment:
+    """What to read of some commits, in order. Files whose path matches `exclude` are not there, and not counted."""
+
+    parts: tuple[Part, ...]
+    exclude: str | None = None
+
+
 class Budget:
     """What is left of the limits of one read."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._files = self._rows = self._size = self._commits = 0
-
-    @property
-    def is_untouched(self) -> bool:
-        """Whether nothing was taken yet."""
-        return self._files == 0
+        self._used: tuple[int, ...] = (0, 0, 0)  # files, rows, bytes
+        self._commits = 0
 
     def takes_whole(self, commit: Commit) -> bool:
         """Take a commit as it is, if it says how large it is and fits."""
-        if not self.has_commits:
+        said = (commit.files, commit.rows, commit.size)
+        limits = (self._limits.files, self._limits.rows, self._limits.size)
+        if any(limit is not None and value is None for value, limit in zip(said, limits, strict=True)):
             return False
-        known = (commit.files, commit.rows, commit.size)
-        limited = (self._limits.files, self._limits.rows, self._limits.size)
-        if any(limit is not None and value is None for value, limit in zip(known, limited, strict=True)):
+        used = tuple(have + (value or 0) for have, value in zip(self._used, said, strict=True))
+        if any(limit is not None and value > limit for value, limit in zip(used, limits, strict=True)):
             return False
-        used = (self._files, self._rows, self._size)
-        total = [have + (value or 0) for have, value in zip(used, known, strict=True)]
-        if any(limit is not None and value > limit for value, limit in zip(total, limited, strict=True)):
+        if self._commits == self._limits.commits:
             return False
-        self._files, self._rows, self._size = total
-        self._files = max(1, self._files)
-        self._commits += 1
+        self._used, self._commits = used, self._commits + 1
         return True
 
-    @property
-    def has_commits(self) -> bool:
-        """Whether another commit may be begun."""
-        return self._limits.commits is None or self._commits < self._limits.commits
-
-    def take(self, files: pa.Table) -> int:
-        """How many of these files (`size`, `record_count`), in order, may be read; they are taken."""
-        count = files.num_rows
-        fits = np.ones(count, dtype=bool)
-        for limit, used, values in (
-            (self._limits.files, self._files, np.ones(count, dtype=np.int64)),
-            (self._limits.rows, self._rows, _filled(files["record_count"])),
-            (self._limits.size, self._size, _filled(files["size"])),
-        ):
+    def take(self, files: Iterable[tuple[pa.ChunkedArray, pa.ChunkedArray]], start: int) -> tuple[int, int]:
+        """How many files to take of those from a place on, by (bytes, rows), in order; and how many there are."""
+        listed = [[pc.fill_null(values, 0).to_numpy() for values in each] for each in files]
+        size, rows = (np.concatenate([_NONE, *(each[i] for each in listed)]) for i in (0, 1))
+        count = len(size)
+        if self._commits == self._limits.commits:
+            return 0, count
+        values = (np.ones(count - start, dtype=np.int64), rows[start:], size[start:])
+        limits = (self._limits.files, self._limits.rows, self._limits.size)
+        taken = count - start
+        for used, value, limit in zip(self._used, values, limits, strict=True):
             if limit is not None:
-                fits &= used + np.cumsum(values) <= limit
-        taken = int(fits.sum())
-        if self.is_untouched and count:
-            taken = max(1, taken)
-        self._files += taken
-        self._rows += int(_filled(files["record_count"])[:taken].sum())
-        self._size += int(_filled(files["size"])[:taken].sum())
+                taken = min(taken, int(np.searchsorted(used + np.cumsum(value), limit, side="right")))
+        if not any(self._used):
+            taken = max(taken, min(1, count - start))
+        self._used = tuple(used + int(v[:taken].sum()) for used, v in zip(self._used, values, strict=True))
         self._commits += 1
-        return taken
+        return taken, count
 
 
-def rows_of(part: Part, tables: Iterable[FileTable]) -> Iterator[FileTable]:
+def rows_of(part: Part, tables: Iterable[F]) -> Iterator[F]:
     """The files of a part, out of all files of its commit."""
     start = 0
     for table in tables:
@@ -156,8 +170,3 @@ def rows_of(part: Part, tables: Iterable[FileTable]) -> Iterator[FileTable]:
             mask &= place < part.stop
         if mask.any():
             yield table if mask.all() else table.filter(pa.array(mask))
-
-
-def _filled(values: pa.ChunkedArray) -> np.ndarray:
-    result: np.ndarray = pc.fill_null(values, 0).to_numpy()
-    return result

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.increments import Commit, Increment, Offset
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import FieldMatching, Schema
@@ -29,6 +30,41 @@ class ChangeRange:
 
 
 @dataclass(frozen=True)
+class AppendRange:
+    """The commits whose added rows to read (Iceberg): after one, up to another, which counts.
+
+    Each end is a snapshot id, the name of a tag, or a time: of the last snapshot not after it.
+    """
+
+    after: int | str | datetime | None = None
+    upto: int | str | datetime | None = None
+    branch: str | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a stream begins: `at` is table, latest, earliest, commit or time; the last two say which."""
+
+    at: str = "table"
+    commit: int | str | None = None
+    time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """The commits after one (all that are known where it is None), of a branch.
+
+    Files whose path matches `exclude` are not counted (Delta). Commits that are missing are an error, or are passed
+    over without `fail_on_loss` (Delta).
+    """
+
+    after: int | None = None
+    branch: str | None = None
+    exclude: str | None = None
+    fail_on_loss: bool = True
+
+
+@dataclass(frozen=True)
 class SnapshotSelector:
     """Which state of a table to read: at most one of these; none of them is the current one.
 
@@ -40,6 +76,7 @@ class SnapshotSelector:
     branch: str | None = None
     tag: str | None = None
     changes: ChangeRange | None = None
+    appends: AppendRange | None = None
 
     def describe(self) -> str:
         """The selection in words, for messages."""
@@ -135,3 +172,22 @@ class TableFormat(Protocol):
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The live files that partitions and statistics do not rule out, in parts."""
+
+    @property
+    def identity(self) -> str | None:
+        """What tells the table from another one that is made later in its place."""
+
+    def refreshed(self) -> TableFormat:
+        """The table as it is now."""
+
+    def starting_point(self, start: Start, branch: str | None = None) -> Offset:
+        """The offset at which a stream begins; raises `NoSuchSnapshot`."""
+
+    def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
+        """Commits, oldest first, as readers of a snapshot's schema see them.
+
+        Raises `NoSuchSnapshot` where the first of them has gone.
+        """
+
+    def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
+        """A state that has just the files of an increment, read with the schema of a snapshot."""

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.options import normalised
 from lakescan.planning.metadata_table import MetadataTable
-from lakescan.planning.plan import TaskGroup
-from lakescan.reading.context import ReadContext
-from lakescan.reading.reader import read_group
 from lakescan.scan import Scan
 from lakescan.spark.filters import usable_predicate
+from lakescan.spark.partitions import group_partitions, read_partition
+from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, spark_schema
 from lakescan.table import split_metadata_name, table
 
@@ -60,6 +59,13 @@ class TableSource(DataSource):
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader of what the table gains, commit by commit."""
+        scan, name = self._target()
+        if name is not None:
+            raise UnsupportedFeature(f"a stream of the metadata table {name!r}", "Read it with spark.read.")
+        return CommitReader(scan, schema, self.parallelism)
+
     def _target(self) -> tuple[Scan, str | None]:
         """The scan that the options describe, and the metadata table that the path names, if it does."""
         options: dict[str, Any] = {normalised(name): value for name, value in self.options.items()}
@@ -88,14 +94,6 @@ def source_class(name: str, *, pushdown: bool, parallelism: int, time_zone: str)
     )
 
 
-@dataclass
-class GroupPartition(InputPartition):
-    """A task group, with what is needed to read it."""
-
-    group: TaskGroup
-    context: ReadContext
-
-
 class TableReader(DataSourceReader):
     """Plans a scan and reads its groups."""
 
@@ -110,16 +108,11 @@ class TableReader(DataSourceReader):
         """The plan's task groups."""
         assert self._scan is not None
         parallelism = int(self._scan.option("parallelism", self._parallelism))
-        plan = self._scan.plan(parallelism=parallelism)
-        context = self._scan.read_context(plan)
-        return [GroupPartition(group, context) for group in plan.groups.sharing_deletes(parallelism)]
+        return group_partitions(self._scan, parallelism)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group as batches of Spark's Arrow schema."""
-        if not isinstance(partition, GroupPartition):  # Spark's stand-in for a plan without groups
-            return
-        for batch in read_group(partition.group, partition.context):
-            yield as_spark_batch(batch, partition.context.output.fields, self._schema)
+        return read_partition(partition, self._schema)
 
 
 class FilteringReader(TableReader):

@@ -1,0 +1,137 @@
+"""Versions as commits: what each did to rows, and the files that parts of them have, in the order of the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.actions import ActionReader, single_actions
+from lakescan.delta.change_feed import difference
+from lakescan.delta.log_pieces import batches
+from lakescan.delta.log_segment import LogFile
+from lakescan.delta.protocol import Metadata, Protocol
+from lakescan.delta.replay import file_locations
+from lakescan.delta.schema_json import parse_schema
+from lakescan.delta.time_travel import commit_info
+from lakescan.moments import from_millis
+from lakescan.planning.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Part, rows_of
+from lakescan.schema import Schema
+
+_ROWS = r'"numRecords"\s*:\s*(?P<rows>\d+)'
+
+
+@dataclass(frozen=True)
+class CommitReader:
+    """Reads commits of a log. Files whose path matches `exclude` are as if they were not there."""
+
+    location: str
+    reader: ActionReader
+    schema: Schema
+    exclude: str | None = None
+
+    def commits(self, files: tuple[LogFile, ...]) -> Iterator[Commit]:
+        """What versions did, oldest first; some are read at a time."""
+        for some in batches(files):
+            contents = self._contents(some)
+            actions = self.reader.changes(contents)
+            added, removed = (self._data(actions, name) for name in ("add", "remove"))
+            totals = [_totals(added, some), _totals(removed, some)]
+            for number, (file, (_, content)) in enumerate(zip(some, contents, strict=True)):
+                yield self._commit(file, content, *(each[:, number].tolist() for each in totals))
+
+    def added(self, files: tuple[LogFile, ...]) -> Iterator[pa.Table]:
+        """The file actions that versions add, in their order; `path` is a location."""
+        for some in batches(files):
+            yield self.located(self._data(self.reader.changes(self._contents(some)), "add"))
+
+    def in_order(self, files: pa.Table) -> pa.Table:
+        """The live files of a version, by time and path."""
+        if self.exclude is not None:
+            names = pc.replace_substring_regex(files["path"], f"^{re.escape(self.location.rstrip('/'))}/", "")
+            files = files.filter(pc.invert(pc.match_substring_regex(names, self.exclude)))
+        return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+
+    def located(self, actions: pa.Table) -> pa.Table:
+        """File actions with locations for paths."""
+        paths = file_locations(actions["path"].combine_chunks(), self.location)
+        return actions.set_column(actions.schema.get_field_index("path"), "path", paths)
+
+    def _contents(self, files: Sequence[LogFile]) -> list[tuple[int, bytes]]:
+        found = self.reader.storage.read_all([file.entry.location for file in files])
+        return [(file.version, content) for file, content in zip(files, found, strict=True)]
+
+    def _data(self, actions: pa.Table, name: str) -> pa.Table:
+        """The actions of a name that change data, in the order of the log."""
+        mask = pc.and_(pc.equal(actions["action"], name), actions["data_change"])
+        if self.exclude is not None:
+            mask = pc.and_not(mask, pc.match_substring_regex(actions["path"], self.exclude))
+        return actions.filter(mask)
+
+    def _commit(self, file: LogFile, content: bytes, added: list[int], removed: list[int]) -> Commit:
+        info = commit_info(content)
+        files, rows, size = added
+        change = {(True, False): APPEND, (True, True): OVERWRITE, (False, True): DELETE}.get(
+            (files > 0, removed[0] > 0), NOTHING
+        )
+        said = {k: str(v) for k, v in (info.get("operationMetrics") or {}).items()}
+        moment = info.get("inCommitTimestamp") or info.get("timestamp")
+        return Commit(
+            id=file.version,
+            timestamp=None if moment is None else from_millis(int(moment)),
+            operation=str(info.get("operation") or "unknown"),
+            change=change,
+            files=files,
+            rows=rows,
+            size=size,
+            summary=said,
+            obstacle=self._obstacle(content),
+        )
+
+    def _obstacle(self, content: bytes) -> str | None:
+        """How a commit changes the table so that rows are no longer those of the reader's schema."""
+        for name, node in single_actions(content, ("protocol", "metaData")):
+            if name == "protocol":
+                Protocol.parse(node).check_readable(self.location)
+                continue
+            metadata = Metadata.parse(node)
+            theirs = parse_schema(metadata.schema_string, metadata.column_mapping_mode, self.location)
+            if problem := difference(theirs, self.schema):
+                return f"its schema has {problem}"
+        return None
+
+
+def _totals(actions: pa.Table, files: Sequence[LogFile]) -> np.ndarray:
+    """The number of files, rows and bytes of each version's actions, a row each."""
+    version = actions["version"].to_numpy() - files[0].version
+    place = np.searchsorted([file.version - files[0].version for file in files], version)
+    counted = pc.struct_field(pc.extract_regex(pc.fill_null(actions["stats"], ""), _ROWS), "rows")
+    rows = pc.fill_null(counted.cast(pa.int64()), 0).to_numpy()
+    size = pc.fill_null(actions["size"], 0).to_numpy()
+    found = np.zeros((3, len(files)), dtype=np.int64)
+    for row, values in enumerate((np.ones(len(place), dtype=np.int64), rows, size)):
+        np.add.at(found[row], place, values)
+    return found
+
+
+def actions_of(
+    parts: Iterable[Part],
+    reader: CommitReader,
+    files: Callable[[int], LogFile],
+    live: Callable[[int], pa.Table],
+) -> Iterator[pa.Table]:
+    """The file actions of parts, in an order that stays: those of a whole table by time and path.
+
+    `files` gives the commit of a version, `live` the live files of one.
+    """
+    for is_whole, some in groupby(parts, key=lambda part: part.is_whole and not part.initial):
+        if is_whole:
+            yield from reader.added(tuple(files(part.commit) for part in some))
+            continue
+        for part in some:
+            yield from rows_of(part, [live(part.commit)] if part.initial else reader.added((files(part.commit),)))

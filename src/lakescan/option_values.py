@@ -1,0 +1,112 @@
+"""How the values of options are read from texts; each raises `ValueError` for what it cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from lakescan.errors import InvalidOption, UnsupportedFeature
+
+_SIZE_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def boolean(value: Any) -> bool:
+    """True or false."""
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError("true or false")
+    return text == "true"
+
+
+def positive(value: Any) -> int:
+    """A whole number above 0."""
+    number = int(str(value).strip())
+    if number <= 0:
+        raise ValueError("a whole number above 0")
+    return number
+
+
+def whole(value: Any) -> int:
+    """A whole number, 0 or more."""
+    number = int(str(value).strip())
+    if number < 0:
+        raise ValueError("a whole number, 0 or more")
+    return number
+
+
+def integer(value: Any) -> int:
+    """A whole number."""
+    return int(str(value).strip())
+
+
+def parse_size(value: Any) -> int:
+    """A size in bytes from a number or text such as '128m', '10 GB', '1g'."""
+    text = str(value).strip().lower().replace(" ", "")
+    digits = text.rstrip("bkmgti")
+    unit = text[len(digits) :].removesuffix("b").removesuffix("i")
+    if unit not in _SIZE_UNITS or not digits.isdigit() or int(digits) == 0:
+        raise ValueError("a size above 0: bytes, or a number with k, m, g or t")
+    return int(digits) * _SIZE_UNITS[unit]
+
+
+def duration(value: Any) -> float:
+    """Seconds from a number or text such as '500ms', '10 s', '5m'."""
+    text = str(value).strip().lower().replace(" ", "")
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    seconds = float(number) * _SECONDS.get(text[len(number) :], float("nan"))
+    if not seconds > 0:
+        raise ValueError("a duration")
+    return seconds
+
+
+def version(value: Any) -> int | str:
+    """A version's number, or `latest`."""
+    text = str(value).strip().lower()
+    return text if text == "latest" else whole(text)
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Names from a list, from JSON or from text with commas."""
+    if isinstance(value, str):
+        value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+    return tuple(str(v).strip() for v in value)
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A mapping, or a JSON object."""
+    found = json.loads(value) if isinstance(value, str) else dict(value)
+    if not isinstance(found, dict):
+        raise ValueError("a JSON object")
+    return found
+
+
+def one_of(*choices: str) -> Callable[[Any], str]:
+    """One of some names, whatever their case."""
+    by_name = {choice.lower(): choice for choice in choices}
+
+    def parse(value: Any) -> str:
+        text = str(value).strip().lower()
+        if text not in by_name:
+            raise ValueError(", ".join(choices))
+        return by_name[text]
+
+    return parse
+
+
+def planning_mode(value: Any) -> str:
+    """Where metadata is read, as Iceberg names it; raises `InvalidOption` for other names."""
+    mode = str(value).strip().lower()
+    if mode not in ("auto", "local", "distributed"):
+        raise InvalidOption(f"planning mode {value!r} is not known: it is auto, local or distributed")
+    return mode
+
+
+def no_locality(value: Any) -> bool:
+    """False: nothing else can be done."""
+    if boolean(value):
+        raise UnsupportedFeature(
+            "locality", "Neither Spark's Python data sources nor Arrow's filesystems know the hosts of a file's blocks."
+        )
+    return False

@@ -1,0 +1,93 @@
+"""Streams on Spark: offsets, limits and partitions of micro-batches, for Spark's Python data source of streams.
+
+Spark keeps one process a query for the reader, and asks it for the offset up to which to read, then for the partitions
+between two offsets. On PySpark 4.1, which hands over neither a start nor a limit, a batch takes all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from lakescan.planning.increments import Offset
+from lakescan.scan import Scan
+from lakescan.spark.partitions import group_partitions, read_partition
+from lakescan.streams import TableStream
+
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.1
+
+    class ReadAllAvailable:  # type: ignore[no-redef]
+        """Stands for a class that this PySpark has not."""
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands for a class that this PySpark has not."""
+
+
+class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The commits of a table as micro-batches."""
+
+    def __init__(self, scan: Scan, schema: StructType, parallelism: int) -> None:
+        self._scan: Scan | None = scan
+        self._schema, self._parallelism = schema, parallelism
+        self._done: Offset | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What reading needs: partitions carry the rest."""
+        return {"_scan": None, "_schema": self._schema, "_parallelism": self._parallelism}
+
+    @cached_property
+    def _planner(self) -> TableStream:
+        """Opened where offsets are asked for: Spark makes readers that only read, too."""
+        assert self._scan is not None
+        is_narrower = list(self._schema.names) != self._scan.projected.names
+        return TableStream(self._scan.select(*self._schema.names) if is_narrower else self._scan)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        return self._planner.encode(self._planner.initial_offset())
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """Up to where the next batch reads."""
+        planner = self._planner
+        if start is None:
+            return planner.encode(planner.newest_offset())
+        limited = not isinstance(limit, ReadAllAvailable)
+        return planner.encode(planner.latest_offset(planner.decode(start), limited=limited))
+
+    def getDefaultReadLimit(self) -> Any:
+        """A limit of files, which stands for all limits of the options."""
+        from pyspark.sql.streaming.datasource import ReadMaxFiles
+
+        return ReadMaxFiles(self._planner.limits.files or 2**31 - 1)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """The newest commit, and what there is to read up to it: Spark shows it as the source's latest offset."""
+        planner = self._planner
+        found = planner.encode(planner.newest_offset())
+        return found if self._done is None else found | {"backlog": asdict(planner.backlog(self._done))}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """See no commit that is later than the newest one now."""
+        self._planner.end_here()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The task groups of the rows between two offsets."""
+        planner = self._planner
+        scan = planner.between(planner.decode(start), planner.decode(end))
+        return group_partitions(scan, int(scan.option("parallelism", self._parallelism)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a group."""
+        return read_partition(partition, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Remember how far the query has come, for the backlog."""
+        self._done = self._planner.decode(end)

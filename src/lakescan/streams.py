@@ -1,0 +1,245 @@
+"""Streams: what a table gains commit by commit, between offsets, some files at a time.
+
+Engines ask for the offset up to which to read, keep it, and then for the rows between two offsets: a plan that is made
+again, in another process and later, has the same files.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged
+from lakescan.expressions.predicate import TRUE
+from lakescan.planning.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
+from lakescan.planning.report import ScanMetrics
+from lakescan.planning.table_format import CommitRequest, FileRequest, Snapshot, Start, TableFormat
+from lakescan.scan import Scan
+from lakescan.stream_options import STREAM_OPTIONS, Policy, limits_from, start_from
+
+# What offsets are called, as each format's own streams have it.
+_NAMES = {"iceberg": ("snapshot-id", "position", "scan-all-files"), "delta": ("version", "index", "initial-snapshot")}
+
+
+class TableStream:
+    """The commits of a table, as a scan with the options of streams sees them. Not to be shared between threads."""
+
+    def __init__(self, scan: Scan) -> None:
+        options = scan.all_options
+        self._table: TableFormat = scan.table_format
+        self._start = start_from(options, self._table.name)
+        self._limits = limits_from(options, self._table.name)
+        self._policy = Policy.of(options)
+        self.interval: float = options.get("monitor-interval", 1.0)
+        self._branch = options.get("branch")
+        self._request = CommitRequest(
+            branch=self._branch,
+            exclude=options.get("excludeRegex"),
+            fail_on_loss=options.get("failOnDataLoss", True),
+        )
+        plain = scan.with_options(options.without(STREAM_OPTIONS))
+        self._scan = plain if self._branch is None else plain.as_of(branch=self._branch)
+        self._schema: Snapshot = self._scan.snapshot
+        self._last: int | None = None
+        self._walked: tuple[Offset, list[Commit]] = (BEFORE, [])
+
+    @property
+    def scan(self) -> Scan:
+        """The scan whose columns, filter and options the rows of all increments have."""
+        return self._scan
+
+    def initial_offset(self) -> Offset:
+        """Where the stream begins, by its options; raises `NoSuchSnapshot`."""
+        return self._table.starting_point(self._start, self._branch)
+
+    @property
+    def limits(self) -> Limits:
+        """The most that a batch takes."""
+        return self._limits
+
+    def newest_offset(self) -> Offset:
+        """The offset after everything that is there now."""
+        self._refresh()
+        return self._newest()
+
+    def end_here(self) -> None:
+        """Take no commit for there that is later than the newest one now."""
+        self._refresh()
+        self._last = self._newest().commit
+
+    def latest_offset(self, start: Offset, *, limited: bool = True) -> Offset:
+        """Up to where to read from an offset now: everything, or what the limits of the options let through.
+
+        Commits that cannot be read are an error once all before them is read: `RowsChanged` where one removed rows and
+        the options do not say what to do with it, `SchemaChanged` where it has another schema.
+        """
+        self._refresh()
+        budget = Budget(self._limits if limited else Limits())
+        at = start
+        if not start.is_whole:
+            at = self._advanced(start, budget)
+            if not at.is_whole:
+                return at
+        walked: list[Commit] = []
+        self._walked = (at, walked)
+        for commit in self._after(at):
+            walked.append(commit)
+            match self._policy.action(commit):
+                case "stop" if at == start:
+                    raise self._refusal(commit)
+                case "stop":
+                    return at
+                case "read" if not budget.takes_whole(commit):
+                    end = self._advanced(Offset(commit.id, 0), budget)
+                    if not end.is_whole:
+                        return end if end.files else at
+            at = Offset(commit.id)
+        return at
+
+    def between(self, start: Offset, end: Offset) -> Scan:
+        """A scan of the rows from one offset up to another; the same whenever it is asked for.
+
+        Raises `NoSuchSnapshot` where commits between them are not there any more.
+        """
+        increment = Increment(tuple(self._parts(start, end)), self._request.exclude)
+        state = self._table.increment(self._schema, increment)
+        return self._scan.reading(self._table, replace(state, id=end.commit, timestamp=None))
+
+    def backlog(self, start: Offset) -> Backlog:
+        """What there is to read after an offset, by what commits say of themselves."""
+        self._refresh()
+        found = [c for c in self._after(start) if self._policy.action(c) == "read"]
+        files, rows, size = (sum(getattr(c, name) or 0 for c in found) for name in ("files", "rows", "size"))
+        return Backlog(len(found), files, rows, size)
+
+    def encode(self, offset: Offset) -> dict[str, Any]:
+        """An offset as a small JSON object, in the words of the format's own streams."""
+        commit, files, initial = _NAMES[self._table.name]
+        return {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._table.identity}
+
+    def decode(self, node: Mapping[str, Any]) -> Offset:
+        """An offset from what `encode` made; raises `InvalidOption` for one of another table."""
+        commit, files, initial = _NAMES[self._table.name]
+        try:
+            found = Offset(int(node[commit]), int(node[files]), bool(node[initial]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidOption(f"{dict(node)} is no offset of a stream of {self._table.name}: {error}") from error
+        if node.get("table") not in (None, self._table.identity):
+            raise InvalidOption(
+                f"the offset {dict(node)} is of another table than {self._table.location}, which was made anew "
+                f"({self._table.identity}): start with a new checkpoint"
+            )
+        return found
+
+    def _parts(self, start: Offset, end: Offset) -> Iterator[Part]:
+        if start == end:
+            return
+        if not start.is_whole:
+            is_here = end.commit == start.commit
+            yield Part(start.commit, start.files, end.files if is_here else ALL, start.initial)
+            if is_here:
+                return
+        for commit in self._known_after(Offset(start.commit)):
+            stop = end.files if commit.id == end.commit else ALL
+            action = self._policy.action(commit)
+            if action == "stop":
+                raise self._refusal(commit)
+            if action == "read":
+                yield Part(commit.id, 0, stop)
+            if commit.id == end.commit:
+                return
+        raise NoSuchSnapshot(f"{self._table.location}: commit {end.commit}, up to which to read, is not there any more")
+
+    def _advanced(self, offset: Offset, budget: Budget) -> Offset:
+        """The offset after the files of its commit that the budget lets through."""
+        one = Increment((Part(offset.commit, initial=offset.initial),), self._request.exclude)
+        state = self._table.increment(self._schema, one)
+        found = self._table.plan_files(state, FileRequest(predicate=TRUE, metrics=ScanMetrics()))
+        sizes = [(each.table.files["size"], each.table.files["record_count"]) for each in found]
+        taken, count = budget.take(sizes, offset.files)
+        return offset.after(offset.files + taken, count)
+
+    def _refresh(self) -> None:
+        if self._last is None:
+            self._table = self._table.refreshed()
+
+    def _newest(self) -> Offset:
+        return Offset(self._table.starting_point(Start(), self._branch).commit if self._last is None else self._last)
+
+    def _after(self, offset: Offset) -> Iterator[Commit]:
+        """The commits after an offset, up to the last one that is to be seen."""
+        if self._last is not None and offset.commit == self._last:
+            return
+        after = None if offset.commit == BEFORE.commit else offset.commit
+        for commit in self._table.commits(replace(self._request, after=after), self._schema):
+            yield commit
+            if commit.id == self._last:
+                return
+
+    def _known_after(self, offset: Offset) -> Iterator[Commit]:
+        """The same, from those that were looked at last where they begin there."""
+        start, walked = self._walked
+        if start != offset:
+            yield from self._after(offset)
+            return
+        yield from walked
+        yield from self._after(Offset(walked[-1].id) if walked else offset)
+
+    def _refusal(self, commit: Commit) -> Exception:
+        where = f"{self._table.location}, commit {commit.describe()}"
+        if commit.obstacle:
+            return SchemaChanged(f"{where}: {commit.obstacle}. Start the stream again to go on with the new schema.")
+        return RowsChanged(
+            f"{where}: it removed or rewrote rows, which a stream of added rows cannot show. Ways on: on-change=skip "
+            "leaves such commits out; on-change=added-rows reads the rows that they add, those that they rewrote "
+            f"again; skip-operations={commit.operation} leaves out commits of this kind."
+        )
+
+
+class Follower:
+    """An iterator of record batches: what a table has and then gains.
+
+    `offset` is where to go on after the batches that were taken: those of one plan count together, once the next plan
+    is begun.
+    """
+
+    def __init__(self, stream: TableStream, start: Mapping[str, Any] | None, *, wait: bool) -> None:
+        self._stream, self._wait = stream, wait
+        self._at = stream.initial_offset() if start is None else stream.decode(start)
+        self._closed = threading.Event()
+        self._batches = self._read()
+
+    @property
+    def offset(self) -> dict[str, Any]:
+        """Where to go on: a small JSON object for `Table.follow(start=...)`."""
+        return self._stream.encode(self._at)
+
+    @property
+    def backlog(self) -> Backlog:
+        """What there is to read after the offset."""
+        return self._stream.backlog(self._at)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def close(self) -> None:
+        """End the iterator; it may be called from another thread, to wake one that waits."""
+        self._closed.set()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        if not self._wait:
+            self._stream.end_here()
+        while not self._closed.is_set():
+            end = self._stream.latest_offset(self._at)
+            if end != self._at:
+                yield from self._stream.between(self._at, end).to_batches()
+                self._at = end
+            elif not self._wait or self._closed.wait(self._stream.interval):
+                return
