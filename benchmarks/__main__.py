@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import delta_log, huge_deletes, local_read, planning, planning_growth, spark_read, upserts
+from benchmarks import delta_log, huge_deletes, local_read, planning, planning_growth, spark_read, streaming, upserts
 from benchmarks.harness import as_markdown
 
 BENCHMARKS = {
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "planning_growth": planning_growth,
     "upserts": upserts,
     "huge_deletes": huge_deletes,
+    "streaming": streaming,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

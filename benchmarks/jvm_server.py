@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -34,6 +35,13 @@ def _read(session: Any, form: str, path: str, what: str) -> None:
         frame.groupBy("kind").sum("amount").collect()
 
 
+def _stream(session: Any, form: str, path: str, options: dict[str, str]) -> None:
+    """All that is there, as a stream, thrown away."""
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = session.readStream.format(form).options(**options).load(path).writeStream.format("noop")
+        writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+
+
 def main() -> None:
     from pyspark.sql import SparkSession
 
@@ -47,6 +55,10 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         started = time.perf_counter()
+        if "stream" in asked:
+            _stream(session, asked["format"], asked["path"], asked["stream"])
+            print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
+            continue
         if "what" in asked:
             _read(session, asked["format"], asked["path"], asked["what"])
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)

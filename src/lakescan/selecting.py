@@ -9,17 +9,16 @@ from lakescan.errors import InvalidOption
 from lakescan.moments import as_moment, from_millis
 from lakescan.options import Options
 from lakescan.planning.table_format import AppendRange, ChangeRange, SnapshotSelector
-from lakescan.stream_options import STREAM_ONLY
+from lakescan.stream_options import FEED, STREAM_ONLY
 
 SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
 _CHANGES = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
-_FEED = ("readChangeFeed", "readChangeData")
 _APPENDS = tuple(f"{end}-{kind}" for end in ("start", "end") for kind in ("snapshot-id", "timestamp", "tag"))
 _REPLACED = (
     *SELECTING,
     *_CHANGES,
     *_APPENDS,
-    *_FEED,
+    *FEED,
     "time-zone",
     "path",
     "format",
@@ -38,7 +37,7 @@ def selector_from(options: Options) -> SnapshotSelector | None:
         if others := [name for name in given if name != "branch"]:
             raise InvalidOption(f"a range of snapshots is read by itself: leave option {others[0]!r} out")
         return SnapshotSelector(appends=_append_range(options))
-    if any(options.get(name) for name in _FEED):
+    if any(options.get(name) for name in FEED):
         if given:
             raise InvalidOption(f"a change feed reads a range of versions: leave option {given[0]!r} out")
         return SnapshotSelector(changes=_change_range(options))

@@ -34,6 +34,7 @@ STREAM_ONLY = (
     "skip-operations",
     "monitor-interval",
 )
+FEED = ("readChangeFeed", "readChangeData")
 _STARTS = ("start-snapshot-id", "start-tag", "start-timestamp", "startingVersion", "startingTimestamp", "branch")
 STREAM_OPTIONS = (*STREAM_ONLY, *_STARTS)
 _STRATEGIES = {
@@ -91,11 +92,15 @@ def limits_from(options: Options, format_name: str) -> Limits:
 
 @dataclass(frozen=True)
 class Policy:
-    """What becomes of commits that only remove rows, of those that rewrite some, and of certain operations."""
+    """What becomes of commits that only remove rows, of those that rewrite some, and of certain operations.
+
+    Readers of `changes` read them all.
+    """
 
     deletes: str = "error"
     overwrites: str = "error"
     skipped: frozenset[str] = frozenset()
+    changes: bool = False
 
     @staticmethod
     def of(options: Options) -> Policy:
@@ -112,7 +117,7 @@ class Policy:
         if is_set("streaming-skip-overwrite-snapshots", "skipChangeCommits"):
             overwrites = "skip"
         skipped = frozenset(name.lower() for name in options.get("skip-operations", ()))
-        return Policy(deletes, overwrites, skipped)
+        return Policy(deletes, overwrites, skipped, changes=is_set(*FEED))
 
     def action(self, commit: Commit) -> str:
         """What to do with a commit: 'read' the rows that it adds, 'pass' it over, or 'stop' before it."""
@@ -120,7 +125,7 @@ class Policy:
             return "stop"
         if commit.change == NOTHING or commit.operation.lower() in self.skipped:
             return "pass"
-        if commit.change == APPEND:
+        if commit.change == APPEND or self.changes:
             return "read"
         mode = {DELETE: self.deletes, OVERWRITE: self.overwrites}[commit.change]
         if mode == "added-rows":

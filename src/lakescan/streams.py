@@ -17,9 +17,17 @@ from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaCh
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
 from lakescan.planning.report import ScanMetrics
-from lakescan.planning.table_format import CommitRequest, FileRequest, Snapshot, Start, TableFormat
+from lakescan.planning.table_format import (
+    ChangeRange,
+    CommitRequest,
+    FileRequest,
+    Snapshot,
+    SnapshotSelector,
+    Start,
+    TableFormat,
+)
 from lakescan.scan import Scan
-from lakescan.stream_options import STREAM_OPTIONS, Policy, limits_from, start_from
+from lakescan.stream_options import FEED, STREAM_OPTIONS, Policy, limits_from, start_from
 
 # What offsets are called, as each format's own streams have it.
 _NAMES = {"iceberg": ("snapshot-id", "position", "scan-all-files"), "delta": ("version", "index", "initial-snapshot")}
@@ -41,8 +49,7 @@ class TableStream:
             exclude=options.get("excludeRegex"),
             fail_on_loss=options.get("failOnDataLoss", True),
         )
-        plain = scan.with_options(options.without(STREAM_OPTIONS))
-        self._scan = plain if self._branch is None else plain.as_of(branch=self._branch)
+        self._scan = without_stream_options(scan)
         self._schema: Snapshot = self._scan.snapshot
         self._last: int | None = None
         self._walked: tuple[Offset, list[Commit]] = (BEFORE, [])
@@ -93,6 +100,9 @@ class TableStream:
                     raise self._refusal(commit)
                 case "stop":
                     return at
+                case "read" if self._policy.changes:  # those of a commit belong together
+                    if not budget.takes_whole(commit, at_least=at == start):
+                        return at
                 case "read" if not budget.takes_whole(commit):
                     end = self._advanced(Offset(commit.id, 0), budget)
                     if not end.is_whole:
@@ -198,6 +208,17 @@ class TableStream:
             "leaves such commits out; on-change=added-rows reads the rows that they add, those that they rewrote "
             f"again; skip-operations={commit.operation} leaves out commits of this kind."
         )
+
+
+def without_stream_options(scan: Scan) -> Scan:
+    """The scan of the table, or of its newest changes, that a stream's scan is of."""
+    options = scan.all_options
+    plain = scan.with_options(options.without((*STREAM_OPTIONS, *FEED)))
+    if any(options.get(name) for name in FEED):
+        newest = scan.table_format.starting_point(Start("latest")).commit
+        feed = SnapshotSelector(changes=ChangeRange(start_version=newest))
+        return plain.reading(scan.table_format, scan.table_format.snapshot(feed))
+    return plain.as_of(branch=options["branch"]) if "branch" in options else plain
 
 
 class Follower:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.actions import ActionReader, single_actions
-from lakescan.delta.change_feed import difference
+from lakescan.delta.change_feed import ENABLED, difference
 from lakescan.delta.log_pieces import batches
 from lakescan.delta.log_segment import LogFile
 from lakescan.delta.protocol import Metadata, Protocol
@@ -28,12 +28,16 @@ _ROWS = r'"numRecords"\s*:\s*(?P<rows>\d+)'
 
 @dataclass(frozen=True)
 class CommitReader:
-    """Reads commits of a log. Files whose path matches `exclude` are as if they were not there."""
+    """Reads commits of a log. Files whose path matches `exclude` are as if they were not there.
+
+    With `feed`, for readers of changes: the table has to record them.
+    """
 
     location: str
     reader: ActionReader
     schema: Schema
     exclude: str | None = None
+    feed: bool = False
 
     def commits(self, files: tuple[LogFile, ...]) -> Iterator[Commit]:
         """What versions did, oldest first; some are read at a time."""
@@ -103,6 +107,8 @@ class CommitReader:
             theirs = parse_schema(metadata.schema_string, metadata.column_mapping_mode, self.location)
             if problem := difference(theirs, self.schema):
                 return f"its schema has {problem}"
+            if self.feed and metadata.configuration.get(ENABLED, "false").lower() != "true":
+                return f"it stops recording changes: {ENABLED} is not true any more"
         return None
 
 
@@ -119,19 +125,25 @@ def _totals(actions: pa.Table, files: Sequence[LogFile]) -> np.ndarray:
     return found
 
 
-def actions_of(
-    parts: Iterable[Part],
-    reader: CommitReader,
-    files: Callable[[int], LogFile],
-    live: Callable[[int], pa.Table],
-) -> Iterator[pa.Table]:
-    """The file actions of parts, in an order that stays: those of a whole table by time and path.
+def as_inserts(files: pa.Table, version: int, milliseconds: int) -> pa.Table:
+    """Live files of a version as changes: all of their rows are inserts of that version."""
+    moment = pa.scalar(milliseconds, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+    place = files.schema.get_field_index("version")
+    files = files.set_column(place, "version", pa.repeat(pa.scalar(version, pa.int64()), files.num_rows))
+    files = files.append_column("commit_timestamp", pa.repeat(moment, files.num_rows))
+    return files.append_column("change_type", pa.repeat(pa.scalar("insert"), files.num_rows))
 
-    `files` gives the commit of a version, `live` the live files of one.
+
+def actions_of(
+    parts: Iterable[Part], changes: Callable[[list[int]], Iterator[pa.Table]], live: Callable[[int], pa.Table]
+) -> Iterator[pa.Table]:
+    """The file actions of parts, in an order that stays.
+
+    `changes` gives what versions have, in the order of the log, `live` the live files of one, by time and path.
     """
     for is_whole, some in groupby(parts, key=lambda part: part.is_whole and not part.initial):
         if is_whole:
-            yield from reader.added(tuple(files(part.commit) for part in some))
+            yield from changes([part.commit for part in some])
             continue
         for part in some:
-            yield from rows_of(part, [live(part.commit)] if part.initial else reader.added((files(part.commit),)))
+            yield from rows_of(part, [live(part.commit)] if part.initial else changes([part.commit]))

@@ -17,7 +17,7 @@ from lakescan.caching import METADATA
 from lakescan.delta.actions import ActionReader, single_actions
 from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.change_feed import check_recorded, check_schemas, first_since, resolve_range
-from lakescan.delta.increments import CommitReader, actions_of
+from lakescan.delta.increments import CommitReader, actions_of, as_inserts
 from lakescan.delta.log_reader import DeltaState, LogReader
 from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, end_of_log, list_log
 from lakescan.delta.metadata_tables import (
@@ -114,19 +114,35 @@ class DeltaTable:
     def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> CommitReader:
         fields = snapshot.state.partition_fields(snapshot.schema)
         reader = ActionReader(self.storage, tuple(f.physical_name for f in fields))
-        return CommitReader(self._location, reader, snapshot.schema, exclude)
+        return CommitReader(self._location, reader, snapshot.schema, exclude, feed=snapshot.state.changes is not None)
 
     def _increment(self, snapshot: Snapshot, wanted: Increment, metrics: ScanMetrics) -> Iterator[pa.Table]:
-        """The file actions of an increment."""
+        """The file actions of an increment: of added files, or, of a change feed, of the files that hold changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
         names = reader.reader.partition_columns
 
         def live(version: int) -> pa.Table:
             key = (self._location, version, names, self.storage.identity)
             found = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
-            return reader.in_order(found)
+            return reader.in_order(as_inserts(found, version, self._time_of(version)) if reader.feed else found)
 
-        return actions_of(wanted.parts, reader, lambda version: self._commits(version, version)[0], live)
+        def changes(versions: list[int]) -> Iterator[pa.Table]:
+            commits = tuple(self._commits(version, version)[0] for version in versions)
+            if not reader.feed:
+                yield from reader.added(commits)
+                return
+            times = {version: self._time_of(version) for version in versions}
+            yield self._log.changed_files(commits, times, names, metrics)
+
+        return actions_of(wanted.parts, changes, live)
+
+    def _time_of(self, version: int) -> int:
+        """When a version was committed, in milliseconds: its own time where it has one, without a look at others."""
+        configuration = self._log.state(self._segment()).metadata.configuration
+        commit = next((c for c in self._end.commits if c.version == version), None)
+        if commit is not None and has_in_commit_timestamp(commit, configuration):
+            return in_commit_timestamp(commit, self.storage)
+        return self._times.get(version, 0)
 
     @cached_property
     def _listing(self) -> LogListing:

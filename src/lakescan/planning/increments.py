@@ -125,10 +125,10 @@ class Budget:
         self._used: tuple[int, ...] = (0, 0, 0)  # files, rows, bytes
         self._commits = 0
 
-    def takes_whole(self, commit: Commit) -> bool:
-        """Take a commit as it is, if it says how large it is and fits."""
+    def takes_whole(self, commit: Commit, *, at_least: bool = False) -> bool:
+        """Take a commit as it is, if it says how large it is and fits; in any case with `at_least`."""
         said = (commit.files, commit.rows, commit.size)
-        limits = (self._limits.files, self._limits.rows, self._limits.size)
+        limits = (None, None, None) if at_least else (self._limits.files, self._limits.rows, self._limits.size)
         if any(limit is not None and value is None for value, limit in zip(said, limits, strict=True)):
             return False
         used = tuple(have + (value or 0) for have, value in zip(self._used, said, strict=True))

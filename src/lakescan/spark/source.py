@@ -22,6 +22,7 @@ from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, spark_schema
+from lakescan.streams import without_stream_options
 from lakescan.table import split_metadata_name, table
 
 
@@ -39,9 +40,11 @@ class TableSource(DataSource):
         return cls.format_name
 
     def schema(self) -> StructType:
-        """The columns that the options ask for."""
+        """The columns that the options ask for, of a batch or a stream."""
         scan, name = self._target()
-        return schema_of(scan) if name is None else spark_schema(scan.metadata_table(name).schema)
+        if name is not None:
+            return spark_schema(scan.metadata_table(name).schema)
+        return schema_of(without_stream_options(scan))  # it is not said whether this is a stream
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`: the table's own, or those of a user's narrower schema."""

@@ -47,8 +47,8 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planner(self) -> TableStream:
         """Opened where offsets are asked for: Spark makes readers that only read, too."""
         assert self._scan is not None
-        is_narrower = list(self._schema.names) != self._scan.projected.names
-        return TableStream(self._scan.select(*self._schema.names) if is_narrower else self._scan)
+        stream, names = TableStream(self._scan), self._schema.names
+        return stream if stream.scan.projected.names == names else TableStream(self._scan.select(*names))
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""

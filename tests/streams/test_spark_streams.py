@@ -1,0 +1,154 @@
+"""Streams on Spark: every row once, whatever happens to the query between planning, reading and committing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.streams.support import Growing
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Growing:
+    return Growing(request.param, tmp_path)
+
+
+class Query:
+    """A query that streams a table into a folder of Parquet files, with a checkpoint."""
+
+    def __init__(self, spark: Any, growing: Growing, folder: Path, **options: Any) -> None:
+        self.spark, self.growing, self.options = spark, growing, options
+        self.target, self.checkpoint = str(folder / "target"), folder / "checkpoint"
+
+    def frame(self) -> Any:
+        reader = self.spark.readStream.format(self.growing.name)
+        return reader.options(**self.options).load(self.growing.path)
+
+    def run(self) -> Any:
+        """Everything that is there now; the query, ended."""
+        writer = self.frame().writeStream.format("parquet").option("checkpointLocation", str(self.checkpoint))
+        query = writer.trigger(availableNow=True).start(self.target)
+        query.awaitTermination(120)
+        return query
+
+    def rows(self) -> list[int]:
+        return sorted(row["id"] for row in self.spark.read.parquet(self.target).collect())
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """The offset of each batch, as the checkpoint keeps it."""
+        files = sorted((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))
+        return [json.loads(file.read_text().splitlines()[-1]) for file in files]
+
+
+def test_a_query_that_runs_again_reads_what_was_added(spark, growing: Growing, tmp_path: Path) -> None:
+    growing.append(1, 2)
+    growing.append(3)
+    query = Query(spark, growing, tmp_path)
+    query.run()
+    assert query.rows() == [1, 2, 3]
+    growing.append(4)
+    query.run()
+    query.run()
+    assert query.rows() == [1, 2, 3, 4]
+
+
+def test_limits_make_batches_and_offsets_can_be_read(spark, growing: Growing, tmp_path: Path) -> None:
+    growing.append(1, 2, 3)
+    growing.append(4, 5)
+    query = Query(spark, growing, tmp_path, maxFilesPerTrigger=2)
+    query.run()
+    assert query.rows() == [1, 2, 3, 4, 5]
+    names = {
+        "iceberg": {"snapshot-id", "position", "scan-all-files"},
+        "delta": {"version", "index", "initial-snapshot"},
+    }
+    offsets = query.offsets()
+    assert len(offsets) == 3
+    assert all(set(offset) == names[growing.name] | {"table"} for offset in offsets)
+
+
+@pytest.mark.parametrize("name", ["iceberg", "delta"])
+def test_a_query_that_is_killed_reads_every_row_once(spark, name: str, tmp_path: Path) -> None:
+    """Killed when a batch is planned, while it is read, and when it is committed; a writer goes on meanwhile."""
+    growing = Growing(name, tmp_path)
+    growing.append(0, 1, 2)
+    stopped = threading.Event()
+    written = [0, 1, 2]
+
+    def write() -> None:
+        while not stopped.wait(0.5):
+            some = [len(written), len(written) + 1]
+            growing.append(*some)
+            written.extend(some)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for point in ("planned", "reading", "committed"):
+            assert _run_killed(name, growing.path, tmp_path, point) == -signal.SIGKILL
+    finally:
+        stopped.set()
+        writer.join()
+    assert _run_killed(name, growing.path, tmp_path, "never") == 0
+    assert sorted(row["id"] for row in spark.read.parquet(str(tmp_path / "target")).collect()) == written
+
+
+_KILLED = """
+import os, signal, sys
+import lakescan, lakescan.spark
+from lakescan.spark.source import source_class
+from lakescan.spark.stream import CommitReader
+from tests.support.session import local_session
+
+name, path, folder, point = sys.argv[1:]
+group = os.getpgid(0)
+
+def reach(here):
+    # the third time that a query comes here
+    if here == point:
+        with open(f"{folder}/{point}", "a") as counted:
+            counted.write(".")
+        if os.path.getsize(f"{folder}/{point}") == 3:
+            os.killpg(group, signal.SIGKILL)
+
+class KilledReader(CommitReader):
+    def partitions(self, start, end):
+        found = super().partitions(start, end)
+        reach("planned")
+        return found
+
+    def read(self, partition):
+        for batch in super().read(partition):
+            yield batch
+            reach("reading")
+
+    def commit(self, end):
+        super().commit(end)
+        reach("committed")
+
+class KilledSource(source_class("killed", pushdown=False, parallelism=2, time_zone="UTC")):
+    def streamReader(self, schema):
+        return KilledReader(self._target()[0], schema, 2)
+
+spark = local_session("killed", {"spark.sql.streaming.noDataMicroBatches.enabled": "false"})
+KilledSource.format_name = "lakescan"
+spark.dataSource.register(KilledSource)
+frame = spark.readStream.format("lakescan").options(maxRowsPerTrigger="2").load(path)
+writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+writer.trigger(availableNow=True).start(f"{folder}/target").awaitTermination()
+"""
+
+
+def _run_killed(name: str, path: str, folder: Path, point: str) -> int:
+    """The end of a process that streams a table, to be killed at a point."""
+    command = [sys.executable, "-c", _KILLED, name, path, str(folder), point]
+    return subprocess.run(command, start_new_session=True, timeout=200, check=False).returncode
