@@ -29,8 +29,8 @@ def test_an_unknown_option_is_refused_with_the_nearest(name: str, nearest: str) 
 
 
 def test_an_option_of_the_peers_that_is_not_obeyed_yet_is_refused_as_a_feature() -> None:
-    with pytest.raises(UnsupportedFeature, match="'excludeRegex'"):
-        Options({"excluderegex": "x"})
+    with pytest.raises(UnsupportedFeature, match="'schemaTrackingLocation'"):
+        Options({"schematrackinglocation": "x"})
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,10 @@ def test_an_option_of_the_peers_that_is_not_obeyed_yet_is_refused_as_a_feature()
         ("lookback", "-1"),
         ("case-sensitive", "yes"),
         ("snapshot-id", "main"),
+        ("starting-strategy", "soon"),
+        ("on-change", "ignore"),
+        ("monitor-interval", "0s"),
+        ("startingVersion", "newest"),
         ("limit", "-5"),
     ],
 )

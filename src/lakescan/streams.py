@@ -240,6 +240,11 @@ class Follower:
         return self._stream.encode(self._at)
 
     @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self._stream.scan.schema
+
+    @property
     def backlog(self) -> Backlog:
         """What there is to read after the offset."""
         return self._stream.backlog(self._at)

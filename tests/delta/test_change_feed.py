@@ -171,7 +171,7 @@ def test_a_column_that_changed_its_type_or_went_away_is_named(tmp_path: Path) ->
     ):
         changes(folder)
     write_deltalake(folder, pa.table({"id": [1]}), mode="overwrite", schema_mode="overwrite")
-    with pytest.raises(lakescan.UnsupportedFeature, match="version 1 has a column 'x', which the schema of the feed"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="version 1 has a column 'x', which the schema that is read"):
         changes(folder, startingVersion=1)
 
 
