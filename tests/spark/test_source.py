@@ -98,7 +98,8 @@ def failing(action: Any) -> str:
     [
         ({"versionAsof2": "1"}, "InvalidOption: unknown option 'versionasof2'. Did you mean 'versionAsOf'?"),
         ({"snapshot-id": "1"}, "option 'snapshot-id' is for iceberg tables; this is a delta table"),
-        ({"excludeRegex": "x"}, "UnsupportedFeature: unsupported feature: delta option 'excludeRegex'"),
+        ({"schemaLocation": "x"}, "UnsupportedFeature: unsupported feature: delta option 'schemaLocation'"),
+        ({"excludeRegex": "x"}, "option 'excludeRegex' is for streams"),
         ({"versionAsOf": "99"}, "has no version 99: its newest is"),
         ({"filter": "contry = 'FR'"}, "Did you mean 'country'?"),
     ],

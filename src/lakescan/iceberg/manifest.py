@@ -117,7 +117,7 @@ def _entries(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: Parti
 def _added_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
     """The snapshot that added each file, where the entry says so; it may inherit its manifest's."""
     own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
-    inherited = pa.array([m["added_snapshot_id"] for m in manifests], pa.int64()).take(number)
+    inherited = pa.array([m.get("added_snapshot_id") for m in manifests], pa.int64()).take(number)
     found = pc.coalesce(own.cast(pa.int64()), inherited)
     return pc.if_else(pc.equal(only_chunk(rows["status"]), ADDED), found, pa.scalar(None, pa.int64()))
 

@@ -44,7 +44,7 @@ class PackingOptions:
 
 # Where equality deletes apply (a partition; empty for the whole table), and the ids of the fields that they compare.
 Place = tuple[str, tuple[int, ...]]
-_NO_ROWS = pa.array([], pa.int32())
+_NO_ROWS = pa.nulls(0, pa.int32())
 
 
 @dataclass(frozen=True, eq=False)
