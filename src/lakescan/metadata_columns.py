@@ -21,6 +21,12 @@ LAST_UPDATED = t.Field(
 
 RESERVED_IDS = frozenset({f.id for f in (FILE, POS, DELETED, SPEC_ID, ROW_ID, LAST_UPDATED)} | {PARTITION_ID})
 
+# Columns of Iceberg's changelogs, with the ids that its library gives them.
+CHANGE = t.Field(2147483543, "_change_type", t.STRING, doc="INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER")
+CHANGE_ORDINAL = t.Field(2147483542, "_change_ordinal", t.INT, doc="which of the snapshots read it was")
+COMMIT_SNAPSHOT = t.Field(2147483541, "_commit_snapshot_id", t.LONG, doc="the snapshot that changed the row")
+CHANGELOG = (CHANGE, CHANGE_ORDINAL, COMMIT_SNAPSHOT)
+
 # Columns of Delta's change feed (protocol, "Change Data Files"); their ids are lakescan's own.
 CHANGE_TYPE = t.Field(2147480001, "_change_type", t.STRING, doc="insert, delete, update_preimage or update_postimage")
 COMMIT_VERSION = t.Field(2147480002, "_commit_version", t.LONG, doc="the version that changed the row")

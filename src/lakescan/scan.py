@@ -138,6 +138,10 @@ class Scan:
         """The same scan with these options instead of its own."""
         return replace(self, _options=options)
 
+    def selecting(self, selector: SnapshotSelector) -> Scan:
+        """The same scan of another state of the table."""
+        return replace(self, _selector=selector)
+
     def reading(self, table: TableFormat, state: Snapshot) -> Scan:
         """The same scan of one state of a table."""
         return replace(self, _format=table, _state=state)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
+from lakescan.changes import Changes
 from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable
 from lakescan.encryption import KeyManager, named_key_manager
-from lakescan.errors import InvalidOption, NotATable
+from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
 from lakescan.iceberg.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
+from lakescan.moments import as_moment
 from lakescan.options import Options
 from lakescan.planning.metadata_table import as_table
-from lakescan.planning.table_format import SnapshotSelector, TableFormat
+from lakescan.planning.table_format import AppendRange, ChangeRange, SnapshotSelector, TableFormat
 from lakescan.scan import Scan
 from lakescan.selecting import SELECTING
 from lakescan.storage import Storage, join
@@ -104,6 +106,32 @@ class Table:
             self._format, self._storage, self.location, self._options, self._predicate, _selector=self._selector
         )
 
+    def changes(
+        self,
+        start: int | str | datetime | None = None,
+        end: int | str | datetime | None = None,
+        *,
+        identity: Sequence[str] = (),
+        where: str | None = None,
+        **options: Any,
+    ) -> Changes:
+        """What became of rows from one state of the table to another: inserted, deleted, updated ones.
+
+        States are snapshot ids or versions, times, or names of tags (Iceberg); without a start, the beginning, without
+        an end, now. Iceberg's changes are worked out over files and deletes of every kind, without rows that a commit
+        only moved; with `identity` (columns), a deleted and an inserted row of one identity are an update. Delta's are
+        those that the table recorded (`delta.enableChangeDataFeed`). Raises `NoSuchSnapshot`.
+        """
+        scan = self.scan().options(**options)
+        scan = scan if where is None else scan.where(where)
+        ends = [as_moment(end) if isinstance(end, datetime) else end for end in (start, end)]
+        if self.format == "iceberg":
+            appends = AppendRange(ends[0], ends[1], changes=True)
+            return Changes(scan.selecting(SnapshotSelector(appends=appends)), identity)
+        if identity:
+            raise UnsupportedFeature("identity columns for Delta's changes", "Its feed records updates as such.")
+        return Changes(scan.selecting(SnapshotSelector(changes=_recorded(*ends))))
+
     def follow(
         self, *, start: Mapping[str, Any] | None = None, wait: bool = True, where: str | None = None, **options: Any
     ) -> Follower:
@@ -170,6 +198,20 @@ def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:
         )
     return conjunction(
         [IsNull(name) if value is None else Comparison(name, op="=", value=value) for name, value in path.partitions]
+    )
+
+
+def _recorded(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
+    """The versions after a state of a Delta table, up to another."""
+    for name in (start, end):
+        if isinstance(name, str):
+            raise InvalidOption(f"{name!r} is no state of a Delta table: give a version or a time")
+    after = start + timedelta(milliseconds=1) if isinstance(start, datetime) else None
+    return ChangeRange(
+        start_version=start + 1 if isinstance(start, int) else None if after else 0,
+        start_timestamp=after,
+        end_version=end if isinstance(end, int) else None,
+        end_timestamp=end if isinstance(end, datetime) else None,
     )
 
 

@@ -34,8 +34,8 @@ def _from_digits(digits: np.ndarray) -> np.ndarray:
     return (digits.astype(np.uint64) * powers).sum(axis=-1).astype(">u4")
 
 
-def delete_table(vectors: pa.StructArray, location: str, kind: str = VECTOR) -> pa.Table:
-    """The delete table of these descriptors (none of them null), a row each, of that kind."""
+def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) -> pa.Table:
+    """The delete table of these descriptors (none of them null), a row each; with `kept`, of rows that are wanted."""
     kinds, where, offsets, sizes, counts = (vectors.field(f.name) for f in vectors.type)
     unknown = pc.unique(kinds).to_pylist()
     if set(unknown) - {"u", "p", "i"}:
@@ -45,7 +45,7 @@ def delete_table(vectors: pa.StructArray, location: str, kind: str = VECTOR) -> 
     lengths = pc.add(sizes.cast(pa.int64()), _SIZE_AND_CRC)
     return pa.table(
         {
-            "kind": pa.repeat(pa.scalar(kind), rows),
+            "kind": pa.repeat(pa.scalar(VECTOR), rows),
             "path": _paths(kinds, where, location),
             "file_format": pa.nulls(rows, pa.string()),
             "offset": pc.if_else(inline, pa.scalar(None, pa.int64()), pc.fill_null(offsets.cast(pa.int64()), 0)),
@@ -57,6 +57,7 @@ def delete_table(vectors: pa.StructArray, location: str, kind: str = VECTOR) -> 
             "equality_ids": pa.nulls(rows, pa.list_(pa.int32())),
             "key_metadata": pa.nulls(rows, pa.binary()),
             "scope": pa.nulls(rows, pa.string()),
+            "kept": pa.repeat(kept, rows),
         },
         schema=DELETES,
     )

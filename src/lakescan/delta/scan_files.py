@@ -17,7 +17,7 @@ from lakescan.delta.partition_values import typed_values
 from lakescan.expressions.predicate import Predicate
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import FILES, KEPT, VECTOR, FileTable, struct_of
+from lakescan.planning.file_table import FILES, FileTable, struct_of
 from lakescan.planning.prune import might_match
 from lakescan.schema import Schema
 
@@ -72,11 +72,11 @@ class ScanFiles:
     def _deletes(self, actions: pa.Table) -> tuple[pa.Table, pa.ListArray]:
         """The delete table, and for each file the rows of it that concern the file."""
         tables, owners = [], []
-        for column, kind in (("vector", VECTOR), ("kept_vector", KEPT)):
+        for column, kept in (("vector", False), ("kept_vector", True)):
             if column in actions.column_names:
                 vectors = actions[column].combine_chunks()
                 present = pc.is_valid(vectors.field("storageType"))
-                tables.append(delete_table(vectors.filter(present), self.location, kind))
+                tables.append(delete_table(vectors.filter(present), self.location, kept=kept))
                 owners.append(np.flatnonzero(present.to_numpy(zero_copy_only=False)))
         owner = np.concatenate(owners)
         order = np.argsort(owner, kind="stable")

@@ -75,6 +75,7 @@ class DeleteIndex:
                 "equality_ids": entries["equality_ids"],
                 "key_metadata": entries["key_metadata"],
                 "scope": _scopes(entries, unpartitioned_specs),
+                "kept": pa.nulls(entries.num_rows, pa.bool_()),
             },
             schema=DELETES,
         )

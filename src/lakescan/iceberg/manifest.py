@@ -58,18 +58,23 @@ _DATA_FILE = pa.schema(
         pa.field("content_size_in_bytes", pa.int64()),
     ]
 )
-ADDED, DELETED = 1, 2
+EXISTING, DELETED = 0, 2
 
 
 def read_manifests(
-    manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, storage: Storage, *, with_stats: bool
+    manifests: Sequence[Mapping[str, Any]],
+    spec: PartitionSpec,
+    storage: Storage,
+    *,
+    with_stats: bool,
+    removed: bool = False,
 ) -> pa.Table:
-    """The live entries of some manifests (rows of a manifest list) of one spec, in order.
+    """The live entries of some manifests (rows of a manifest list) of one spec, in order; or those `removed`.
 
     Columns are those of a data file, `sequence_number` (inherited from the manifest where the entry has none),
-    `added_by` (the snapshot that added the file, null where it is of an earlier one), `partition` (a struct with a
-    member a field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of the key-value
-    lists of counts and bounds).
+    `changed_by` (the snapshot that added or removed the file, null where it is of an earlier one), `partition` (a
+    struct with a member a field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of
+    the key-value lists of counts and bounds).
     """
     for manifest in manifests:
         refuse_encrypted(manifest)
@@ -79,7 +84,7 @@ def read_manifests(
     tables = []
     for same in _of_one_schema(files):
         rows = read_avro([files[i] for i in same], names)
-        tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats))
+        tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats, removed))
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()
 
 
@@ -88,12 +93,14 @@ def _of_one_schema(files: Sequence[Container]) -> list[list[int]]:
     return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
 
 
-def _entries(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, with_stats: bool) -> pa.Table:
+def _entries(
+    rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, with_stats: bool, removed: bool
+) -> pa.Table:
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise CorruptMetadata(f"{manifests[0]['manifest_path']} is not a manifest: it has no status or data_file")
-    live = pc.not_equal(rows["status"], DELETED)
-    if not pc.all(live).as_py():
-        rows = rows.filter(live)  # in order
+    wanted = (pc.equal if removed else pc.not_equal)(rows["status"], DELETED)
+    if not pc.all(wanted).as_py():
+        rows = rows.filter(wanted)  # in order
     rows = rows.combine_chunks()
     files = only_chunk(rows["data_file"])
     columns: dict[str, pa.Array] = {
@@ -102,11 +109,12 @@ def _entries(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: Parti
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
     number = only_chunk(rows[FILE])
-    columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifests, number)
+    if not removed:
+        columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifests, number)
     own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
     columns["sequence_number"] = pc.coalesce(own.cast(pa.int64()), inherited)
-    columns["added_by"] = _added_by(rows, manifests, number)
+    columns["changed_by"] = _changed_by(rows, manifests, number)
     columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
     columns["partition"] = _partition(files, spec, len(rows))
     if with_stats:
@@ -114,12 +122,12 @@ def _entries(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: Parti
     return pa.table(columns)
 
 
-def _added_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
-    """The snapshot that added each file, where the entry says so; it may inherit its manifest's."""
+def _changed_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
+    """The snapshot that added or removed each file, where the entry says so; it may inherit its manifest's."""
     own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m.get("added_snapshot_id") for m in manifests], pa.int64()).take(number)
     found = pc.coalesce(own.cast(pa.int64()), inherited)
-    return pc.if_else(pc.equal(only_chunk(rows["status"]), ADDED), found, pa.scalar(None, pa.int64()))
+    return pc.if_else(pc.equal(only_chunk(rows["status"]), EXISTING), pa.scalar(None, pa.int64()), found)
 
 
 def refuse_encrypted(manifest: Mapping[str, Any]) -> None:

@@ -21,8 +21,12 @@ _BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 16
 Manifest = Mapping[str, Any]  # a row of a manifest list
 
 
-def read_batch(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, *, with_stats: bool) -> pa.Table:
-    """The live entries of some manifests of one spec, in order; see `read_manifests`."""
+def read_batch(
+    batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, *, with_stats: bool, removed: bool = False
+) -> pa.Table:
+    """The live entries of some manifests of one spec, in order, or those `removed`; see `read_manifests`."""
+    if removed:
+        return read_manifests(batch, spec, storage, with_stats=with_stats, removed=True)
     key = _key(batch, spec, storage, with_stats)
     return METADATA.get(key, lambda: read_manifests(batch, spec, storage, with_stats=with_stats), storage.cache_folder)
 

@@ -53,8 +53,8 @@ class ManifestScan:
     """What a scan asks of manifests: `columns` are those whose statistics it wants.
 
     `partition_names` are the names that partition fields have in the table's newest spec, by id. `with_deletes` and
-    `with_keys` say whether the snapshot has deletes that may apply, and equality deletes among them. With `added_by`,
-    files are those that these snapshots added.
+    `with_keys` say whether the snapshot has deletes that may apply, and equality deletes among them. With `changed_by`,
+    files are those that these snapshots added, or `removed`.
     """
 
     specs: Mapping[int, PartitionSpec]
@@ -65,14 +65,16 @@ class ManifestScan:
     storage: Storage
     with_deletes: bool = False
     with_keys: bool = False
-    added_by: tuple[int, ...] | None = None
+    changed_by: tuple[int, ...] | None = None
+    removed: bool = False
 
     def data_files(self, manifests: Sequence[Manifest]) -> ScannedFiles:
         """The data files of some manifests of one spec."""
         spec = self.specs[manifests[0]["partition_spec_id"]]
-        files = read_batch(manifests, spec, self.storage, with_stats=bool(self.columns) or self.with_keys)
-        if self.added_by is not None:
-            files = files.filter(pc.is_in(files["added_by"], value_set=pa.array(self.added_by, pa.int64())))
+        with_stats = bool(self.columns) or self.with_keys
+        files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
+        if self.changed_by is not None:
+            files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by, pa.int64())))
         kept, by_partition, skipped = self._in_partitions(spec, files)
         self._check_keys(kept)
         stats = self._stats(kept, by_partition)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -45,46 +46,70 @@ class ScanFiles:
 
         Where every row counts, because there is neither filter nor delete, files for the limit are enough.
         """
-        metrics = self._request.metrics
-        manifests = read_manifest_list(snapshot, self._storage)
-        data, deletes = (manifests.filter(pc.equal(manifests["content"], c)) for c in (DATA, DELETES))
-        index = self._delete_index(deletes)
-        kept = self._pruned(data)
-        metrics.total_data_manifests = data.num_rows
-        metrics.scanned_data_manifests = kept.num_rows
-        metrics.skipped_data_manifests = data.num_rows - kept.num_rows
-        scan = replace(self._scan, with_deletes=index.table.num_rows > 0, with_keys=index.compares_keys)
+        data, deletes = self.manifests(snapshot)
+        index = self.index_of(deletes)
         missing = self._request.limit if self._request.predicate == TRUE and not index.table.num_rows else None
-        executor = self._executor(self._request.data_mode, kept)
-        for found in executor.map(scan.data_files, batches_of(kept)):
-            yield _with_deletes(found, index)
+        for found in self.scanned(data, index):
+            yield with_deletes(found, index)
             if missing is not None:
                 missing -= pc.sum(found.candidates.table.files["record_count"]).as_py() or 0
                 if missing <= 0:
                     return
 
     def added(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
-        """The files that snapshots added, oldest first, with the deletes that were committed with them."""
-        lists = [_of_snapshot(read_manifest_list(each, self._storage), each.id) for each in snapshots]
-        manifests = _once(pa.concat_tables(lists))
-        data, deletes = (manifests.filter(pc.equal(manifests["content"], c)) for c in (DATA, DELETES))
-        index = self._delete_index(deletes)
-        kept = self._pruned(data)
+        """The files that snapshots added, oldest first; deletes apply that were committed with them."""
+        lists = [self.manifests(each, only_its_own=True) for each in snapshots]
+        for has_deletes, run in groupby(zip(snapshots, lists, strict=True), key=lambda each: each[1][1].num_rows > 0):
+            some = list(run)
+            # A delete of a later snapshot is none of an earlier one's: where there are deletes, each goes by itself.
+            for part in [[each] for each in some] if has_deletes else [some]:
+                data, deletes = (_once(pa.concat_tables([each[1][i] for each in part])) for i in (0, 1))
+                index = self.index_of(deletes)
+                ids = tuple(snapshot.id for snapshot, _ in part)
+                for found in self.scanned(data, index, changed_by=ids):
+                    yield with_deletes(found, index)
+
+    def manifests(self, snapshot: IcebergSnapshot, *, only_its_own: bool = False) -> tuple[pa.Table, pa.Table]:
+        """The snapshot's manifests of data and of deletes; or those that it added itself, where they say so."""
+        listed = read_manifest_list(snapshot, self._storage)
+        if only_its_own:
+            listed = listed.filter(pc.fill_null(pc.equal(listed["added_snapshot_id"], snapshot.id), True))
+        data, deletes = (listed.filter(pc.equal(listed["content"], c)) for c in (DATA, DELETES))
+        return data, deletes
+
+    def scanned(
+        self,
+        manifests: pa.Table,
+        index: DeleteIndex,
+        *,
+        changed_by: tuple[int, ...] | None = None,
+        removed: bool = False,
+    ) -> Iterator[ScannedFiles]:
+        """The files of manifests, with what the index needs to find their deletes.
+
+        They are live, or those that snapshots `changed_by` added, or `removed`.
+        """
+        metrics = self._request.metrics
+        kept = manifests if removed else self._pruned(manifests)
+        metrics.total_data_manifests += manifests.num_rows
+        metrics.scanned_data_manifests += kept.num_rows
+        metrics.skipped_data_manifests += manifests.num_rows - kept.num_rows
         scan = replace(
             self._scan,
             with_deletes=index.table.num_rows > 0,
             with_keys=index.compares_keys,
-            added_by=tuple(each.id for each in snapshots),
+            changed_by=changed_by,
+            removed=removed,
         )
-        for found in self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept)):
-            yield _with_deletes(found, index)
+        yield from self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept))
 
-    def _delete_index(self, manifests: pa.Table) -> DeleteIndex:
+    def index_of(self, manifests: pa.Table) -> DeleteIndex:
+        """The delete index of some manifests of deletes."""
         metrics = self._request.metrics
         kept = self._pruned(manifests)
-        metrics.total_delete_manifests = manifests.num_rows
-        metrics.scanned_delete_manifests = kept.num_rows
-        metrics.skipped_delete_manifests = manifests.num_rows - kept.num_rows
+        metrics.total_delete_manifests += manifests.num_rows
+        metrics.scanned_delete_manifests += kept.num_rows
+        metrics.skipped_delete_manifests += manifests.num_rows - kept.num_rows
         executor = self._executor(self._request.delete_mode, kept)
         found = list(executor.map(self._scan.delete_files, batches_of(kept)))
         metrics.skipped_delete_files += sum(each.skipped for each in found)
@@ -113,11 +138,6 @@ class ScanFiles:
         return manifests.filter(pa.array(keep))
 
 
-def _of_snapshot(manifests: pa.Table, snapshot: int) -> pa.Table:
-    """The manifests that a snapshot added; version 1 may not say which these are."""
-    return manifests.filter(pc.fill_null(pc.equal(manifests["added_snapshot_id"], snapshot), True))
-
-
 def _once(manifests: pa.Table) -> pa.Table:
     """The manifests, each where it comes first."""
     first = pc.index_in(manifests["manifest_path"], value_set=pc.unique(manifests["manifest_path"].combine_chunks()))
@@ -125,7 +145,7 @@ def _once(manifests: pa.Table) -> pa.Table:
     return manifests.take(pa.array(np.sort(rows)))
 
 
-def _with_deletes(found: ScannedFiles, index: DeleteIndex) -> Candidates:
+def with_deletes(found: ScannedFiles, index: DeleteIndex) -> Candidates:
     """The candidates, their deletes looked up."""
     table = found.candidates.table
     if found.matching is None:

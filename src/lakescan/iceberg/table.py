@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
+from lakescan.iceberg.changelog import Changelog
 from lakescan.iceberg.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.manifest_list import read_manifest_list
@@ -21,7 +22,7 @@ from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.increments import APPEND, Commit, Increment, Offset, Part
+from lakescan.planning.increments import APPEND, NOTHING, Commit, Increment, Offset, Part
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.schema import FieldMatching, Schema
@@ -125,13 +126,16 @@ class IcebergTable:
         return replace(snapshot, state=increment)
 
     def _appended(self, wanted: AppendRange) -> Snapshot:
-        """The rows that append snapshots of a range added; others are left out, as Iceberg's append scans do."""
+        """The rows that append snapshots of a range added, as in Iceberg's append scans; or all changes of rows."""
         head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
         head = self._head(wanted.branch) if head is None else head
         line = [as_commit(each) for each in lineage(self.metadata, head, after)]
-        parts = tuple(Part(commit.id) for commit in line if commit.change == APPEND)
+        read = [c.id for c in line if c.change == APPEND or (wanted.changes and c.change != NOTHING)]
+        parts = tuple(Part(commit, ordinal=n) for n, commit in enumerate(read))
         base = self._resolved(None if head is None else self.metadata.snapshots[head], own_schema=False)
-        return self.increment(base, Increment(parts))
+        if wanted.changes:
+            base = replace(base, schema=Schema(base.schema.fields + m.CHANGELOG, base.schema.id))
+        return self.increment(base, Increment(parts, changes=wanted.changes))
 
     def _end_of(self, end: int | str | datetime | None) -> int | None:
         """The snapshot that an end of a range names."""
@@ -205,6 +209,9 @@ class IcebergTable:
         match snapshot.state:
             case IcebergSnapshot():
                 yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
+            case Increment(changes=True):
+                changes = Changelog(self.metadata, snapshot.schema, request, self.storage)
+                yield from changes.plan(snapshot.state.parts)
             case Increment():
                 files = IncrementFiles(self.metadata, snapshot.schema, request, self.storage)
                 yield from files.plan(snapshot.state.parts)

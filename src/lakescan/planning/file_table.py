@@ -43,11 +43,11 @@ DELETES = pa.schema(
         pa.field("equality_ids", pa.list_(pa.int32())),  # of an equality delete: the fields it compares
         pa.field("key_metadata", pa.binary()),  # of an encrypted file
         pa.field("scope", pa.string()),  # of an equality delete: its partition, or empty for the whole table
+        pa.field("kept", pa.bool_()),  # whether the rows it names are the only ones wanted: what changed, for one
     ]
 )
 
 POSITION, VECTOR, EQUALITY = "position-deletes", "deletion-vector", "equality-deletes"
-KEPT = "kept-rows"  # a vector of the only rows to read, as change feeds need it
 
 
 @dataclass(frozen=True)

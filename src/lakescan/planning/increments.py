@@ -86,12 +86,16 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Part:
-    """Files of one commit to read, from the `first` up to the `stop`: of those it adds, or of the table as of it."""
+    """Files of one commit to read, from the `first` up to the `stop`: of those it adds, or of the table as of it.
+
+    `ordinal` is the place of the commit among those that are read.
+    """
 
     commit: int
     first: int = 0
     stop: int = ALL
     initial: bool = False
+    ordinal: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -111,10 +115,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Increment:
-    """What to read of some commits, in order. Files whose path matches `exclude` are not there, and not counted."""
+    """What to read of some commits, in order. Files whose path matches `exclude` are not there, and not counted.
+
+    With `changes`, rows that they removed are read, too, and each says what became of it.
+    """
 
     parts: tuple[Part, ...]
     exclude: str | None = None
+    changes: bool = False
 
 
 class Budget:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +42,17 @@ class PackingOptions:
         return adapted_size(total, self.parallelism, self.target_size)
 
 
-# Where equality deletes apply (a partition; empty for the whole table), and the ids of the fields that they compare.
-Place = tuple[str, tuple[int, ...]]
+class Place(NamedTuple):
+    """Where equality deletes apply (a partition; empty for the whole table), and the ids of the fields they compare.
+
+    The rows that they hit are deleted, or, where they are `kept`, the only ones wanted.
+    """
+
+    scope: str
+    ids: tuple[int, ...]
+    kept: bool = False
+
+
 _NO_ROWS = pa.nulls(0, pa.int32())
 
 
@@ -118,12 +127,15 @@ class TaskGroup:
         """Where equality deletes apply and what they compare; and for each delete which of these, or -1 for none."""
         scopes = self.deletes["scope"].combine_chunks().dictionary_encode()
         keys = key_texts(self.deletes).dictionary_encode()
+        kept = pc.fill_null(self.deletes["kept"], False).combine_chunks().cast(pa.int32())
+        ids = [tuple(map(int, key.split(","))) for key in keys.dictionary.to_pylist()]
         found = [
-            (s, tuple(map(int, k.split(","))))
-            for s in scopes.dictionary.to_pylist()
-            for k in keys.dictionary.to_pylist()
+            Place(scope, each, is_kept)
+            for scope in scopes.dictionary.to_pylist()
+            for each in ids
+            for is_kept in (False, True)
         ]
-        place = pc.add(pc.multiply(scopes.indices, len(keys.dictionary)), keys.indices)
+        place = pc.add(pc.multiply(pc.add(pc.multiply(scopes.indices, len(ids)), keys.indices), 2), kept)
         return found, pc.fill_null(place, -1).to_numpy(zero_copy_only=False)
 
     def __len__(self) -> int:

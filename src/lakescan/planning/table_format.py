@@ -31,7 +31,7 @@ class ChangeRange:
 
 @dataclass(frozen=True)
 class AppendRange:
-    """The commits whose added rows to read (Iceberg): after one, up to another, which counts.
+    """The commits whose added rows, or all changes, to read (Iceberg): after one, up to another, which counts.
 
     Each end is a snapshot id, the name of a tag, or a time: of the last snapshot not after it.
     """
@@ -39,6 +39,7 @@ class AppendRange:
     after: int | str | datetime | None = None
     upto: int | str | datetime | None = None
     branch: str | None = None
+    changes: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
-from lakescan.planning.file_table import EQUALITY, KEPT, VECTOR
+from lakescan.planning.file_table import EQUALITY, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.delete_cache import DELETES, Deletes
@@ -45,12 +45,15 @@ class RowSelection:
     deleted: BitMap64
     kept: BitMap64 | None = None
 
-    def live_rows(self, first: int, rows: int) -> pa.Array | None:
-        """The mask of a batch whose first row is at `first`: true where the row is live; None if all are."""
+    def live_rows(self, first: int, rows: int, also: np.ndarray | None = None) -> pa.Array | None:
+        """The mask of a batch whose first row is at `first`: true where the row is live; None if all are.
+
+        `also` are rows that are wanted beside those kept, where not all are.
+        """
         deleted = within(self.deleted, first, rows) if self.deleted else _NO_POSITIONS
-        if self.kept is None and not len(deleted):
+        if self.kept is None and also is None and not len(deleted):
             return None
-        mask = np.full(rows, self.kept is None)
+        mask = np.full(rows, self.kept is None) if also is None else also.copy()
         if self.kept is not None:
             mask[within(self.kept, first, rows)] = True
         mask[deleted] = False
@@ -79,10 +82,11 @@ class DeleteLoader:
 
     def selection(self, path: str, deletes: Sequence[Mapping[str, Any]]) -> RowSelection:
         """Which positions of a data file are deleted, and which are the only ones wanted, if not all are."""
-        parts = [self._load(path, delete) for delete in deletes if delete["kind"] not in (EQUALITY, KEPT)]
-        kept = [self._vector(delete) for delete in deletes if delete["kind"] == KEPT]
-        deleted = parts[0] if len(parts) == 1 else BitMap64.union(*parts) if parts else BitMap64()
-        return RowSelection(deleted, kept[0] if kept else None)
+        deleted, kept = (
+            [self._load(path, each) for each in deletes if each["kind"] != EQUALITY and bool(each["kept"]) is is_kept]
+            for is_kept in (False, True)
+        )
+        return RowSelection(_union(deleted), _union(kept) if kept else None)
 
     def _load(self, path: str, delete: Mapping[str, Any]) -> BitMap64:
         if delete["kind"] == VECTOR:
@@ -164,6 +168,12 @@ class _PositionDeletes:
                 for path, positions in _by_path(table):
                     found.setdefault(path, BitMap64()).update(bitmap_of(positions))
         return found, rows
+
+
+def _union(bitmaps: list[BitMap64]) -> BitMap64:
+    if len(bitmaps) == 1:
+        return bitmaps[0]
+    return BitMap64.union(*bitmaps) if bitmaps else BitMap64()
 
 
 def check_count(location: str, rows: int, recorded: int | None) -> None:

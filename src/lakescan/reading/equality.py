@@ -30,10 +30,10 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.delete_cache import DeleteCache
 from lakescan.reading.deleted_keys import DeletedKeys, comparable
-from lakescan.reading.deletes import RowSelection, check_count
+from lakescan.reading.deletes import check_count
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.reading.roaring import bitmap_of
+from lakescan.reading.roaring import bitmap_of, within
 from lakescan.reading.row_batches import row_batches
 from lakescan.schema import Schema
 
@@ -44,27 +44,30 @@ KEYS: DeleteCache[DeletedKeys] = DeleteCache(lambda keys: keys.nbytes)
 
 
 class _Deleted(Protocol):
-    """What equality deletes of one place delete."""
+    """What equality deletes of one place hit."""
 
-    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> pa.Array | None:
-        """The mask of a batch whose first row is at `first`: true where the row is live; None if all are."""
+    def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
+        """The mask of a batch whose first row is at `first`: true where a delete hits the row."""
 
 
 @dataclass(frozen=True)
 class _ByKey:
     keys: DeletedKeys
 
-    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> pa.Array | None:
-        return pa.array(self.keys.newest_delete(columns, rows) <= task.sequence_number)
+    def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
+        result: np.ndarray = self.keys.newest_delete(columns, rows) > task.sequence_number
+        return result
 
 
 @dataclass(frozen=True)
 class _ByPosition:
     positions: Mapping[str, BitMap64]
 
-    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> pa.Array | None:
-        found = self.positions.get(task.path)
-        return None if found is None else RowSelection(found).live_rows(first, rows)
+    def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
+        mask = np.zeros(rows, dtype=bool)
+        if (found := self.positions.get(task.path)) is not None:
+            mask[within(found, first, rows)] = True
+        return mask
 
 
 class EqualityDeletes:
@@ -82,11 +85,18 @@ class EqualityDeletes:
     @staticmethod
     def columns_of(task: FileScanTask) -> set[int]:
         """The field ids that the task's equality deletes compare."""
-        return {field_id for _, ids in task.equality_places for field_id in ids}
+        return {field_id for place in task.equality_places for field_id in place.ids}
 
-    def live_rows(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> list[pa.Array | None]:
-        """The masks of a batch of the task whose first row is at `first`: true where no equality delete applies."""
-        return [self._at(place).live_rows(task, first, columns, rows) for place in task.equality_places]
+    def hits(
+        self, task: FileScanTask, first: int, columns: Columns, rows: int, *, kept: bool = False
+    ) -> np.ndarray | None:
+        """The mask of a batch of the task whose first row is at `first`: true where an equality delete hits the row.
+
+        None where the task has none, of those that delete rows, or of those whose rows are kept.
+        """
+        places = [place for place in task.equality_places if place.kept is kept]
+        found = [self._at(place).hits(task, first, columns, rows) for place in places]
+        return np.logical_or.reduce(found) if found else None
 
     def _at(self, place: Place) -> _Deleted:
         with self._lock:
@@ -95,9 +105,11 @@ class EqualityDeletes:
             return self._found[place]
 
     def _load(self, place: Place) -> _Deleted:
-        scope, ids = place
+        ids = place.ids
         by_these = pc.equal(key_texts(self._deletes), ",".join(map(str, ids)))
-        named = pc.and_(by_these, pc.equal(self._deletes["scope"].combine_chunks(), scope))
+        there = pc.equal(self._deletes["scope"].combine_chunks(), place.scope)
+        same = pc.equal(pc.fill_null(self._deletes["kept"], False).combine_chunks(), place.kept)
+        named = pc.and_(by_these, pc.and_(there, same))
         files = self._deletes.filter(named).to_pylist()
         if sum(file["record_count"] for file in files) > KEYS_AT_ONCE:
             return _ByPosition(self._positions(place, files))
@@ -128,9 +140,9 @@ class EqualityDeletes:
 
     def _positions(self, place: Place, files: list[dict[str, Any]]) -> dict[str, BitMap64]:
         """The rows that the keys of these files delete, by data file."""
-        schema = compared_columns(self._context, place[1])
+        schema = compared_columns(self._context, place.ids)
         deleted: dict[str, BitMap64] = {}
-        for keys in self._pieces(place[1], files, KEYS_AT_ONCE):
+        for keys in self._pieces(place.ids, files, KEYS_AT_ONCE):
             for task in self._tasks():
                 if place not in task.equality_places:
                     continue

@@ -43,7 +43,8 @@ def _read_task(
         rows, found = full.num_rows, columns_of(full, columns)
         if selection is None:
             selection = positions.selection(task.path, task.by_position)
-        live = _all_of([selection.live_rows(first, rows), *equality.live_rows(task, first, found, rows)])
+        gone, wanted = (equality.hits(task, first, found, rows, kept=kept) for kept in (False, True))
+        live = _all_of([selection.live_rows(first, rows, wanted), None if gone is None else pa.array(~gone)])
         if DELETED in columns.fields:
             full, live = _marked(full, columns.fields.index(DELETED), live), None
             found = columns_of(full, columns)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lakescan import types as t
 from lakescan.expressions.predicate import leaves
 from lakescan.metadata_columns import POS, RESERVED_IDS
-from lakescan.planning.file_table import EQUALITY, KEPT
+from lakescan.planning.file_table import EQUALITY
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
@@ -152,7 +152,8 @@ def _deletes(scan: Scan, plan: ScanPlan, why: _Why) -> None:
     lists = plan.files["deletes"].combine_chunks()
     owner, referenced = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
     kinds = plan.deletes["kind"].take(referenced)
-    why.where(_any(owner[_mask(pc.equal(kinds, KEPT))], len(why.native)), "only some of its rows are wanted")
+    kept = _mask(plan.deletes["kept"].take(referenced))
+    why.where(_any(owner[kept], len(why.native)), "only some of its rows are wanted")
     by_position = _any(owner[_mask(pc.not_equal(kinds, EQUALITY))], len(why.native)) & why.native
     rows = pc.fill_null(plan.files["record_count"], 0).to_numpy()[by_position].sum()
     if rows > _MOST_ROWS:

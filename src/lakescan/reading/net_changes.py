@@ -1,0 +1,85 @@
+"""Changes of rows without those that change nothing, and as updates: pure functions over Arrow tables.
+
+A commit that rewrites a file deletes and inserts again the rows that it leaves as they were: those cancel each other,
+one for one. A row deleted and one inserted of the same identity are what a row was before and after an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+INSERT, DELETE, BEFORE, AFTER = "INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER"
+
+
+def without_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> pa.Table:
+    """The rows less pairs of a deleted and an inserted one that are equal in all of these columns."""
+    is_insert = _is_insert(rows, change)
+    if is_insert.all() or not is_insert.any():
+        return rows
+    number = row_numbers([rows[name] for name in columns])
+    inserted, deleted = _counts(number, is_insert)
+    rank = _rank(number * 2 + is_insert)
+    return rows.filter(pa.array(rank >= np.minimum(inserted, deleted)[number]))
+
+
+def as_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table:
+    """The rows by identity: where one has just one deleted and one inserted row, these are an update."""
+    is_insert = _is_insert(rows, change)
+    number = row_numbers([rows[name] for name in identity])
+    inserted, deleted = _counts(number, is_insert)
+    is_update = ((inserted == 1) & (deleted == 1))[number]
+    kinds = np.where(is_insert, np.where(is_update, AFTER, INSERT), np.where(is_update, BEFORE, DELETE))
+    place = rows.schema.get_field_index(change)
+    changed = rows.set_column(place, rows.schema.field(place), pa.array(kinds, pa.string()))
+    return changed.take(pa.array(np.lexsort((is_insert, number))))
+
+
+def row_numbers(columns: Sequence[pa.ChunkedArray | pa.Array]) -> np.ndarray:
+    """A number for each row, the same for rows that are equal in all columns: nulls, and NaN, equal themselves."""
+    numbers = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
+    for column in columns:
+        codes = _codes(column)
+        combined = numbers * (int(codes.max(initial=0)) + 1) + codes
+        numbers = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+    return numbers
+
+
+def _codes(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_struct(values.type):
+        members = [pc.struct_field(values, [i]) for i in range(values.type.num_fields)]
+        return row_numbers([values.is_valid(), *members])
+    if pa.types.is_nested(values.type):  # lists and maps, a Python step each: Arrow has no hash of them
+        values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0, values.type))  # one zero
+    indices = values.dictionary_encode(null_encoding="encode").indices
+    result: np.ndarray = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return result
+
+
+def _is_insert(rows: pa.Table, change: str) -> np.ndarray:
+    result: np.ndarray = pc.equal(rows[change], INSERT).to_numpy()
+    return result
+
+
+def _counts(number: np.ndarray, is_insert: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many inserted, and how many deleted rows have each number."""
+    count = int(number.max(initial=-1)) + 1
+    return np.bincount(number[is_insert], minlength=count), np.bincount(number[~is_insert], minlength=count)
+
+
+def _rank(keys: np.ndarray) -> np.ndarray:
+    """The place of each row among those of the same key."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.searchsorted(ordered, ordered, side="left")
+    rank = np.empty(len(keys), dtype=np.int64)
+    rank[order] = np.arange(len(keys)) - starts
+    return rank

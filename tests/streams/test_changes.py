@@ -1,0 +1,289 @@
+"""Changes of rows between two states of a table: what the first state becomes by them is the second."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples.iceberg_deletes import (
+    commit_deletes,
+    write_deletion_vectors,
+    write_equality_deletes,
+    write_position_deletes,
+)
+
+import lakescan
+from lakescan.reading.net_changes import as_updates, row_numbers, without_carry_overs
+from tests.support.catalog import local_catalog
+
+SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
+
+
+def some(*ids: int, v: str = "a") -> pa.Table:
+    return pa.table([list(ids), [v] * len(ids)], schema=SCHEMA)
+
+
+class Changing:
+    """An Iceberg table that is changed in every way there is; `location` is its newest metadata file."""
+
+    def __init__(self, folder: Path, version: int = 2) -> None:
+        properties = {"format-version": str(version)}
+        self.table = local_catalog(folder).create_table("n.t", SCHEMA, properties=properties)
+        self.folder, self.count, self.keys = folder, 0, False
+        self.location: str = self.table.metadata_location
+
+    def append(self, *ids: int, v: str = "a") -> None:
+        self._changed(lambda table: table.append(some(*ids, v=v)))
+
+    def rewrite_without(self, number: int) -> None:
+        """A copy-on-write delete; the writer does not do that to tables with equality deletes."""
+        if not self.keys:
+            self._changed(lambda table: table.delete(f"id = {number}"))
+
+    def _changed(self, change: Any) -> None:
+        self.count += 1
+        table = local_catalog(self.folder, f"c{self.count}").register_table("n.t", self.location)
+        change(table)
+        self.location = table.metadata_location
+
+    def paths(self) -> list[str]:
+        return lakescan.table(self.location).scan().plan().files["path"].to_pylist()
+
+    def delete_first_rows(self, *, vectors: bool = False) -> None:
+        """The first row of each file, by position."""
+        self.count += 1
+        base = f"{self.table.location()}/data/d{self.count}"
+        paths = self.paths()
+        if not paths:
+            return
+        if vectors:
+            found = write_deletion_vectors(f"{base}.puffin", {path: [0] for path in paths})
+        else:
+            found = [write_position_deletes(f"{base}.parquet", [(path, 0) for path in paths])]
+        self.location = commit_deletes(self.location, found, format_version=3 if vectors else None)
+
+    def delete_keys(self, *ids: int) -> None:
+        if not self.states():
+            return
+        self.count, self.keys = self.count + 1, True
+        path = f"{self.table.location()}/data/e{self.count}.parquet"
+        self.location = commit_deletes(
+            self.location, [write_equality_deletes(path, pa.table({"id": pa.array(ids, pa.int64())}), {"id": 1})]
+        )
+
+    def states(self) -> list[int]:
+        return lakescan.table(self.location).history()["snapshot_id"].to_pylist()
+
+    def rows(self, snapshot: int | None = None) -> Counter[Any]:
+        scan = lakescan.table(self.location).scan()
+        scan = scan if snapshot is None else scan.as_of(version=snapshot)
+        return Counter(tuple(row.values()) for row in scan.to_arrow().to_pylist())
+
+    def changes(self, *ends: Any, **options: Any) -> list[dict[str, Any]]:
+        return lakescan.table(self.location).changes(*ends, **options).to_arrow().to_pylist()
+
+
+def applied(rows: Counter[Any], changes: list[dict[str, Any]]) -> Counter[Any]:
+    """The rows after changes, none of which cancels another of its commit."""
+    found = Counter(rows)
+    for row in changes:
+        found[row["id"], row["v"]] += 1 if row["_change_type"] in ("INSERT", "UPDATE_AFTER") else -1
+    assert all(count >= 0 for count in found.values())
+    sides: dict[Any, set[str]] = {}
+    for row in changes:
+        sides.setdefault((row["_change_ordinal"], row["id"], row["v"]), set()).add(row["_change_type"])
+    assert all(len(side) == 1 for side in sides.values())
+    return +found
+
+
+def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
+    table = Changing(tmp_path)
+    table.append(1, 2, 3)
+    table.delete_first_rows()
+    table.append(4, 5)
+    table.rewrite_without(3)
+    table.delete_keys(2, 4)
+    table.append(4, v="b")
+    states = table.states()
+    found = table.changes()
+    told = [(r["_change_ordinal"], r["_change_type"], r["id"], r["v"]) for r in found]
+    assert sorted(told) == [
+        (0, "INSERT", 1, "a"),
+        (0, "INSERT", 2, "a"),
+        (0, "INSERT", 3, "a"),
+        (1, "DELETE", 1, "a"),
+        (2, "INSERT", 4, "a"),
+        (2, "INSERT", 5, "a"),
+        (3, "DELETE", 3, "a"),
+        (4, "DELETE", 2, "a"),
+        (4, "DELETE", 4, "a"),
+        (5, "INSERT", 4, "b"),
+    ]
+    assert [r["_commit_snapshot_id"] for r in found] == [states[r["_change_ordinal"]] for r in found]
+    for first in range(len(states)):
+        for last in range(first, len(states)):
+            between = table.changes(states[first], states[last])
+            assert applied(table.rows(states[first]), between) == table.rows(states[last])
+
+
+def test_rows_that_a_commit_rewrites_as_they_were_are_no_changes(tmp_path: Path) -> None:
+    table = Changing(tmp_path)
+    table.append(1, 2, 3, 3)
+    table.rewrite_without(2)
+    start = table.states()[0]
+    assert [(r["_change_type"], r["id"]) for r in table.changes(start)] == [("DELETE", 2)]
+    raw = lakescan.table(table.location).changes(start).scan.to_arrow()
+    assert Counter(raw["_change_type"].to_pylist()) == {"DELETE": 4, "INSERT": 3}
+
+
+def test_rows_deleted_by_vectors(tmp_path: Path) -> None:
+    table = Changing(tmp_path)
+    table.append(1, 2, 3)
+    table.delete_first_rows(vectors=True)
+    assert [(r["_change_type"], r["id"]) for r in table.changes(table.states()[0])] == [("DELETE", 1)]
+
+
+def test_updates_by_identity(tmp_path: Path) -> None:
+    table = Changing(tmp_path)
+    table.append(1, 2, v="a")
+    start = table.states()[-1]
+
+    def upsert(opened: Any) -> None:
+        with opened.transaction() as transaction:
+            transaction.delete("id = 1")
+            transaction.append(some(1, v="b"))
+
+    table._changed(upsert)
+    plain = [(r["_change_type"], r["id"], r["v"]) for r in table.changes(start)]
+    assert {("DELETE", 1, "a"), ("INSERT", 1, "b")} == set(plain)
+    with pytest.raises(lakescan.NoSuchColumn, match="nothing"):
+        table.changes(start, identity=["nothing"])
+
+
+def test_a_delete_of_rows_and_its_file_in_ranges_of_times_and_tags(tmp_path: Path) -> None:
+    table = Changing(tmp_path)
+    for number in range(3):
+        table.append(number)
+    first, second, _ = table.states()
+    opened = local_catalog(tmp_path, "tags").register_table("n.t", table.location)
+    opened.manage_snapshots().create_tag(first, "one").create_tag(second, "two").commit()
+    table.location = opened.metadata_location
+    assert [r["id"] for r in table.changes("one", "two")] == [1]
+    times = lakescan.table(table.location).history()["made_current_at"].to_pylist()
+    assert [r["id"] for r in table.changes(times[0], times[1])] == [1]
+    assert [r["id"] for r in table.changes(end=first)] == [0]
+    assert table.changes("one", "two", where="id > 5") == []
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.lists(st.integers(0, 5), min_size=1, max_size=4)),
+        st.tuples(st.just("keys"), st.lists(st.integers(0, 5), min_size=1, max_size=2)),
+        st.tuples(st.just("rewrite"), st.integers(0, 5)),
+        st.tuples(st.just("positions"), st.none()),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=15)
+@given(steps=CHANGES)
+def test_what_a_state_becomes_by_changes_is_the_next(steps: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table = Changing(Path(folder))
+        for name, value in steps:
+            match name:
+                case "append":
+                    table.append(*value)
+                case "keys":
+                    table.delete_keys(*value)
+                case "rewrite":
+                    table.rewrite_without(value)
+                case _:
+                    table.delete_first_rows()
+        states = table.states()
+        assert applied(Counter(), table.changes()) == table.rows()
+        for before, after in itertools.pairwise(states):
+            assert applied(table.rows(before), table.changes(before, after)) == table.rows(after)
+
+
+VALUES = st.none() | st.sampled_from([0.0, -0.0, 1.0, float("nan")])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["INSERT", "DELETE"]), VALUES, st.lists(st.integers(0, 1), max_size=1))))
+def test_equal_rows_cancel_one_for_one(rows: list[Any]) -> None:
+    kinds = [pa.string(), pa.float64(), pa.list_(pa.int64())]
+    columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
+    found = without_carry_overs(pa.table(columns, ["c", "x", "l"]), "c", ["x", "l"]).to_pylist()
+
+    def net(each: Any) -> Counter[str]:
+        count: Counter[str] = Counter()
+        for change, x, values in each:
+            count[repr((None if x is None else "nan" if x != x else x + 0.0, values))] += (
+                1 if change == "INSERT" else -1
+            )
+        return count
+
+    left = [(row["c"], row["x"], row["l"]) for row in found]
+    assert {k: v for k, v in net(rows).items() if v} == {k: v for k, v in net(left).items() if v}
+    assert len(left) == sum(abs(v) for v in net(rows).values())
+
+
+def test_a_deleted_and_an_inserted_row_of_an_identity_are_an_update() -> None:
+    rows = pa.table(
+        {
+            "c": ["INSERT", "DELETE", "INSERT", "DELETE", "INSERT"],
+            "k": [1, 1, 2, 3, 4],
+            "v": ["new", "old", "x", "y", "z"],
+        }
+    )
+    found = [tuple(row.values()) for row in as_updates(rows, "c", ["k"]).to_pylist()]
+    assert found == [
+        ("UPDATE_BEFORE", 1, "old"),
+        ("UPDATE_AFTER", 1, "new"),
+        ("INSERT", 2, "x"),
+        ("DELETE", 3, "y"),
+        ("INSERT", 4, "z"),
+    ]
+
+
+def test_rows_are_numbered_by_all_that_they_hold() -> None:
+    structs = pa.array([{"a": 1}, None, {"a": None}, {"a": 1}], pa.struct({"a": pa.int64()}))
+    maps = pa.array([[("k", 1)], [("k", 1)], [("k", 1)], [("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    numbers = row_numbers([structs, maps]).tolist()
+    assert numbers[0] == numbers[3]
+    assert len(set(numbers)) == 3
+
+
+@pytest.mark.spark
+def test_changes_on_spark_are_those_in_process(spark, tmp_path: Path) -> None:
+    table = Changing(tmp_path)
+    table.append(1, 2, 3, 3)
+    table.rewrite_without(2)
+    table.delete_keys(1)
+    for options in ({}, {"identity": ["id"]}):
+        changes = lakescan.table(table.location).changes(**options)
+        expected = Counter(tuple(row.values()) for row in changes.to_arrow().to_pylist())
+        assert Counter(tuple(row) for row in changes.to_spark(spark).collect()) == expected
+
+
+def test_changes_of_delta_are_those_that_it_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(path, some(1, 2), configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(path).delete("id = 1")
+    found = lakescan.table(path).changes(0).to_arrow().to_pylist()
+    assert [(r["id"], r["_change_type"], r["_commit_version"]) for r in found] == [(1, "delete", 1)]
+    assert lakescan.table(path).changes().to_arrow().num_rows == 3
+    with pytest.raises(lakescan.InvalidOption, match="no state of a Delta table"):
+        lakescan.table(path).changes("x")
+    with pytest.raises(lakescan.UnsupportedFeature, match="identity"):
+        lakescan.table(path).changes(0, identity=["id"])
