@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lakescan.local import read_batches
 from lakescan.metadata_columns import CHANGE, CHANGELOG
 from lakescan.planning.increments import Increment
+from lakescan.planning.plan import ScanPlan
 from lakescan.reading.net_changes import as_updates, without_carry_overs
 from lakescan.scan import Scan
 
@@ -50,13 +51,30 @@ class Changes:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The changes as record batches: memory is bounded by what one commit that rewrites rows changes."""
-        state = self._scan.snapshot.state
-        if not isinstance(state, Increment):
+        if not self.is_worked_out:
             yield from self._scan.to_batches()
             return
-        for part in state.parts:
-            snapshot = replace(self._scan.snapshot, state=replace(state, parts=(part,)))
-            yield from self._of_commit(self._scan.reading(self._scan.table_format, snapshot))
+        for scan in self.commits():
+            plan = scan.plan()
+            found = read_batches([(plan, scan.read_context(plan))])
+            yield from found if not has_both(plan) else self.net(pa.Table.from_batches(found, scan.schema)).to_batches()
+
+    @property
+    def is_worked_out(self) -> bool:
+        """Whether changes have to be worked out from what files hold; else the table recorded them."""
+        return isinstance(self._scan.snapshot.state, Increment)
+
+    def commits(self) -> Iterator[Scan]:
+        """The changes commit by commit, as files have them."""
+        snapshot = self._scan.snapshot
+        for part in snapshot.state.parts:
+            state = replace(snapshot.state, parts=(part,))
+            yield self._scan.reading(self._scan.table_format, replace(snapshot, state=state))
+
+    def net(self, rows: pa.Table) -> pa.Table:
+        """The net changes of one commit, whose changes as files have them these are."""
+        found = without_carry_overs(rows, CHANGE.name, self.data_columns)
+        return as_updates(found, CHANGE.name, self._identity) if self._identity else found
 
     def to_arrow(self) -> pa.Table:
         """The changes as a table."""
@@ -66,21 +84,13 @@ class Changes:
         """The changes as a data frame of a Spark session, worked out by its workers; in no order."""
         from lakescan.spark.changes import changes_frame
 
-        if not isinstance(self._scan.snapshot.state, Increment):
+        if not self.is_worked_out:
             return self._scan.to_spark(spark)
         return changes_frame(spark, self._scan, self.data_columns, self._identity)
 
-    def _of_commit(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """The changes of one commit: one that only inserts, or only deletes, is passed on as it is read."""
-        plan = scan.plan()
-        found = read_batches([(plan, scan.read_context(plan))])
-        if not len(plan.table):
-            return
-        kinds = pc.struct_field(plan.files["constants"], str(CHANGE.id))
-        if len(pc.unique(kinds)) < 2:
-            yield from found
-            return
-        rows = without_carry_overs(pa.Table.from_batches(found, schema=scan.schema), CHANGE.name, self.data_columns)
-        if self._identity:
-            rows = as_updates(rows, CHANGE.name, self._identity)
-        yield from rows.to_batches()
+
+def has_both(plan: ScanPlan) -> bool:
+    """Whether rows are inserted and deleted by the files of a plan, so that some may cancel each other."""
+    if not len(plan.table):
+        return False
+    return len(pc.unique(pc.struct_field(plan.files["constants"], str(CHANGE.id)))) > 1

@@ -39,7 +39,7 @@ STRATEGIES = (
     "INCREMENTAL_FROM_SNAPSHOT_ID",
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP",
 )
-ON_CHANGE = ("error", "skip", "added-rows")
+ON_CHANGE = ("error", "skip", "added-rows", "changelog")
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,11 @@ def _start(name: str, options: Options) -> Start:
     return Start("latest") if value == "latest" else Start("commit", commit=value)
 
 
+def reads_changes(options: Options) -> bool:
+    """Whether a stream is of changes of rows instead of added rows."""
+    return options.get("on-change") == "changelog" or any(options.get(name) for name in FEED)
+
+
 def limits_from(options: Options, format_name: str) -> Limits:
     """The most that a batch takes: the strictest of what is said."""
 
@@ -117,7 +122,7 @@ class Policy:
         if is_set("streaming-skip-overwrite-snapshots", "skipChangeCommits"):
             overwrites = "skip"
         skipped = frozenset(name.lower() for name in options.get("skip-operations", ()))
-        return Policy(deletes, overwrites, skipped, changes=is_set(*FEED))
+        return Policy(deletes, overwrites, skipped, changes=reads_changes(options))
 
     def action(self, commit: Commit) -> str:
         """What to do with a commit: 'read' the rows that it adds, 'pass' it over, or 'stop' before it."""

@@ -13,8 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.changes import Changes
 from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged
 from lakescan.expressions.predicate import TRUE
+from lakescan.metadata_columns import CHANGELOG
 from lakescan.planning.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.table_format import (
@@ -27,7 +29,8 @@ from lakescan.planning.table_format import (
     TableFormat,
 )
 from lakescan.scan import Scan
-from lakescan.stream_options import FEED, STREAM_OPTIONS, Policy, limits_from, start_from
+from lakescan.schema import Schema
+from lakescan.stream_options import FEED, STREAM_OPTIONS, Policy, limits_from, reads_changes, start_from
 
 # What offsets are called, as each format's own streams have it.
 _NAMES = {"iceberg": ("snapshot-id", "position", "scan-all-files"), "delta": ("version", "index", "initial-snapshot")}
@@ -62,6 +65,11 @@ class TableStream:
     def initial_offset(self) -> Offset:
         """Where the stream begins, by its options; raises `NoSuchSnapshot`."""
         return self._table.starting_point(self._start, self._branch)
+
+    @property
+    def reads_changes(self) -> bool:
+        """Whether rows are changes of rows."""
+        return self._policy.changes
 
     @property
     def limits(self) -> Limits:
@@ -115,9 +123,14 @@ class TableStream:
 
         Raises `NoSuchSnapshot` where commits between them are not there any more.
         """
-        increment = Increment(tuple(self._parts(start, end)), self._request.exclude)
+        increment = Increment(tuple(self._parts(start, end)), self._request.exclude, self._policy.changes)
         state = self._table.increment(self._schema, increment)
         return self._scan.reading(self._table, replace(state, id=end.commit, timestamp=None))
+
+    def read(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
+        """The rows, or the changes of rows, from one offset up to another."""
+        scan = self.between(start, end)
+        return Changes(scan).to_batches() if self._policy.changes else scan.to_batches()
 
     def backlog(self, start: Offset) -> Backlog:
         """What there is to read after an offset, by what commits say of themselves."""
@@ -153,13 +166,13 @@ class TableStream:
             yield Part(start.commit, start.files, end.files if is_here else ALL, start.initial)
             if is_here:
                 return
-        for commit in self._known_after(Offset(start.commit)):
+        for ordinal, commit in enumerate(self._known_after(Offset(start.commit))):
             stop = end.files if commit.id == end.commit else ALL
             action = self._policy.action(commit)
             if action == "stop":
                 raise self._refusal(commit)
             if action == "read":
-                yield Part(commit.id, 0, stop)
+                yield Part(commit.id, 0, stop, ordinal=ordinal)
             if commit.id == end.commit:
                 return
         raise NoSuchSnapshot(f"{self._table.location}: commit {end.commit}, up to which to read, is not there any more")
@@ -214,11 +227,17 @@ def without_stream_options(scan: Scan) -> Scan:
     """The scan of the table, or of its newest changes, that a stream's scan is of."""
     options = scan.all_options
     plain = scan.with_options(options.without((*STREAM_OPTIONS, *FEED)))
-    if any(options.get(name) for name in FEED):
-        newest = scan.table_format.starting_point(Start("latest")).commit
-        feed = SnapshotSelector(changes=ChangeRange(start_version=newest))
-        return plain.reading(scan.table_format, scan.table_format.snapshot(feed))
-    return plain.as_of(branch=options["branch"]) if "branch" in options else plain
+    table = scan.table_format
+    plain = plain.as_of(branch=options["branch"]) if "branch" in options else plain
+    if not reads_changes(options):
+        return plain
+    if table.name == "iceberg":
+        schema = plain.snapshot.schema
+        with_changes = replace(plain.snapshot, schema=Schema(schema.fields + CHANGELOG, schema.id))
+        return plain.reading(table, with_changes)
+    newest = table.starting_point(Start("latest")).commit
+    feed = table.snapshot(SnapshotSelector(changes=ChangeRange(start_version=newest)))
+    return plain.reading(table, feed)
 
 
 class Follower:
@@ -265,7 +284,7 @@ class Follower:
         while not self._closed.is_set():
             end = self._stream.latest_offset(self._at)
             if end != self._at:
-                yield from self._stream.between(self._at, end).to_batches()
+                yield from self._stream.read(self._at, end)
                 self._at = end
             elif not self._wait or self._closed.wait(self._stream.interval):
                 return

@@ -184,3 +184,29 @@ def test_ranges_on_spark(spark, table: Any) -> None:
         reader.load(table.metadata_location).collect()
     reader = spark.read.format("iceberg").option("start-snapshot-id", str(first.snapshot_id))
     assert sorted(r["id"] for r in reader.load(table.metadata_location).collect()) == [1, 2, 3]
+
+
+def test_changes_of_rows_are_followed(table: Any) -> None:
+    """The whole table as inserts, then what commits change, less rows that they only move."""
+    follower = follow(table, on_change="changelog")
+    first = [row for b in follower for row in b.to_pylist()]
+    assert sorted((r["_change_type"], r["id"]) for r in first) == [("INSERT", n) for n in range(4)]
+    table.append(pa.table({"id": [10, 11]}))
+    table.delete("id = 11")
+    found = [row for b in follow(table, follower.offset, on_change="changelog") for row in b.to_pylist()]
+    assert [(r["_change_type"], r["id"]) for r in found] == [("INSERT", 10), ("INSERT", 11), ("DELETE", 11)]
+    assert len({r["_commit_snapshot_id"] for r in found}) == 2
+    one = follow(table, follower.offset, on_change="changelog", max_planning_snapshot_count=1)
+    assert [row["id"] for b in one for row in b.to_pylist()] == [10, 11, 11]
+
+
+@pytest.mark.spark
+def test_changes_of_rows_are_streamed(spark, table: Any, tmp_path: Path) -> None:
+    table.append(pa.table({"id": [10, 11]}))
+    table.delete("id = 11")
+    options = {"on-change": "changelog", "starting-strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT"}
+    frame = spark.readStream.format("iceberg").options(**options).load(table.location())
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(120)
+    found = sorted((r["_change_type"], r["id"]) for r in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert found == [("DELETE", 11), *(("INSERT", n) for n in (0, 1, 2, 3, 10, 11))]

@@ -22,7 +22,7 @@ from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan_files import ScanFiles, with_deletes
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable, struct_of
-from lakescan.planning.increments import Part
+from lakescan.planning.increments import Part, rows_of
 from lakescan.planning.table_format import FileRequest
 from lakescan.schema import Schema
 from lakescan.storage import Storage
@@ -43,14 +43,19 @@ class Changelog:
         """The files to read, snapshot by snapshot, with what became of their rows as constants."""
         for part in parts:
             snapshot = self._metadata.snapshots[part.commit]
-            for change, tables in ((DELETE, self._deleted(snapshot)), (INSERT, self._inserted(snapshot))):
+            for change, tables in self._changes(snapshot, part):
                 for table in tables:
                     if len(table):
                         marked = _marked(table, change, part.ordinal, snapshot.id)
                         yield Candidates.pruned(marked, self._request.predicate, {})
 
-    def _inserted(self, snapshot: IcebergSnapshot) -> Iterator[FileTable]:
-        return (found.table for found in self._scan.added([snapshot]))
+    def _changes(self, snapshot: IcebergSnapshot, part: Part) -> Iterator[tuple[str, Iterator[FileTable]]]:
+        """The files whose rows a commit deleted, and those whose rows it inserted; a whole table is inserted."""
+        if part.initial:
+            yield INSERT, rows_of(part, (found.table for found in self._scan.plan(snapshot)))
+            return
+        yield DELETE, self._deleted(snapshot)
+        yield INSERT, (found.table for found in self._scan.added([snapshot]))
 
     def _deleted(self, snapshot: IcebergSnapshot) -> Iterator[FileTable]:
         if snapshot.parent_id is None:

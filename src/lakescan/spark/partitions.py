@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from lakescan.changes import Changes, has_both
+from lakescan.metadata_columns import CHANGE
 from lakescan.planning.plan import TaskGroup
 from lakescan.reading.context import ReadContext
+from lakescan.reading.net_changes import without_carry_overs
 from lakescan.reading.reader import read_group
 from lakescan.scan import Scan
 from lakescan.spark.types import as_spark_batch
@@ -31,8 +35,38 @@ def group_partitions(scan: Scan, parallelism: int) -> list[InputPartition]:
     return [GroupPartition(group, context) for group in plan.groups.sharing_deletes(parallelism)]
 
 
+@dataclass
+class CommitPartition(InputPartition):
+    """The changes of one commit that deletes and inserts rows: those that cancel each other have to meet."""
+
+    groups: list[TaskGroup]
+    context: ReadContext
+    columns: tuple[str, ...]
+
+
+def change_partitions(scan: Scan, changes: Changes, parallelism: int) -> list[InputPartition]:
+    """The changes of a commit: one partition where rows may cancel each other."""
+    plan = scan.plan(parallelism=parallelism)
+    context = scan.read_context(plan)
+    groups = list(plan.groups.sharing_deletes(parallelism))
+    if has_both(plan):
+        return [CommitPartition(groups, context, changes.data_columns)]
+    return [GroupPartition(group, context) for group in groups]
+
+
 def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The rows of a group as batches of Spark's Arrow schema; none of Spark's stand-in for a plan without groups."""
     if isinstance(partition, GroupPartition):
-        for batch in read_group(partition.group, partition.context):
-            yield as_spark_batch(batch, partition.context.output.fields, schema)
+        batches = read_group(partition.group, partition.context)
+    elif isinstance(partition, CommitPartition):
+        batches = _net(partition)
+    else:
+        return
+    for batch in batches:
+        yield as_spark_batch(batch, partition.context.output.fields, schema)
+
+
+def _net(partition: CommitPartition) -> Iterator[pa.RecordBatch]:
+    found = chain.from_iterable(read_group(group, partition.context) for group in partition.groups)
+    rows = pa.Table.from_batches(found, schema=partition.context.output.arrow())
+    yield from without_carry_overs(rows, CHANGE.name, partition.columns).to_batches()

@@ -15,9 +15,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from lakescan.changes import Changes
 from lakescan.planning.increments import Offset
 from lakescan.scan import Scan
-from lakescan.spark.partitions import group_partitions, read_partition
+from lakescan.spark.partitions import change_partitions, group_partitions, read_partition
 from lakescan.streams import TableStream
 
 try:
@@ -82,7 +83,11 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The task groups of the rows between two offsets."""
         planner = self._planner
         scan = planner.between(planner.decode(start), planner.decode(end))
-        return group_partitions(scan, int(scan.option("parallelism", self._parallelism)))
+        parallelism = int(scan.option("parallelism", self._parallelism))
+        changes = Changes(scan)
+        if not planner.reads_changes or not changes.is_worked_out:
+            return group_partitions(scan, parallelism)
+        return [each for commit in changes.commits() for each in change_partitions(commit, changes, parallelism)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group."""
