@@ -143,7 +143,7 @@ class Scan:
         return replace(self, _selector=selector)
 
     def reading(self, table: TableFormat, state: Snapshot) -> Scan:
-        """The same scan of one state of a table."""
+        """The same scan of some commits of a table, whose files may be many and small."""
         return replace(self, _format=table, _state=state)
 
     @cached_property
@@ -373,6 +373,7 @@ class Scan:
             or int(properties.get("read.split.open-file-cost", OPEN_COST)),
             adaptive=properties.get("read.split.adaptive-size.enabled", "true").lower() == "true",
             parallelism=parallelism,
+            weighs_opening=self._state is not None,
         )
 
     def metadata_table(self, name: str) -> MetadataTable:

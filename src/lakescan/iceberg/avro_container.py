@@ -7,7 +7,9 @@ which row is of which file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from lakescan.errors import CorruptMetadata
 
@@ -35,6 +37,11 @@ class Container:
     def schema(self) -> bytes:
         """The writer's schema, as JSON text."""
         return self.metadata["avro.schema"]
+
+
+def of_one_schema(files: Sequence[Container]) -> list[list[int]]:
+    """Runs of files that have the same schema, by number: they can be decoded together, and their order stays."""
+    return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
 
 
 def open_container(data: bytes, source: str) -> Container:

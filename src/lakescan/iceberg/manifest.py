@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.avro import FILE, read_avro
-from lakescan.iceberg.avro_container import Container, open_container
+from lakescan.iceberg.avro_container import of_one_schema, open_container
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 
@@ -82,15 +82,10 @@ def read_manifests(
     files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
     names = _NAMES | (_STATS if with_stats else {})
     tables = []
-    for same in _of_one_schema(files):
+    for same in of_one_schema(files):
         rows = read_avro([files[i] for i in same], names)
         tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats, removed))
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-
-
-def _of_one_schema(files: Sequence[Container]) -> list[list[int]]:
-    """Runs of files that have the same schema, by number: they can be decoded together, and their order stays."""
-    return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
 
 
 def _entries(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.avro import read_avro
-from lakescan.iceberg.avro_container import open_container
+from lakescan.iceberg.avro import FILE, read_avro
+from lakescan.iceberg.avro_container import of_one_schema, open_container
 from lakescan.iceberg.metadata import IcebergSnapshot
 from lakescan.storage import Storage
 
@@ -58,6 +61,7 @@ MANIFESTS = pa.schema(
     ]
 )
 DATA, DELETES = 0, 1
+_LISTS = 32  # decoded together
 
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
@@ -73,6 +77,41 @@ def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
     if "manifest_path" not in read.column_names:
         raise CorruptMetadata(f"{snapshot.manifest_list} is not a manifest list: it has no manifest_path")
     return _completed(read)
+
+
+def own_manifests(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
+    """The manifests that each snapshot added itself; those of lists that do not say so (version 1) count, too.
+
+    Lists of one schema are decoded together, some at a time: with N snapshots, each of the last has N manifests.
+    """
+    found: list[pa.Table] = []
+    for start in range(0, len(snapshots), _LISTS):
+        some = snapshots[start : start + _LISTS]
+        if any(each.manifest_list is None or each.key_id is not None for each in some):
+            found += [_own(read_manifest_list(each, storage), pa.scalar(each.id)) for each in some]
+        else:
+            found += _own_of_lists(some, storage)
+    return found
+
+
+def _own_of_lists(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
+    paths = [str(each.manifest_list) for each in snapshots]
+    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
+    found: list[pa.Table] = []
+    for same in of_one_schema(files):
+        rows = read_avro([files[i] for i in same], _NAMES)
+        ids = pa.array([snapshots[i].id for i in same], pa.int64()).take(rows[FILE].combine_chunks())
+        if "manifest_path" not in rows.column_names:
+            raise CorruptMetadata(f"{paths[same[0]]} is not a manifest list: it has no manifest_path")
+        rows = _own(rows, ids) if "added_snapshot_id" in rows.column_names else rows
+        bounds = np.searchsorted(rows[FILE].to_numpy(), np.arange(len(same) + 1)).tolist()
+        own = _completed(rows)
+        found += [own.slice(low, high - low) for low, high in pairwise(bounds)]
+    return found
+
+
+def _own(manifests: pa.Table, snapshot: pa.Scalar | pa.Array) -> pa.Table:
+    return manifests.filter(pc.fill_null(pc.equal(manifests["added_snapshot_id"], snapshot), True))
 
 
 def _spec_of(manifest: str, storage: Storage) -> int:

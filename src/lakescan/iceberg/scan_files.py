@@ -18,7 +18,7 @@ from lakescan.executors import PlanningExecutor, executor_for
 from lakescan.expressions.predicate import TRUE
 from lakescan.iceberg.delete_index import DeleteIndex
 from lakescan.iceberg.manifest_batches import batches_of
-from lakescan.iceberg.manifest_list import DATA, DELETES, read_manifest_list
+from lakescan.iceberg.manifest_list import DATA, DELETES, own_manifests, read_manifest_list
 from lakescan.iceberg.manifest_scan import ManifestScan, ScannedFiles
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.planning.candidates import Candidates
@@ -58,7 +58,7 @@ class ScanFiles:
 
     def added(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
         """The files that snapshots added, oldest first; deletes apply that were committed with them."""
-        lists = [self.manifests(each, only_its_own=True) for each in snapshots]
+        lists = map(_by_content, own_manifests(snapshots, self._storage))
         for has_deletes, run in groupby(zip(snapshots, lists, strict=True), key=lambda each: each[1][1].num_rows > 0):
             some = list(run)
             # A delete of a later snapshot is none of an earlier one's: where there are deletes, each goes by itself.
@@ -71,11 +71,9 @@ class ScanFiles:
 
     def manifests(self, snapshot: IcebergSnapshot, *, only_its_own: bool = False) -> tuple[pa.Table, pa.Table]:
         """The snapshot's manifests of data and of deletes; or those that it added itself, where they say so."""
-        listed = read_manifest_list(snapshot, self._storage)
         if only_its_own:
-            listed = listed.filter(pc.fill_null(pc.equal(listed["added_snapshot_id"], snapshot.id), True))
-        data, deletes = (listed.filter(pc.equal(listed["content"], c)) for c in (DATA, DELETES))
-        return data, deletes
+            return _by_content(own_manifests([snapshot], self._storage)[0])
+        return _by_content(read_manifest_list(snapshot, self._storage))
 
     def scanned(
         self,
@@ -136,6 +134,11 @@ class ScanFiles:
             mask = self._scan.may_have(manifests.take(pa.array(rows)), spec_id)
             keep[rows] &= mask.to_numpy(zero_copy_only=False)
         return manifests.filter(pa.array(keep))
+
+
+def _by_content(manifests: pa.Table) -> tuple[pa.Table, pa.Table]:
+    data, deletes = (manifests.filter(pc.equal(manifests["content"], c)) for c in (DATA, DELETES))
+    return data, deletes
 
 
 def _once(manifests: pa.Table) -> pa.Table:

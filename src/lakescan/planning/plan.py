@@ -34,9 +34,16 @@ class PackingOptions:
     open_cost: int = OPEN_COST
     adaptive: bool = True
     parallelism: int = 1
+    weighs_opening: bool = False
 
-    def size_for(self, total: int) -> int:
-        """The split size for a scan of `total` bytes."""
+    def size_for(self, total: int, files: int) -> int:
+        """The split size for a scan of so many bytes and files.
+
+        It adapts to the bytes, as Iceberg's does; `weighs_opening` is for many small files, where that would make a
+        task of every four.
+        """
+        if self.weighs_opening:
+            total += files * self.open_cost
         if self.split_size is not None or not self.adaptive:
             return self.split_size or self.target_size
         return adapted_size(total, self.parallelism, self.target_size)
@@ -306,7 +313,7 @@ def make_plan(
     skipped = candidates.skipped_by_partition + candidates.skipped_by_stats
     metrics.skipped_data_files = skipped + len(kept) - len(final)
 
-    size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes)
+    size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes, len(final))
     splits = split_files(final, size)
     splits = splits.append_column("residual", found.index.take(splits["file"]))
     groups = TaskGroups(final, splits, pack(weights(splits, final, packing.open_cost), size, packing.lookback))
