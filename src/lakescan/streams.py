@@ -42,6 +42,7 @@ class TableStream:
     def __init__(self, scan: Scan) -> None:
         options = scan.all_options
         self._table: TableFormat = scan.table_format
+        self._identity = self._table.identity
         self._start = start_from(options, self._table.name)
         self._limits = limits_from(options, self._table.name)
         self._policy = Policy.of(options)
@@ -142,7 +143,7 @@ class TableStream:
     def encode(self, offset: Offset) -> dict[str, Any]:
         """An offset as a small JSON object, in the words of the format's own streams."""
         commit, files, initial = _NAMES[self._table.name]
-        return {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._table.identity}
+        return {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._identity}
 
     def decode(self, node: Mapping[str, Any]) -> Offset:
         """An offset from what `encode` made; raises `InvalidOption` for one of another table."""
@@ -151,10 +152,10 @@ class TableStream:
             found = Offset(int(node[commit]), int(node[files]), bool(node[initial]))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidOption(f"{dict(node)} is no offset of a stream of {self._table.name}: {error}") from error
-        if node.get("table") not in (None, self._table.identity):
+        if node.get("table") not in (None, self._identity):
             raise InvalidOption(
                 f"the offset {dict(node)} is of another table than {self._table.location}, which was made anew "
-                f"({self._table.identity}): start with a new checkpoint"
+                f"({self._identity}): start with a new checkpoint"
             )
         return found
 

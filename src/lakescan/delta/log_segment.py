@@ -17,6 +17,7 @@ from lakescan.storage import FileEntry, Storage, join
 LOG_FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 _FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up at once, doubled each time
+_MOST_LOOKED_UP = 2000  # beyond, the log is listed
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
@@ -105,19 +106,27 @@ def end_of_log(location: str, storage: Storage) -> LogListing | None:
     checkpoint = _last_checkpoint(join(location, LOG_FOLDER), storage)
     if checkpoint is None:
         return None
+    commits = commits_from(location, checkpoint.version, storage, most=_MOST_LOOKED_UP)
+    if len(commits) > _MOST_LOOKED_UP:
+        return None
+    after = [c.version for c in commits if c.version > checkpoint.version]
+    in_row = after == list(range(checkpoint.version + 1, checkpoint.version + 1 + len(after)))
+    return LogListing(location, tuple(commits), (checkpoint,)) if in_row else None
+
+
+def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
+    """The commits from a version on, looked up by name until one is missing, or there are more than `most`."""
     commits: list[LogFile] = []
-    start, count = checkpoint.version, _FIRST_LOOK
-    while count <= _LAST_LOOK:
+    count = _FIRST_LOOK
+    while most is None or len(commits) <= most:
         versions = range(start, start + count)
         found = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
         present = [LogFile(v, e) for v, e in zip(versions, found, strict=True) if e is not None]
         commits += present
         if len(present) < count:
-            after = [c.version for c in commits if c.version > checkpoint.version]
-            in_row = after == list(range(checkpoint.version + 1, checkpoint.version + 1 + len(after)))
-            return LogListing(location, tuple(commits), (checkpoint,)) if in_row else None
-        start, count = start + count, count * 2
-    return None
+            break
+        start, count = start + count, min(count * 2, _LAST_LOOK)
+    return commits
 
 
 def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:

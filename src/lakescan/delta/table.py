@@ -19,7 +19,7 @@ from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.change_feed import check_recorded, check_schemas, first_since, resolve_range
 from lakescan.delta.increments import CommitReader, actions_of, as_inserts
 from lakescan.delta.log_reader import DeltaState, LogReader
-from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, end_of_log, list_log
+from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, commits_from, end_of_log, list_log
 from lakescan.delta.metadata_tables import (
     DETAIL,
     HISTORY,
@@ -78,8 +78,13 @@ class DeltaTable:
         return self._log.state(self._segment()).metadata.id
 
     def refreshed(self) -> DeltaTable:
-        """The table with the commits that are there now."""
-        return DeltaTable.open(self._location, self.storage)
+        """The table with the commits that are there now: those after its newest are looked up by name."""
+        found = commits_from(self._location, self._end.latest + 1, self.storage)
+        new = [each for place, each in enumerate(found, self._end.latest + 1) if each.version == place]  # up to a gap
+        if not new:
+            return self
+        end = replace(self._end, commits=(*self._end.commits, *new))
+        return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole)
 
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
         """Before the first version that a stream reads; `latest` is after the newest, as `startingVersion` has it."""
@@ -119,26 +124,26 @@ class DeltaTable:
     def _increment(self, snapshot: Snapshot, wanted: Increment, metrics: ScanMetrics) -> Iterator[pa.Table]:
         """The file actions of an increment: of added files, or, of a change feed, of the files that hold changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
-        names = reader.reader.partition_columns
+        names, configuration = reader.reader.partition_columns, snapshot.state.metadata.configuration
 
         def live(version: int) -> pa.Table:
             key = (self._location, version, names, self.storage.identity)
             found = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
-            return reader.in_order(as_inserts(found, version, self._time_of(version)) if reader.feed else found)
+            inserts = as_inserts(found, version, self._time_of(version, configuration)) if reader.feed else found
+            return reader.in_order(inserts)
 
         def changes(versions: list[int]) -> Iterator[pa.Table]:
             commits = tuple(self._commits(version, version)[0] for version in versions)
             if not reader.feed:
                 yield from reader.added(commits)
                 return
-            times = {version: self._time_of(version) for version in versions}
+            times = {version: self._time_of(version, configuration) for version in versions}
             yield self._log.changed_files(commits, times, names, metrics)
 
         return actions_of(wanted.parts, changes, live)
 
-    def _time_of(self, version: int) -> int:
+    def _time_of(self, version: int, configuration: Mapping[str, str]) -> int:
         """When a version was committed, in milliseconds: its own time where it has one, without a look at others."""
-        configuration = self._log.state(self._segment()).metadata.configuration
         commit = next((c for c in self._end.commits if c.version == version), None)
         if commit is not None and has_in_commit_timestamp(commit, configuration):
             return in_commit_timestamp(commit, self.storage)
