@@ -213,7 +213,7 @@ def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypat
     from lakescan.reading import equality
 
     table.append(rows([1, 2], ["a", "b"]))
-    location = committed(table, by(pa.table({"id": pa.array([2], pa.int32())}), id=1)).metadata_location
+    location = committed(table, by(pa.table({"id": pa.array([2, 9], pa.int32())}), id=1)).metadata_location
     opened: list[str] = []
 
     def read(context: Any, file: dict[str, Any], schema: Any) -> Any:
@@ -226,3 +226,19 @@ def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypat
     for _ in range(3):
         assert lakescan.table(location).scan().to_arrow()["id"].to_pylist() == [1]
     assert len(opened) == (1 if kept else 3)
+
+
+def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many commits that delete the same keys are one piece."""
+    from lakescan.reading import equality
+
+    table.append(rows([1, 2, 3], ["a", "b", "c"]))
+    again = by(pa.table({"id": pa.array([1, 2], pa.int32())}), id=1)
+    location = committed(table, *[again] * 9).metadata_location
+    monkeypatch.setattr(equality, "KEYS_AT_ONCE", 4)
+    made: list[int] = []
+    keys = equality._Held.keys
+    monkeypatch.setattr(equality._Held, "keys", lambda self: made.append(self.rows) or keys(self))
+    assert lakescan.table(location).scan().to_arrow()["id"].to_pylist() == [3]
+    assert len(made) == 1
+    assert made[0] <= 4

@@ -26,6 +26,13 @@ class DeletedKeys:
     @staticmethod
     def of(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeys:
         """The map of keys (an array a column) that were deleted at these sequence numbers."""
+        return DeletedKeys.numbered(columns, keys, sequence)[0]
+
+    @staticmethod
+    def numbered(
+        columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray
+    ) -> tuple[DeletedKeys, np.ndarray]:
+        """The map, and the number of each of the keys."""
         codes: list[KeyCodes] = []
         levels: list[np.ndarray | None] = []
         numbers = np.zeros(len(sequence), dtype=np.int64)
@@ -40,7 +47,7 @@ class DeletedKeys:
             codes.append(known)
         newest = np.full(int(numbers.max(initial=-1)) + 1, -1, dtype=np.int64)
         np.maximum.at(newest, numbers, sequence)
-        return DeletedKeys(columns, tuple(codes), tuple(levels), newest)
+        return DeletedKeys(columns, tuple(codes), tuple(levels), newest), numbers
 
     @property
     def nbytes(self) -> int:

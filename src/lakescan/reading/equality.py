@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,7 +41,8 @@ from lakescan.schema import Schema
 _BATCH = 1 << 17
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 KEYS_AT_ONCE = 1 << 21
-KEYS: DeleteCache[DeletedKeys] = DeleteCache(lambda keys: keys.nbytes)
+# None where there are more keys than are held at once.
+KEYS: DeleteCache[DeletedKeys | None] = DeleteCache(lambda keys: 0 if keys is None else keys.nbytes)
 
 
 class _Deleted(Protocol):
@@ -68,6 +70,48 @@ class _ByPosition:
         if (found := self.positions.get(task.path)) is not None:
             mask[within(found, first, rows)] = True
         return mask
+
+
+class _Held:
+    """Deleted keys that are held, with their sequence numbers."""
+
+    def __init__(self, ids: tuple[int, ...], schema: Schema) -> None:
+        self._ids, self._schema = ids, schema
+        self._batches: list[pa.RecordBatch] = []
+        self._sequence: list[np.ndarray] = [_NO_NUMBERS]
+        self.rows = 0
+
+    def add(self, batch: pa.RecordBatch, sequence: int) -> None:
+        self._batches.append(batch)
+        self._sequence.append(np.full(batch.num_rows, sequence, dtype=np.int64))
+        self.rows += batch.num_rows
+
+    def full(self) -> DeletedKeys | None:
+        """The keys, where there is no room for more; None where leaving out what is there twice halves them.
+
+        Upserts delete the same keys again and again.
+        """
+        table, sequence = self._table()
+        keys, number = DeletedKeys.numbered(self._ids, self._columns(table), sequence)
+        if 2 * len(keys.newest) > KEYS_AT_ONCE:
+            return keys
+        first = np.zeros(len(keys.newest), dtype=np.int64)
+        first[number[::-1]] = np.arange(len(number))[::-1]
+        self._batches = table.take(pa.array(first)).combine_chunks().to_batches()
+        self._sequence, self.rows = [keys.newest], len(first)
+        return None
+
+    def keys(self) -> DeletedKeys:
+        """All of them."""
+        table, sequence = self._table()
+        return DeletedKeys.of(self._ids, self._columns(table), sequence)
+
+    def _columns(self, table: pa.Table) -> list[pa.Array]:
+        found = columns_of(table, self._schema)
+        return [comparable(found(i)) for i in self._ids]
+
+    def _table(self) -> tuple[pa.Table, np.ndarray]:
+        return pa.Table.from_batches(self._batches, schema=self._schema.arrow()), np.concatenate(self._sequence)
 
 
 class EqualityDeletes:
@@ -111,38 +155,41 @@ class EqualityDeletes:
         same = pc.equal(pc.fill_null(self._deletes["kept"], False).combine_chunks(), place.kept)
         named = pc.and_(by_these, pc.and_(there, same))
         files = self._deletes.filter(named).to_pylist()
-        if sum(file["record_count"] for file in files) > KEYS_AT_ONCE:
-            return _ByPosition(self._positions(place, files))
         context = self._context
         columns = compared_columns(context, ids).arrow().to_string()
-        read_as = (ids, columns, repr(context.matching), context.verify, context.storage.identity)
+        read_as = (ids, columns, repr(context.matching), context.verify, context.storage.identity, KEYS_AT_ONCE)
         key = (tuple(sorted((file["path"], file["sequence_number"]) for file in files)), *read_as)
-        return _ByKey(KEYS.get(key, lambda: next(self._pieces(ids, files, NO_END))))
+        begun: list[Iterator[DeletedKeys]] = []
 
-    def _pieces(self, ids: tuple[int, ...], files: list[dict[str, Any]], at_once: int) -> Iterator[DeletedKeys]:
-        """The keys of all files, about so many at a time; one piece at least."""
+        def load() -> DeletedKeys | None:
+            pieces = self._pieces(ids, files)
+            first, second = next(pieces), next(pieces, None)
+            if second is None:
+                return first
+            begun.append(chain([first, second], pieces))
+            return None
+
+        if (keys := KEYS.get(key, load)) is not None:
+            return _ByKey(keys)
+        return _ByPosition(self._positions(place, begun[0] if begun else self._pieces(ids, files)))
+
+    def _pieces(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> Iterator[DeletedKeys]:
+        """The distinct keys of all files, about so many at a time as are held at once; one piece at least."""
         schema = compared_columns(self._context, ids)
-        held: list[pa.RecordBatch] = []
-        sequence: list[np.ndarray] = [_NO_NUMBERS]
-
-        def piece() -> DeletedKeys:
-            found = columns_of(pa.Table.from_batches(held, schema=schema.arrow()), schema)
-            return DeletedKeys.of(ids, [comparable(found(i)) for i in ids], np.concatenate(sequence))
-
+        held = _Held(ids, schema)
         for file in files:
             for batch in read_deleted_keys(self._context, file, schema):
-                if held and sum(map(len, sequence)) + batch.num_rows > at_once:
-                    yield piece()
-                    held, sequence = [], [_NO_NUMBERS]
-                held.append(batch)
-                sequence.append(np.full(batch.num_rows, file["sequence_number"], dtype=np.int64))
-        yield piece()
+                if held.rows and held.rows + batch.num_rows > KEYS_AT_ONCE and (full := held.full()) is not None:
+                    yield full
+                    held = _Held(ids, schema)
+                held.add(batch, file["sequence_number"])
+        yield held.keys()
 
-    def _positions(self, place: Place, files: list[dict[str, Any]]) -> dict[str, BitMap64]:
-        """The rows that the keys of these files delete, by data file."""
+    def _positions(self, place: Place, pieces: Iterator[DeletedKeys]) -> dict[str, BitMap64]:
+        """The rows that the keys delete, by data file."""
         schema = compared_columns(self._context, place.ids)
         deleted: dict[str, BitMap64] = {}
-        for keys in self._pieces(place.ids, files, KEYS_AT_ONCE):
+        for keys in pieces:
             for task in self._tasks():
                 if place not in task.equality_places:
                     continue
