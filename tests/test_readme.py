@@ -13,7 +13,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 @pytest.mark.spark
 def test_the_readmes_python_and_sql_run(spark, shop, capsys: pytest.CaptureFixture[str]) -> None:
-    (python,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    python = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
     (sql,) = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
     here = python.replace("/lake/shop/orders", shop.orders).replace("/lake/customers", shop.customers)
     names: dict[str, Any] = {"spark": spark}

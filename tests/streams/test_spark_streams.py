@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+import lakescan
+from lakescan.spark.stream import CommitReader
+from lakescan.spark.types import schema_of
 from tests.streams.support import Growing
 
 pytestmark = pytest.mark.spark
@@ -73,7 +76,26 @@ def test_limits_make_batches_and_offsets_can_be_read(spark, growing: Growing, tm
     }
     offsets = query.offsets()
     assert len(offsets) == 3
-    assert all(set(offset) == names[growing.name] | {"table"} for offset in offsets)
+    assert all(set(offset) == names[growing.name] | {"table"} for offset in offsets[1:])
+    assert set(offsets[0]) == names[growing.name] | {"table", "from"}  # the first says where it began, too
+
+
+def test_the_first_batch_stays_what_it_was_where_the_table_goes_on(growing: Growing) -> None:
+    """Spark asks for the initial offset again: for the partitions, and after a crash."""
+    growing.append(1, 2)
+
+    def reader() -> CommitReader:
+        scan = lakescan.table(growing.path).scan().options(maxRowsPerTrigger=1)
+        return CommitReader(scan, schema_of(lakescan.table(growing.path).scan()), 2)
+
+    first = reader()
+    end = first.latestOffset(first.initialOffset(), None)
+    growing.append(3)
+    for each in (first, reader()):
+        partitions = each.partitions(each.initialOffset(), end)
+        found = [n for p in partitions for batch in each.read(p) for n in batch["id"].to_pylist()]
+        assert len(found) == 1
+        assert set(found) <= {1, 2}
 
 
 @pytest.mark.parametrize("name", ["iceberg", "delta"])
@@ -113,11 +135,11 @@ name, path, folder, point = sys.argv[1:]
 group = os.getpgid(0)
 
 def reach(here):
-    # the third time that a query comes here
+    # the first time that a batch is planned, the third time that others are read and committed
     if here == point:
         with open(f"{folder}/{point}", "a") as counted:
             counted.write(".")
-        if os.path.getsize(f"{folder}/{point}") == 3:
+        if os.path.getsize(f"{folder}/{point}") == (1 if point == "planned" else 3):
             os.killpg(group, signal.SIGKILL)
 
 class KilledReader(CommitReader):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -39,6 +41,7 @@ HISTORY = pa.schema(
         pa.field("summary", pa.map_(pa.string(), pa.string())),
     ]
 )
+_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)  # seconds
 _EXACT = (*INTEGRAL, *FLOATING, BOOLEAN, DATE, TIME)
 
 
@@ -65,6 +68,10 @@ class IcebergTable:
         """The table by its newest metadata; one that was opened by a metadata file does not change."""
         if is_metadata_file(self._opened) or current_metadata(self._opened, self.storage) == self.metadata.source:
             return self
+        for pause in _PAUSES:  # where files do not appear at once, the newest may be half written
+            with contextlib.suppress(CorruptMetadata):
+                return IcebergTable.open(self._opened, self.storage)
+            time.sleep(pause)
         return IcebergTable.open(self._opened, self.storage)
 
     @property

@@ -32,6 +32,9 @@ except ImportError:  # PySpark 4.1
         """Stands for a class that this PySpark has not."""
 
 
+_FIRST, _FROM = "first", "from"
+
+
 class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The commits of a table as micro-batches."""
 
@@ -52,16 +55,24 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return stream if stream.scan.projected.names == names else TableStream(self._scan.select(*names))
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
-        return self._planner.encode(self._planner.initial_offset())
+        """Where a new query begins.
+
+        Spark asks again for the partitions of the first batch, and once more after a crash, when the table may have
+        gone on. So it is marked, and the end of the first batch says where that began.
+        """
+        return self._planner.encode(self._planner.initial_offset()) | {_FIRST: True}
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """Up to where the next batch reads."""
         planner = self._planner
-        if start is None:
-            return planner.encode(planner.newest_offset())
-        limited = not isinstance(limit, ReadAllAvailable)
-        return planner.encode(planner.latest_offset(planner.decode(start), limited=limited))
+        if start is None:  # PySpark 4.1: this may be the first batch
+            began = planner.encode(planner.initial_offset()) if self._done is None else None
+            return planner.encode(planner.newest_offset()) | ({} if began is None else {_FROM: began})
+        begin = planner.decode(start)
+        end = planner.latest_offset(begin, limited=not isinstance(limit, ReadAllAvailable))
+        if end == begin:
+            return start
+        return planner.encode(end) | ({_FROM: planner.encode(begin)} if start.get(_FIRST) else {})
 
     def getDefaultReadLimit(self) -> Any:
         """A limit of files, which stands for all limits of the options."""
@@ -82,7 +93,8 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The task groups of the rows between two offsets."""
         planner = self._planner
-        scan = planner.between(planner.decode(start), planner.decode(end))
+        begin = end[_FROM] if start.get(_FIRST) and _FROM in end else start
+        scan = planner.between(planner.decode(begin), planner.decode(end))
         parallelism = int(scan.option("parallelism", self._parallelism))
         changes = Changes(scan)
         if not planner.reads_changes or not changes.is_worked_out:
