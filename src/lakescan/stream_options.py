@@ -35,8 +35,9 @@ STREAM_ONLY = (
     "monitor-interval",
 )
 FEED = ("readChangeFeed", "readChangeData")
-_STARTS = ("start-snapshot-id", "start-tag", "start-timestamp", "startingVersion", "startingTimestamp", "branch")
-STREAM_OPTIONS = (*STREAM_ONLY, *_STARTS)
+_TIMES = ("start-snapshot-timestamp", "stream-from-timestamp", "start-timestamp")
+_STARTS = (*_TIMES, "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
+STREAM_OPTIONS = (*STREAM_ONLY, *_STARTS, "branch")
 _STRATEGIES = {
     "TABLE_SCAN_THEN_INCREMENTAL": "table",
     "INCREMENTAL_FROM_LATEST_SNAPSHOT": "latest",
@@ -44,13 +45,12 @@ _STRATEGIES = {
     "INCREMENTAL_FROM_SNAPSHOT_ID": "commit",
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": "time",
 }
-_TIMES = ("start-snapshot-timestamp", "stream-from-timestamp", "start-timestamp")
 _DELTA_FILES = 1000  # of a batch, where nothing is said: Delta's own default
 
 
-def start_from(options: Options, format_name: str) -> Start:
+def start_from(options: Options) -> Start:
     """Where a stream begins; raises `InvalidOption` where options contradict each other."""
-    given = [name for name in (*_TIMES, *_STARTS[:2], *_STARTS[3:5]) if name in options]
+    given = [name for name in _STARTS if name in options]
     if len(given) > 1:
         raise InvalidOption(f"options {given[0]!r} and {given[1]!r} both say where the stream begins: give one")
     found = _start(given[0], options) if given else Start()

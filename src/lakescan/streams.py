@@ -16,20 +16,10 @@ import pyarrow as pa
 from lakescan.changes import Changes
 from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged
 from lakescan.expressions.predicate import TRUE
-from lakescan.metadata_columns import CHANGELOG
 from lakescan.planning.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
 from lakescan.planning.report import ScanMetrics
-from lakescan.planning.table_format import (
-    ChangeRange,
-    CommitRequest,
-    FileRequest,
-    Snapshot,
-    SnapshotSelector,
-    Start,
-    TableFormat,
-)
+from lakescan.planning.table_format import CommitRequest, FileRequest, Snapshot, Start, TableFormat
 from lakescan.scan import Scan
-from lakescan.schema import Schema
 from lakescan.stream_options import FEED, STREAM_OPTIONS, Policy, limits_from, reads_changes, start_from
 
 # What offsets are called, as each format's own streams have it.
@@ -43,7 +33,7 @@ class TableStream:
         options = scan.all_options
         self._table: TableFormat = scan.table_format
         self._identity = self._table.identity
-        self._start = start_from(options, self._table.name)
+        self._start = start_from(options)
         self._limits = limits_from(options, self._table.name)
         self._policy = Policy.of(options)
         self.interval: float = options.get("monitor-interval", 1.0)
@@ -56,7 +46,6 @@ class TableStream:
         self._scan = without_stream_options(scan)
         self._schema: Snapshot = self._scan.snapshot
         self._last: int | None = None
-        self._walked: tuple[Offset, list[Commit]] = (BEFORE, [])
 
     @property
     def scan(self) -> Scan:
@@ -100,10 +89,7 @@ class TableStream:
             at = self._advanced(start, budget)
             if not at.is_whole:
                 return at
-        walked: list[Commit] = []
-        self._walked = (at, walked)
         for commit in self._after(at):
-            walked.append(commit)
             match self._policy.action(commit):
                 case "stop" if at == start:
                     raise self._refusal(commit)
@@ -134,8 +120,7 @@ class TableStream:
         return Changes(scan).to_batches() if self._policy.changes else scan.to_batches()
 
     def backlog(self, start: Offset) -> Backlog:
-        """What there is to read after an offset, by what commits say of themselves."""
-        self._refresh()
+        """What there is to read after an offset up to the newest one looked at, by what commits say of themselves."""
         found = [c for c in self._after(start) if self._policy.action(c) == "read"]
         files, rows, size = (sum(getattr(c, name) or 0 for c in found) for name in ("files", "rows", "size"))
         return Backlog(len(found), files, rows, size)
@@ -167,7 +152,7 @@ class TableStream:
             yield Part(start.commit, start.files, end.files if is_here else ALL, start.initial)
             if is_here:
                 return
-        for ordinal, commit in enumerate(self._known_after(Offset(start.commit))):
+        for ordinal, commit in enumerate(self._after(Offset(start.commit))):
             stop = end.files if commit.id == end.commit else ALL
             action = self._policy.action(commit)
             if action == "stop":
@@ -204,15 +189,6 @@ class TableStream:
             if commit.id == self._last:
                 return
 
-    def _known_after(self, offset: Offset) -> Iterator[Commit]:
-        """The same, from those that were looked at last where they begin there."""
-        start, walked = self._walked
-        if start != offset:
-            yield from self._after(offset)
-            return
-        yield from walked
-        yield from self._after(Offset(walked[-1].id) if walked else offset)
-
     def _refusal(self, commit: Commit) -> Exception:
         where = f"{self._table.location}, commit {commit.describe()}"
         if commit.obstacle:
@@ -230,15 +206,7 @@ def without_stream_options(scan: Scan) -> Scan:
     plain = scan.with_options(options.without((*STREAM_OPTIONS, *FEED)))
     table = scan.table_format
     plain = plain.as_of(branch=options["branch"]) if "branch" in options else plain
-    if not reads_changes(options):
-        return plain
-    if table.name == "iceberg":
-        schema = plain.snapshot.schema
-        with_changes = replace(plain.snapshot, schema=Schema(schema.fields + CHANGELOG, schema.id))
-        return plain.reading(table, with_changes)
-    newest = table.starting_point(Start("latest")).commit
-    feed = table.snapshot(SnapshotSelector(changes=ChangeRange(start_version=newest)))
-    return plain.reading(table, feed)
+    return plain.reading(table, table.with_changes(plain.snapshot)) if reads_changes(options) else plain
 
 
 class Follower:
@@ -267,6 +235,7 @@ class Follower:
     @property
     def backlog(self) -> Backlog:
         """What there is to read after the offset."""
+        self._stream.newest_offset()
         return self._stream.backlog(self._at)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

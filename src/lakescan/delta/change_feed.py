@@ -18,7 +18,7 @@ from lakescan import metadata_columns as m
 from lakescan import types as t
 from lakescan.delta.actions import VECTOR
 from lakescan.delta.protocol import Metadata
-from lakescan.delta.replay import canonical_paths, file_locations
+from lakescan.delta.replay import canonical_paths, located
 from lakescan.delta.schema_json import parse_schema
 from lakescan.delta.time_travel import commit_info
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
@@ -132,8 +132,7 @@ def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, in
     counts = pc.and_not(actions["data_change"], pc.is_in(actions["version"], value_set=pa.array(unchanged, pa.int64())))
     is_cdc = pc.equal(actions["action"], "cdc")
     actions = actions.filter(pc.or_(is_cdc, pc.and_not(counts, recorded)))
-    paths = file_locations(actions["path"].combine_chunks(), location)
-    actions = actions.set_column(actions.schema.get_field_index("path"), "path", paths)
+    actions = located(actions, location)
     adds, removes = _where(actions, "add"), _where(actions, "remove")
     old, new = _partner(adds, removes), _partner(removes, adds)
     both = adds.filter(pc.is_valid(old))

@@ -16,7 +16,7 @@ from lakescan.delta.change_feed import ENABLED, difference
 from lakescan.delta.log_pieces import batches
 from lakescan.delta.log_segment import LogFile
 from lakescan.delta.protocol import Metadata, Protocol
-from lakescan.delta.replay import file_locations
+from lakescan.delta.replay import located
 from lakescan.delta.schema_json import parse_schema
 from lakescan.delta.time_travel import commit_info
 from lakescan.moments import from_millis
@@ -52,7 +52,7 @@ class CommitReader:
     def added(self, files: tuple[LogFile, ...]) -> Iterator[pa.Table]:
         """The file actions that versions add, in their order; `path` is a location."""
         for some in batches(files):
-            yield self.located(self._data(self.reader.changes(self._contents(some)), "add"))
+            yield located(self._data(self.reader.changes(self._contents(some)), "add"), self.location)
 
     def in_order(self, files: pa.Table) -> pa.Table:
         """The live files of a version, by time and path."""
@@ -60,11 +60,6 @@ class CommitReader:
             names = pc.replace_substring_regex(files["path"], f"^{re.escape(self.location.rstrip('/'))}/", "")
             files = files.filter(pc.invert(pc.match_substring_regex(names, self.exclude)))
         return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
-
-    def located(self, actions: pa.Table) -> pa.Table:
-        """File actions with locations for paths."""
-        paths = file_locations(actions["path"].combine_chunks(), self.location)
-        return actions.set_column(actions.schema.get_field_index("path"), "path", paths)
 
     def _contents(self, files: Sequence[LogFile]) -> list[tuple[int, bytes]]:
         found = self.reader.storage.read_all([file.entry.location for file in files])
@@ -110,6 +105,26 @@ class CommitReader:
             if self.feed and metadata.configuration.get(ENABLED, "false").lower() != "true":
                 return f"it stops recording changes: {ENABLED} is not true any more"
         return None
+
+
+class SeenCommits:
+    """What commits did, each read once: what is ahead of a stream is looked at again for every batch and backlog.
+
+    Commits before those that are asked for are forgotten, so that memory is bounded by what is ahead.
+    """
+
+    def __init__(self, reader: CommitReader) -> None:
+        self.reader = reader
+        self._seen: dict[int, Commit] = {}
+
+    def commits(self, files: tuple[LogFile, ...]) -> Iterator[Commit]:
+        """What versions that follow one another did, oldest first."""
+        self._seen = {version: commit for version, commit in self._seen.items() if version >= files[0].version}
+        known = next((place for place, file in enumerate(files) if file.version not in self._seen), len(files))
+        yield from [self._seen[file.version] for file in files[:known]]
+        for commit in self.reader.commits(files[known:]):
+            self._seen[commit.id] = commit
+            yield commit
 
 
 def _totals(actions: pa.Table, files: Sequence[LogFile]) -> np.ndarray:

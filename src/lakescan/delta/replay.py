@@ -49,6 +49,12 @@ def identity(actions: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(canonical_paths(actions["path"].combine_chunks()), vector_id, "\x00")
 
 
+def located(actions: pa.Table, location: str) -> pa.Table:
+    """File actions with locations for paths."""
+    paths = file_locations(actions["path"].combine_chunks(), location)
+    return actions.set_column(actions.schema.get_field_index("path"), "path", paths)
+
+
 def file_locations(paths: pa.Array, location: str) -> pa.Array:
     """Locations of files from their paths in the log: URIs, relative to the table's folder or absolute.
 

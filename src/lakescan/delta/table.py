@@ -17,7 +17,7 @@ from lakescan.caching import METADATA
 from lakescan.delta.actions import ActionReader, single_actions
 from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.change_feed import check_recorded, check_schemas, first_since, resolve_range
-from lakescan.delta.increments import CommitReader, actions_of, as_inserts
+from lakescan.delta.increments import CommitReader, SeenCommits, actions_of, as_inserts
 from lakescan.delta.log_reader import DeltaState, LogReader
 from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, commits_from, end_of_log, list_log
 from lakescan.delta.metadata_tables import (
@@ -60,8 +60,11 @@ class DeltaTable:
 
     name = "delta"
 
-    def __init__(self, location: str, storage: Storage, end: LogListing, *, is_whole: bool) -> None:
+    def __init__(
+        self, location: str, storage: Storage, end: LogListing, *, is_whole: bool, seen: SeenCommits | None = None
+    ) -> None:
         self._location, self.storage, self._end, self._is_whole = location, storage, end, is_whole
+        self._seen = seen
         self._log = LogReader(location, storage)
 
     @staticmethod
@@ -84,7 +87,7 @@ class DeltaTable:
         if not new:
             return self
         end = replace(self._end, commits=(*self._end.commits, *new))
-        return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole)
+        return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
 
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
         """Before the first version that a stream reads; `latest` is after the newest, as `startingVersion` has it."""
@@ -109,8 +112,15 @@ class DeltaTable:
         if not request.fail_on_loss:
             known = [c.version for c in self._listing.commits if c.version >= start]
             start = min(known, default=start)
+        reader = self._commit_reader(snapshot, request.exclude)
+        if self._seen is None or self._seen.reader != reader:
+            self._seen = SeenCommits(reader)
         if start <= self._end.latest:
-            yield from self._commit_reader(snapshot, request.exclude).commits(self._commits(start, self._end.latest))
+            yield from self._seen.commits(self._commits(start, self._end.latest))
+
+    def with_changes(self, snapshot: Snapshot) -> Snapshot:
+        """The change feed of the newest version."""
+        return self._changes(ChangeRange(start_version=self._end.latest))
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
         """The snapshot's schema over an increment's files."""
@@ -129,22 +139,24 @@ class DeltaTable:
         def live(version: int) -> pa.Table:
             key = (self._location, version, names, self.storage.identity)
             found = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
-            inserts = as_inserts(found, version, self._time_of(version, configuration)) if reader.feed else found
-            return reader.in_order(inserts)
+            if reader.feed:
+                commit = next((c for c in self._end.commits if c.version == version), None)
+                found = as_inserts(found, version, self._time_of(version, commit, configuration))
+            return reader.in_order(found)
 
         def changes(versions: list[int]) -> Iterator[pa.Table]:
-            commits = tuple(self._commits(version, version)[0] for version in versions)
+            among = set(versions)
+            commits = tuple(c for c in self._commits(versions[0], versions[-1]) if c.version in among)
             if not reader.feed:
                 yield from reader.added(commits)
                 return
-            times = {version: self._time_of(version, configuration) for version in versions}
+            times = {each.version: self._time_of(each.version, each, configuration) for each in commits}
             yield self._log.changed_files(commits, times, names, metrics)
 
         return actions_of(wanted.parts, changes, live)
 
-    def _time_of(self, version: int, configuration: Mapping[str, str]) -> int:
+    def _time_of(self, version: int, commit: LogFile | None, configuration: Mapping[str, str]) -> int:
         """When a version was committed, in milliseconds: its own time where it has one, without a look at others."""
-        commit = next((c for c in self._end.commits if c.version == version), None)
         if commit is not None and has_in_commit_timestamp(commit, configuration):
             return in_commit_timestamp(commit, self.storage)
         return self._times.get(version, 0)

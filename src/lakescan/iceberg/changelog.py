@@ -16,38 +16,26 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan.errors import NoSuchSnapshot
-from lakescan.expressions.predicate import TRUE, leaves
 from lakescan.iceberg.delete_index import DeleteIndex
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan_files import ScanFiles, with_deletes
-from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable, struct_of
 from lakescan.planning.increments import Part, rows_of
-from lakescan.planning.table_format import FileRequest
-from lakescan.schema import Schema
-from lakescan.storage import Storage
-
-INSERT, DELETE = "INSERT", "DELETE"
+from lakescan.reading.net_changes import DELETE, INSERT
 
 
 class Changelog:
-    """One planning of the changes of some snapshots."""
+    """The files of the changes of snapshots, with what became of their rows as constants."""
 
-    def __init__(self, metadata: TableMetadata, schema: Schema, request: FileRequest, storage: Storage) -> None:
-        self._metadata, self._request = metadata, request
-        stats = request.stats | {leaf.bound_id for leaf in leaves(request.predicate)}
-        whole = replace(request, predicate=TRUE, limit=None, stats=frozenset(stats))
-        self._scan = ScanFiles(metadata, schema, whole, storage)
+    def __init__(self, metadata: TableMetadata, scan: ScanFiles) -> None:
+        self._metadata, self._scan = metadata, scan
 
-    def plan(self, parts: tuple[Part, ...]) -> Iterator[Candidates]:
-        """The files to read, snapshot by snapshot, with what became of their rows as constants."""
+    def tables(self, parts: tuple[Part, ...]) -> Iterator[FileTable]:
+        """The files of parts of snapshots, snapshot by snapshot."""
         for part in parts:
             snapshot = self._metadata.snapshots[part.commit]
             for change, tables in self._changes(snapshot, part):
-                for table in tables:
-                    if len(table):
-                        marked = _marked(table, change, part.ordinal, snapshot.id)
-                        yield Candidates.pruned(marked, self._request.predicate, {})
+                yield from (_marked(table, change, part.ordinal, snapshot.id) for table in tables if len(table))
 
     def _changes(self, snapshot: IcebergSnapshot, part: Part) -> Iterator[tuple[str, Iterator[FileTable]]]:
         """The files whose rows a commit deleted, and those whose rows it inserted; a whole table is inserted."""

@@ -8,12 +8,24 @@ from itertools import groupby
 
 from lakescan.errors import NoSuchSnapshot
 from lakescan.expressions.predicate import TRUE, leaves
+from lakescan.iceberg.changelog import Changelog
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.planning.increments import APPEND, BEFORE, DELETE, NOTHING, OVERWRITE, Commit, Offset, Part, rows_of
+from lakescan.planning.increments import (
+    APPEND,
+    BEFORE,
+    DELETE,
+    NOTHING,
+    OVERWRITE,
+    Commit,
+    Increment,
+    Offset,
+    Part,
+    rows_of,
+)
 from lakescan.planning.table_format import FileRequest, Start
 from lakescan.schema import Schema
 from lakescan.storage import Storage
@@ -104,13 +116,14 @@ class IncrementFiles:
         whole = replace(request, predicate=TRUE, limit=None, stats=frozenset(stats))
         self._scan = ScanFiles(metadata, schema, whole, storage)
 
-    def plan(self, parts: tuple[Part, ...]) -> Iterator[Candidates]:
+    def plan(self, increment: Increment) -> Iterator[Candidates]:
         """The files that statistics do not rule out. Places in a commit count all of its files."""
-        for table in self.tables(parts):
+        changelog = Changelog(self._metadata, self._scan)
+        tables = changelog.tables(increment.parts) if increment.changes else self._added(increment.parts)
+        for table in tables:
             yield Candidates.pruned(table, self._request.predicate, {})
 
-    def tables(self, parts: tuple[Part, ...]) -> Iterator[FileTable]:
-        """All files of the parts."""
+    def _added(self, parts: tuple[Part, ...]) -> Iterator[FileTable]:
         for is_whole, some in groupby(parts, key=lambda part: part.is_whole and not part.initial):
             if is_whole:
                 snapshots = [self._metadata.snapshots[part.commit] for part in some]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,6 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
-from lakescan.iceberg.changelog import Changelog
 from lakescan.iceberg.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.locate import current_metadata, is_metadata_file
 from lakescan.iceberg.manifest_list import read_manifest_list
@@ -66,13 +64,19 @@ class IcebergTable:
 
     def refreshed(self) -> IcebergTable:
         """The table by its newest metadata; one that was opened by a metadata file does not change."""
-        if is_metadata_file(self._opened) or current_metadata(self._opened, self.storage) == self.metadata.source:
+        if is_metadata_file(self._opened):
             return self
-        for pause in _PAUSES:  # where files do not appear at once, the newest may be half written
-            with contextlib.suppress(CorruptMetadata):
-                return IcebergTable.open(self._opened, self.storage)
-            time.sleep(pause)
-        return IcebergTable.open(self._opened, self.storage)
+        for pause in (*_PAUSES, None):  # where files do not appear at once, the newest may be half written
+            source = current_metadata(self._opened, self.storage)
+            if source == self.metadata.source:
+                return self
+            try:
+                return IcebergTable(parse_metadata(self.storage.read(source), source), self.storage, self._opened)
+            except CorruptMetadata:
+                if pause is None:
+                    raise
+                time.sleep(pause)
+        return self
 
     @property
     def location(self) -> str:
@@ -140,9 +144,12 @@ class IcebergTable:
         read = [c.id for c in line if c.change == APPEND or (wanted.changes and c.change != NOTHING)]
         parts = tuple(Part(commit, ordinal=n) for n, commit in enumerate(read))
         base = self._resolved(None if head is None else self.metadata.snapshots[head], own_schema=False)
-        if wanted.changes:
-            base = replace(base, schema=Schema(base.schema.fields + m.CHANGELOG, base.schema.id))
+        base = self.with_changes(base) if wanted.changes else base
         return self.increment(base, Increment(parts, changes=wanted.changes))
+
+    def with_changes(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the columns of a changelog."""
+        return replace(snapshot, schema=Schema(snapshot.schema.fields + m.CHANGELOG, snapshot.schema.id))
 
     def _end_of(self, end: int | str | datetime | None) -> int | None:
         """The snapshot that an end of a range names."""
@@ -216,12 +223,9 @@ class IcebergTable:
         match snapshot.state:
             case IcebergSnapshot():
                 yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
-            case Increment(changes=True):
-                changes = Changelog(self.metadata, snapshot.schema, request, self.storage)
-                yield from changes.plan(snapshot.state.parts)
             case Increment():
                 files = IncrementFiles(self.metadata, snapshot.schema, request, self.storage)
-                yield from files.plan(snapshot.state.parts)
+                yield from files.plan(snapshot.state)
 
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema

@@ -129,20 +129,21 @@ class Budget:
     """What is left of the limits of one read."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self._most = (limits.files, limits.rows, limits.size)
+        self._most_commits = limits.commits
         self._used: tuple[int, ...] = (0, 0, 0)  # files, rows, bytes
         self._commits = 0
 
     def takes_whole(self, commit: Commit, *, at_least: bool = False) -> bool:
         """Take a commit as it is, if it says how large it is and fits; in any case with `at_least`."""
         said = (commit.files, commit.rows, commit.size)
-        limits = (None, None, None) if at_least else (self._limits.files, self._limits.rows, self._limits.size)
+        limits = (None, None, None) if at_least else self._most
         if any(limit is not None and value is None for value, limit in zip(said, limits, strict=True)):
             return False
         used = tuple(have + (value or 0) for have, value in zip(self._used, said, strict=True))
         if any(limit is not None and value > limit for value, limit in zip(used, limits, strict=True)):
             return False
-        if self._commits == self._limits.commits:
+        if self._commits == self._most_commits:
             return False
         self._used, self._commits = used, self._commits + 1
         return True
@@ -152,12 +153,11 @@ class Budget:
         listed = [[pc.fill_null(values, 0).to_numpy() for values in each] for each in files]
         size, rows = (np.concatenate([_NONE, *(each[i] for each in listed)]) for i in (0, 1))
         count = len(size)
-        if self._commits == self._limits.commits:
+        if self._commits == self._most_commits:
             return 0, count
         values = (np.ones(count - start, dtype=np.int64), rows[start:], size[start:])
-        limits = (self._limits.files, self._limits.rows, self._limits.size)
         taken = count - start
-        for used, value, limit in zip(self._used, values, limits, strict=True):
+        for used, value, limit in zip(self._used, values, self._most, strict=True):
             if limit is not None:
                 taken = min(taken, int(np.searchsorted(used + np.cumsum(value), limit, side="right")))
         if not any(self._used):

@@ -190,5 +190,8 @@ class TableFormat(Protocol):
         Raises `NoSuchSnapshot` where the first of them has gone.
         """
 
+    def with_changes(self, snapshot: Snapshot) -> Snapshot:
+        """The schema that streams of changes have, where those of added rows have the snapshot's."""
+
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
         """A state that has just the files of an increment, read with the schema of a snapshot."""

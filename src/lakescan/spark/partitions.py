@@ -28,13 +28,6 @@ class GroupPartition(InputPartition):
     context: ReadContext
 
 
-def group_partitions(scan: Scan, parallelism: int) -> list[InputPartition]:
-    """The task groups of a scan, planned here."""
-    plan = scan.plan(parallelism=parallelism)
-    context = scan.read_context(plan)
-    return [GroupPartition(group, context) for group in plan.groups.sharing_deletes(parallelism)]
-
-
 @dataclass
 class CommitPartition(InputPartition):
     """The changes of one commit that deletes and inserts rows: those that cancel each other have to meet."""
@@ -44,13 +37,13 @@ class CommitPartition(InputPartition):
     columns: tuple[str, ...]
 
 
-def change_partitions(scan: Scan, changes: Changes, parallelism: int) -> list[InputPartition]:
-    """The changes of a commit: one partition where rows may cancel each other."""
+def group_partitions(scan: Scan, parallelism: int, changes: Changes | None = None) -> list[InputPartition]:
+    """The task groups of a scan, planned here; of the changes of a commit one, where rows may cancel each other."""
     plan = scan.plan(parallelism=parallelism)
     context = scan.read_context(plan)
-    groups = list(plan.groups.sharing_deletes(parallelism))
-    if has_both(plan):
-        return [CommitPartition(groups, context, changes.data_columns)]
+    groups = plan.groups.sharing_deletes(parallelism)
+    if changes is not None and has_both(plan):
+        return [CommitPartition(list(groups), context, changes.data_columns)]
     return [GroupPartition(group, context) for group in groups]
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from lakescan.changes import Changes
 from lakescan.planning.increments import Offset
 from lakescan.scan import Scan
-from lakescan.spark.partitions import change_partitions, group_partitions, read_partition
+from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.streams import TableStream
 
 try:
@@ -99,7 +99,7 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         changes = Changes(scan)
         if not planner.reads_changes or not changes.is_worked_out:
             return group_partitions(scan, parallelism)
-        return [each for commit in changes.commits() for each in change_partitions(commit, changes, parallelism)]
+        return [each for commit in changes.commits() for each in group_partitions(commit, parallelism, changes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group."""
