@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.streams.killed import NEVER, POINTS, run_killed
 
 import lakescan
 
@@ -128,3 +131,32 @@ def test_delta_commits_of_every_kind(jvm, warehouse: Path) -> None:
     names = ("id", "v", "_change_type", "_commit_version")
     expected = Counter(tuple(row[n] for n in names) for row in java.collect())
     assert Counter(tuple(row[n] for n in names) for row in feed) == expected
+
+
+@pytest.mark.parametrize("name", ["iceberg", "delta"])
+def test_a_query_that_is_killed_while_java_writes_reads_every_row_once(jvm, warehouse: Path, tmp_path, name) -> None:
+    """Killed when a batch is planned, while it is read, and when it is committed."""
+    path = f"{warehouse}/ice/db/killed" if name == "iceberg" else f"{warehouse}/killed_delta"
+    table = "ice.db.killed" if name == "iceberg" else f"delta.`{path}`"
+    jvm.sql(f"CREATE TABLE {table} (id BIGINT) USING {name}")
+    jvm.sql(f"INSERT INTO {table} VALUES (0), (1)")
+    stopped = threading.Event()
+    written = [0, 1]
+
+    def write() -> None:
+        while not stopped.wait(0.2):
+            some = [len(written), len(written) + 1]
+            jvm.sql(f"INSERT INTO {table} VALUES {', '.join(f'({n})' for n in some)}")
+            written.extend(some)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for point in POINTS:
+            assert run_killed(name, path, tmp_path, point) == -signal.SIGKILL
+    finally:
+        stopped.set()
+        writer.join()
+    for _ in range(2):  # PySpark 4.1 runs a batch that was begun, and ends: AvailableNow is one batch there
+        assert run_killed(name, path, tmp_path, NEVER) == 0
+    assert sorted(row["id"] for row in jvm.read.parquet(str(tmp_path / "target")).collect()) == written

@@ -123,6 +123,7 @@ OPTIONS: tuple[Option, ...] = (
         "what streams do with commits that remove rows: error",
         ", ".join(ON_CHANGE),
     ),
+    Option("watermark-column", BOTH, str, "streams take the files of a commit by the lower bounds of a time"),
     Option("skip-operations", BOTH, names, "operations whose commits streams leave out: a, b, c or a JSON list"),
     Option(
         "monitor-interval",
@@ -139,7 +140,6 @@ OPTIONS: tuple[Option, ...] = (
 NOT_YET: dict[str, tuple[str, ...]] = {
     "iceberg": (
         "max-allowed-planning-failures",
-        "watermark-column",
         "watermark-column-time-unit",
         "async-micro-batch-planning-enabled",
         "streaming-snapshot-polling-interval-ms",
@@ -152,6 +152,7 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "schemaTrackingLocation",
         "schemaLocation",
         "streamingSourceTrackingId",
+        "withEventTimeOrder",
         "allowSourceColumnDrop",
         "allowSourceColumnRename",
         "allowSourceColumnTypeChange",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.moments import as_moment, from_millis
 from lakescan.options import Options
 from lakescan.planning.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Limits
@@ -32,6 +32,7 @@ STREAM_ONLY = (
     "maxRowsPerTrigger",
     "on-change",
     "skip-operations",
+    "watermark-column",
     "monitor-interval",
 )
 FEED = ("readChangeFeed", "readChangeData")
@@ -121,6 +122,8 @@ class Policy:
             deletes = "skip"
         if is_set("streaming-skip-overwrite-snapshots", "skipChangeCommits"):
             overwrites = "skip"
+        if "watermark-column" in options and reads_changes(options):
+            raise UnsupportedFeature("watermark-column in streams of changes", "All changes of a commit go together.")
         skipped = frozenset(name.lower() for name in options.get("skip-operations", ()))
         return Policy(deletes, overwrites, skipped, changes=reads_changes(options))
 

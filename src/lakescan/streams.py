@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan import types as t
 from lakescan.changes import Changes
 from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaChanged
 from lakescan.expressions.predicate import TRUE
@@ -23,6 +24,7 @@ from lakescan.scan import Scan
 from lakescan.stream_options import FEED, STREAM_OPTIONS, Policy, limits_from, reads_changes, start_from
 
 # What offsets are called, as each format's own streams have it.
+_ORDER = "watermark-column"
 _NAMES = {"iceberg": ("snapshot-id", "position", "scan-all-files"), "delta": ("version", "index", "initial-snapshot")}
 
 
@@ -45,6 +47,7 @@ class TableStream:
         )
         self._scan = without_stream_options(scan)
         self._schema: Snapshot = self._scan.snapshot
+        self._ordered_by = _event_time(options.get("watermark-column"), self._schema)
         self._last: int | None = None
 
     @property
@@ -110,7 +113,8 @@ class TableStream:
 
         Raises `NoSuchSnapshot` where commits between them are not there any more.
         """
-        increment = Increment(tuple(self._parts(start, end)), self._request.exclude, self._policy.changes)
+        parts, order = tuple(self._parts(start, end)), self._order_id
+        increment = Increment(parts, self._request.exclude, self._policy.changes, order)
         state = self._table.increment(self._schema, increment)
         return self._scan.reading(self._table, replace(state, id=end.commit, timestamp=None))
 
@@ -128,7 +132,8 @@ class TableStream:
     def encode(self, offset: Offset) -> dict[str, Any]:
         """An offset as a small JSON object, in the words of the format's own streams."""
         commit, files, initial = _NAMES[self._table.name]
-        return {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._identity}
+        found = {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._identity}
+        return found if self._order(offset) is None else found | {_ORDER: self._order(offset)}
 
     def decode(self, node: Mapping[str, Any]) -> Offset:
         """An offset from what `encode` made; raises `InvalidOption` for one of another table."""
@@ -142,7 +147,20 @@ class TableStream:
                 f"the offset {dict(node)} is of another table than {self._table.location}, which was made anew "
                 f"({self._identity}): start with a new checkpoint"
             )
+        if node.get(_ORDER) != self._order(found):
+            raise InvalidOption(
+                f"the offset {dict(node)} is within a commit whose files were read by watermark-column="
+                f"{node.get(_ORDER)}, and not {self._order(found)}: go on with the same until all of it is read"
+            )
         return found
+
+    @property
+    def _order_id(self) -> int | None:
+        return None if self._ordered_by is None else self._ordered_by.id
+
+    def _order(self, offset: Offset) -> str | None:
+        """What the order of files that an offset counts by is named."""
+        return None if offset.is_whole or self._ordered_by is None else self._ordered_by.name
 
     def _parts(self, start: Offset, end: Offset) -> Iterator[Part]:
         if start == end:
@@ -165,7 +183,8 @@ class TableStream:
 
     def _advanced(self, offset: Offset, budget: Budget) -> Offset:
         """The offset after the files of its commit that the budget lets through."""
-        one = Increment((Part(offset.commit, initial=offset.initial),), self._request.exclude)
+        whole = (Part(offset.commit, initial=offset.initial),)
+        one = Increment(whole, self._request.exclude, ordered_by=self._order_id)
         state = self._table.increment(self._schema, one)
         found = self._table.plan_files(state, FileRequest(predicate=TRUE, metrics=ScanMetrics()))
         sizes = [(each.table.files["size"], each.table.files["record_count"]) for each in found]
@@ -198,6 +217,16 @@ class TableStream:
             "leaves such commits out; on-change=added-rows reads the rows that they add, those that they rewrote "
             f"again; skip-operations={commit.operation} leaves out commits of this kind."
         )
+
+
+def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
+    """The column by whose lower bounds files are taken, if any."""
+    if name is None:
+        return None
+    found = snapshot.schema.field(name)
+    if not isinstance(found.type, t.Timestamp) and found.type not in (t.DATE, t.LONG, t.INT):
+        raise InvalidOption(f"watermark-column={name} is {found.type}: it takes a timestamp, a date, an int or a long")
+    return found
 
 
 def without_stream_options(scan: Scan) -> Scan:

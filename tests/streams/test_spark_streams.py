@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import lakescan
 from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import schema_of
+from tests.streams.killed import NEVER, POINTS, run_killed
 from tests.streams.support import Growing
 
 pytestmark = pytest.mark.spark
@@ -115,62 +114,10 @@ def test_a_query_that_is_killed_reads_every_row_once(spark, name: str, tmp_path:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for point in ("planned", "reading", "committed"):
-            assert _run_killed(name, growing.path, tmp_path, point) == -signal.SIGKILL
+        for point in POINTS:
+            assert run_killed(name, growing.path, tmp_path, point) == -signal.SIGKILL
     finally:
         stopped.set()
         writer.join()
-    assert _run_killed(name, growing.path, tmp_path, "never") == 0
+    assert run_killed(name, growing.path, tmp_path, NEVER) == 0
     assert sorted(row["id"] for row in spark.read.parquet(str(tmp_path / "target")).collect()) == written
-
-
-_KILLED = """
-import os, signal, sys
-import lakescan, lakescan.spark
-from lakescan.spark.source import source_class
-from lakescan.spark.stream import CommitReader
-from tests.support.session import local_session
-
-name, path, folder, point = sys.argv[1:]
-group = os.getpgid(0)
-
-def reach(here):
-    # the first time that a batch is planned, the third time that others are read and committed
-    if here == point:
-        with open(f"{folder}/{point}", "a") as counted:
-            counted.write(".")
-        if os.path.getsize(f"{folder}/{point}") == (1 if point == "planned" else 3):
-            os.killpg(group, signal.SIGKILL)
-
-class KilledReader(CommitReader):
-    def partitions(self, start, end):
-        found = super().partitions(start, end)
-        reach("planned")
-        return found
-
-    def read(self, partition):
-        for batch in super().read(partition):
-            yield batch
-            reach("reading")
-
-    def commit(self, end):
-        super().commit(end)
-        reach("committed")
-
-class KilledSource(source_class("killed", pushdown=False, parallelism=2, time_zone="UTC")):
-    def streamReader(self, schema):
-        return KilledReader(self._target()[0], schema, 2)
-
-spark = local_session("killed", {"spark.sql.streaming.noDataMicroBatches.enabled": "false"})
-KilledSource.format_name = "lakescan"
-spark.dataSource.register(KilledSource)
-frame = spark.readStream.format("lakescan").options(maxRowsPerTrigger="2").load(path)
-writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
-writer.trigger(availableNow=True).start(f"{folder}/target").awaitTermination()
-"""
-
-
-def _run_killed(name: str, path: str, folder: Path, point: str) -> int:
-    """The end of a process that streams a table, to be killed at a point."""
-    command = [sys.executable, "-c", _KILLED, name, path, str(folder), point]
-    return subprocess.run(command, start_new_session=True, timeout=200, check=False).returncode

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from lakescan.delta.replay import located
 from lakescan.delta.schema_json import parse_schema
 from lakescan.delta.time_travel import commit_info
 from lakescan.moments import from_millis
-from lakescan.planning.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Part, rows_of
+from lakescan.planning.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Increment, rows_of
 from lakescan.schema import Schema
 
 _ROWS = r'"numRecords"\s*:\s*(?P<rows>\d+)'
@@ -150,15 +149,20 @@ def as_inserts(files: pa.Table, version: int, milliseconds: int) -> pa.Table:
 
 
 def actions_of(
-    parts: Iterable[Part], changes: Callable[[list[int]], Iterator[pa.Table]], live: Callable[[int], pa.Table]
+    increment: Increment,
+    changes: Callable[[list[int]], Iterator[pa.Table]],
+    live: Callable[[int], pa.Table],
+    in_order: Callable[[pa.Table], pa.Table],
 ) -> Iterator[pa.Table]:
-    """The file actions of parts, in an order that stays.
+    """The file actions of an increment, in an order that stays.
 
-    `changes` gives what versions have, in the order of the log, `live` the live files of one, by time and path.
+    `changes` gives what versions have, in the order of the log, `live` the live files of one, by time and path, and
+    `in_order` puts the files of a version in the increment's own order.
     """
-    for is_whole, some in groupby(parts, key=lambda part: part.is_whole and not part.initial):
+    for is_whole, parts in increment.runs():
         if is_whole:
-            yield from changes([part.commit for part in some])
+            yield from changes([part.commit for part in parts])
             continue
-        for part in some:
-            yield from rows_of(part, [live(part.commit)] if part.initial else changes([part.commit]))
+        part = parts[0]
+        found = [live(part.commit)] if part.initial else changes([part.commit])
+        yield from rows_of(part, found if increment.ordered_by is None else map(in_order, found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,11 @@ from lakescan.delta.deletion_vectors import delete_table
 from lakescan.delta.file_stats import FileStats
 from lakescan.delta.kept_rows import kept_rows
 from lakescan.delta.partition_values import typed_values
-from lakescan.expressions.predicate import Predicate
+from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FILES, FileTable, struct_of
+from lakescan.planning.increments import by_lower_bound
 from lakescan.planning.prune import might_match
 from lakescan.schema import Schema
 
@@ -61,6 +62,11 @@ class ScanFiles:
         files = files.append_column("constants", struct_of(columns, kept.num_rows))
         table = FileTable(files, deletes, {**stats.columns(), **exact}, constant_fields)
         return Candidates.pruned(table, self.predicate, exact, actions.num_rows - kept.num_rows)
+
+    def in_order(self, actions: pa.Table, field_id: int) -> pa.Table:
+        """File actions by the lower bounds of a column, one of `columns` or a partition column."""
+        found = replace(self, predicate=TRUE).candidates(actions).table.stats
+        return actions.take(by_lower_bound(found.get(field_id, ColumnStats()).lower, actions.num_rows))
 
     def _stats(self, actions: pa.Table, exact: set[int]) -> FileStats:
         parsed = actions["stats_parsed"].combine_chunks() if "stats_parsed" in actions.column_names else None

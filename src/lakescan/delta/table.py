@@ -131,7 +131,9 @@ class DeltaTable:
         reader = ActionReader(self.storage, tuple(f.physical_name for f in fields))
         return CommitReader(self._location, reader, snapshot.schema, exclude, feed=snapshot.state.changes is not None)
 
-    def _increment(self, snapshot: Snapshot, wanted: Increment, metrics: ScanMetrics) -> Iterator[pa.Table]:
+    def _increment(
+        self, snapshot: Snapshot, wanted: Increment, planner: ScanFiles, metrics: ScanMetrics
+    ) -> Iterator[pa.Table]:
         """The file actions of an increment: of added files, or, of a change feed, of the files that hold changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
         names, configuration = reader.reader.partition_columns, snapshot.state.metadata.configuration
@@ -153,7 +155,11 @@ class DeltaTable:
             times = {each.version: self._time_of(each.version, each, configuration) for each in commits}
             yield self._log.changed_files(commits, times, names, metrics)
 
-        return actions_of(wanted.parts, changes, live)
+        def in_order(actions: pa.Table) -> pa.Table:
+            assert wanted.ordered_by is not None
+            return planner.in_order(actions, wanted.ordered_by)
+
+        return actions_of(wanted, changes, live, in_order)
 
     def _time_of(self, version: int, commit: LogFile | None, configuration: Mapping[str, str]) -> int:
         """When a version was committed, in milliseconds: its own time where it has one, without a look at others."""
@@ -325,13 +331,15 @@ class DeltaTable:
         state: DeltaState = snapshot.state
         fields = state.partition_fields(snapshot.schema)
         names = tuple(f.physical_name for f in fields)
+        if state.increment is not None:
+            request = request.with_stats_of(state.increment.ordered_by)
         always, sometimes = ({}, {}) if state.changes is None else (_EVERY_CHANGE, _MOST_CHANGES)
         schema, columns = snapshot.schema, request.columns(snapshot.schema)
         planner = ScanFiles(self._location, schema, fields, request.predicate, columns, always, sometimes)
         found_in = (
             self._candidates(state, planner, names, request)
             if state.increment is None
-            else map(planner.candidates, self._increment(snapshot, state.increment, request.metrics))
+            else map(planner.candidates, self._increment(snapshot, state.increment, planner, request.metrics))
         )
         for found in found_in:
             request.metrics.count_indexed(found.table.deletes["kind"])

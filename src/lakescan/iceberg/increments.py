@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby
 
 from lakescan.errors import NoSuchSnapshot
 from lakescan.expressions.predicate import TRUE, leaves
@@ -13,7 +12,8 @@ from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.file_table import FileTable
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.file_table import FileTable, joined_tables
 from lakescan.planning.increments import (
     APPEND,
     BEFORE,
@@ -23,7 +23,7 @@ from lakescan.planning.increments import (
     Commit,
     Increment,
     Offset,
-    Part,
+    by_lower_bound,
     rows_of,
 )
 from lakescan.planning.table_format import FileRequest, Start
@@ -119,20 +119,26 @@ class IncrementFiles:
     def plan(self, increment: Increment) -> Iterator[Candidates]:
         """The files that statistics do not rule out. Places in a commit count all of its files."""
         changelog = Changelog(self._metadata, self._scan)
-        tables = changelog.tables(increment.parts) if increment.changes else self._added(increment.parts)
+        tables = changelog.tables(increment.parts) if increment.changes else self._added(increment)
         for table in tables:
             yield Candidates.pruned(table, self._request.predicate, {})
 
-    def _added(self, parts: tuple[Part, ...]) -> Iterator[FileTable]:
-        for is_whole, some in groupby(parts, key=lambda part: part.is_whole and not part.initial):
+    def _added(self, increment: Increment) -> Iterator[FileTable]:
+        for is_whole, parts in increment.runs():
+            snapshots = [self._metadata.snapshots[part.commit] for part in parts]
             if is_whole:
-                snapshots = [self._metadata.snapshots[part.commit] for part in some]
                 yield from (found.table for found in self._scan.added(snapshots))
                 continue
-            for part in some:
-                snapshot = self._metadata.snapshots[part.commit]
-                found = self._scan.plan(snapshot) if part.initial else self._scan.added([snapshot])
-                yield from rows_of(part, (each.table for each in found))
+            found = self._scan.plan(*snapshots) if parts[0].initial else self._scan.added(snapshots)
+            yield from rows_of(parts[0], self._in_order((each.table for each in found), increment.ordered_by))
+
+    @staticmethod
+    def _in_order(tables: Iterable[FileTable], field_id: int | None) -> Iterable[FileTable]:
+        """The files of a commit, by the lower bounds of a column where that is asked for."""
+        if field_id is None or not (some := list(tables)):
+            return tables
+        whole = joined_tables(some)
+        return [whole.take(by_lower_bound(whole.stats.get(field_id, ColumnStats()).lower, len(whole)))]
 
 
 def _number(summary: Mapping[str, str], name: str) -> int | None:

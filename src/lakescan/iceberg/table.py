@@ -224,6 +224,7 @@ class IcebergTable:
             case IcebergSnapshot():
                 yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
             case Increment():
+                request = request.with_stats_of(snapshot.state.ordered_by)
                 files = IncrementFiles(self.metadata, snapshot.schema, request, self.storage)
                 yield from files.plan(snapshot.state)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import pyarrow as pa
@@ -25,13 +25,15 @@ class ColumnStats:
 
     def filter(self, mask: pa.Array) -> ColumnStats:
         """The rows where the mask is true."""
+        return self._each(lambda array: array.filter(mask))
 
-        def cut(array: pa.Array | None) -> pa.Array | None:
-            return None if array is None else array.filter(mask)
+    def take(self, rows: pa.Array) -> ColumnStats:
+        """Some rows, in the order that they are asked for."""
+        return self._each(lambda array: array.take(rows))
 
-        return ColumnStats(
-            cut(self.lower), cut(self.upper), cut(self.null_count), cut(self.nan_count), cut(self.value_count)
-        )
+    def _each(self, change: Callable[[pa.Array], pa.Array]) -> ColumnStats:
+        arrays = (getattr(self, each.name) for each in fields(self))
+        return ColumnStats(*(None if array is None else change(array) for array in arrays))
 
     def as_struct(self, rows: int) -> pa.StructArray:
         """The statistics as a column of structs; bounds that are not known at all are of type null."""

@@ -77,6 +77,11 @@ class FileTable:
         stats = {field_id: s.filter(mask) for field_id, s in self.stats.items()}
         return replace(self, files=self.files.filter(mask), stats=stats)
 
+    def take(self, rows: pa.Array) -> FileTable:
+        """Some files, in the order that they are asked for; the delete table stays whole."""
+        stats = {field_id: s.take(rows) for field_id, s in self.stats.items()}
+        return replace(self, files=self.files.take(rows), stats=stats)
+
     def head(self, count: int) -> FileTable:
         """The first files."""
         return self if count >= len(self) else self.filter(pa.array(np.arange(len(self)) < count))

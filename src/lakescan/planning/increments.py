@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -117,12 +118,22 @@ class Limits:
 class Increment:
     """What to read of some commits, in order. Files whose path matches `exclude` are not there, and not counted.
 
-    With `changes`, rows that they removed are read, too, and each says what became of it.
+    With `changes`, rows that they removed are read, too, and each says what became of it. The files of each commit are
+    in their own order, which stays, or by the lower bounds of the column `ordered_by` (a field id).
     """
 
     parts: tuple[Part, ...]
     exclude: str | None = None
     changes: bool = False
+    ordered_by: int | None = None
+
+    def runs(self) -> Iterator[tuple[bool, list[Part]]]:
+        """The parts, those together that are whole commits in their own order; and whether they are."""
+        for is_whole, some in groupby(self.parts, key=lambda each: each.is_whole and not each.initial):
+            if is_whole and self.ordered_by is None:
+                yield True, list(some)
+            else:
+                yield from ((False, [part]) for part in some)
 
 
 class Budget:
@@ -165,6 +176,13 @@ class Budget:
         self._used = tuple(used + int(v[:taken].sum()) for used, v in zip(self._used, values, strict=True))
         self._commits += 1
         return taken, count
+
+
+def by_lower_bound(lower: pa.Array | None, count: int) -> pa.Array:
+    """The order of files by a column's lower bounds; first those whose bound is not known, which may hold any value."""
+    if lower is None:
+        return pa.array(np.arange(count))
+    return pc.array_sort_indices(lower, null_placement="at_start")  # stable: equal bounds stay as they are
 
 
 def rows_of(part: Part, tables: Iterable[F]) -> Iterator[F]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -120,6 +120,10 @@ class FileRequest:
     executor: PlanningExecutor | None = None
     data_mode: str = "auto"
     delete_mode: str = "auto"
+
+    def with_stats_of(self, field_id: int | None) -> FileRequest:
+        """The same, with the statistics of one more column, if any."""
+        return self if field_id is None else replace(self, stats=self.stats | {field_id})
 
     def columns(self, schema: Schema) -> dict[int, Field]:
         """The columns of a schema whose statistics are wanted, by id."""

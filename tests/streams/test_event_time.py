@@ -1,0 +1,93 @@
+"""`watermark-column`: the files of a commit are taken by the lower bounds of an event time, so that it advances."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+import lakescan
+from tests.support.catalog import local_catalog
+
+ORDER = {"watermark-column": "at", "maxFilesPerTrigger": 2}
+HOURS = [5, 1, 4, 0, 3, 2]
+
+
+def events(*hours: int | None) -> pa.Table:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    times = [None if hour is None else start + timedelta(hours=hour) for hour in hours]
+    names = ["-" if hour is None else str(hour) for hour in hours]
+    return pa.table({"at": pa.array(times, pa.timestamp("us", "UTC")), "name": names})
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A table whose files came in no order of time, and whose last commit has many files."""
+    path = str(tmp_path / "t")
+    if request.param == "delta":
+        for hour in HOURS:
+            write_deltalake(path, events(hour), mode="append", partition_by=["name"])
+        write_deltalake(path, events(9, 7, None, 8), mode="append")
+        return path
+    table = local_catalog(tmp_path).create_table("n.t", events(0).schema, location=f"file://{path}")
+    with table.update_spec() as update:
+        update.add_identity("name")
+    for hour in HOURS:
+        table.append(events(hour))
+    table.append(events(9, 7, None, 8))
+    return path
+
+
+def batches(location: str, **options: object) -> list[list[str]]:
+    """The names in each plan of a stream."""
+    follower, found = lakescan.table(location).follow(wait=False, **options), []
+    for batch in follower:
+        found.append((follower.offset, batch["name"].to_pylist()))
+    together: dict[str, list[str]] = {}
+    for offset, names in found:
+        together.setdefault(str(offset), []).extend(names)
+    return [sorted(names) for names in together.values()]
+
+
+def test_the_whole_table_comes_in_the_order_of_time_and_files_without_bounds_first(location: str) -> None:
+    assert batches(location, **ORDER) == [["-", "0"], ["1", "2"], ["3", "4"], ["5", "7"], ["8", "9"]]
+
+
+def test_a_commit_that_is_split_comes_in_that_order_too(location: str) -> None:
+    newest = lakescan.table(location).history()
+    begin = (
+        {"startingVersion": len(HOURS)}
+        if "version" in newest.column_names
+        else {"start-snapshot-id": newest["snapshot_id"].to_pylist()[-1]}
+    )
+    assert batches(location, **ORDER, **begin) == [["-", "7"], ["8", "9"]]
+
+
+def test_a_filter_does_not_change_the_order(location: str) -> None:
+    names = batches(location, filter="name <> '2'", **ORDER)
+    assert names == [["-", "0"], ["1"], ["3", "4"], ["5", "7"], ["8", "9"]]
+
+
+def test_an_offset_within_a_commit_goes_on_with_the_same_order_only(location: str) -> None:
+    """Files are counted in it: another one would leave some out."""
+    follower = lakescan.table(location).follow(wait=False, **ORDER)
+    first = [next(follower)["name"].to_pylist() for _ in range(3)]
+    assert follower.offset["watermark-column"] == "at"
+    with pytest.raises(lakescan.InvalidOption, match="go on with the same"):
+        lakescan.table(location).follow(start=follower.offset, wait=False)
+    rest = lakescan.table(location).follow(start=follower.offset, wait=False, **ORDER)
+    names = [n for batch in rest for n in batch["name"].to_pylist()]
+    assert sorted([*first[0], *first[1], *names]) == ["-", *map(str, range(6)), "7", "8", "9"]
+
+
+def test_columns_that_are_no_times_and_streams_of_changes_are_refused(location: str) -> None:
+    table = lakescan.table(location)
+    with pytest.raises(lakescan.InvalidOption, match="it takes a timestamp"):
+        table.follow(**{"watermark-column": "name"})
+    with pytest.raises(lakescan.NoSuchColumn):
+        table.follow(**{"watermark-column": "when"})
+    with pytest.raises(lakescan.UnsupportedFeature, match="streams of changes"):
+        table.follow(**{"watermark-column": "at", "on-change": "changelog"})
