@@ -40,12 +40,15 @@ class PackingOptions:
         """The split size for a scan of so many bytes and files.
 
         It adapts to the bytes, as Iceberg's does; `weighs_opening` is for many small files, where that would make a
-        task of every four.
+        task of every four: opening them makes no more tasks than there are readers.
         """
-        if self.weighs_opening:
-            total += files * self.open_cost
         if self.split_size is not None or not self.adaptive:
             return self.split_size or self.target_size
+        if self.weighs_opening:
+            weight = total + files * self.open_cost
+            if total < self.parallelism * self.target_size < weight:
+                return weight // self.parallelism + self.open_cost
+            total = weight
         return adapted_size(total, self.parallelism, self.target_size)
 
 

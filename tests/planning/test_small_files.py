@@ -1,0 +1,24 @@
+"""Streams read many small files: a task for every few of them would cost more than reading them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakescan.planning.plan import PackingOptions
+
+MIB = 2**20
+PACKING = PackingOptions(target_size=128 * MIB, open_cost=4 * MIB, parallelism=2, weighs_opening=True)
+
+
+def test_opening_small_files_makes_no_more_tasks_than_there_are_readers() -> None:
+    size = PACKING.size_for(1 * MIB, 100)
+    assert -(-100 * 4 * MIB // size) == 2
+
+
+def test_files_that_fill_the_readers_are_split_as_ever() -> None:
+    assert PACKING.size_for(300 * MIB, 100) == 128 * MIB
+    assert PACKING.size_for(40 * MIB, 2) == replace(PACKING, weighs_opening=False).size_for(48 * MIB, 2)
+
+
+def test_a_size_that_is_asked_for_stays() -> None:
+    assert replace(PACKING, split_size=64 * MIB).size_for(1 * MIB, 100) == 64 * MIB
