@@ -7,20 +7,28 @@
 
 from lakescan import errors, spark
 from lakescan.caching import set_cache_limit
+from lakescan.catalog import Catalog, catalog
 from lakescan.diagnose import doctor
 from lakescan.errors import (
+    CommitConflict,
     CorruptMetadata,
+    CreatedConcurrently,
     InvalidFilter,
     InvalidOption,
     LakescanError,
     MissingDependency,
     MissingFile,
+    NoSuchCatalog,
     NoSuchColumn,
+    NoSuchNamespace,
     NoSuchSnapshot,
+    NoSuchTable,
     NotATable,
     RowsChanged,
     SchemaChanged,
+    SchemaMismatch,
     StorageError,
+    TableExists,
     UnsupportedFeature,
 )
 from lakescan.expressions.column import col
@@ -34,7 +42,10 @@ from lakescan.table import Table, table
 __version__ = "0.1.0"
 
 __all__ = [
+    "Catalog",
+    "CommitConflict",
     "CorruptMetadata",
+    "CreatedConcurrently",
     "FileScanTask",
     "Follower",
     "InvalidFilter",
@@ -42,8 +53,11 @@ __all__ = [
     "LakescanError",
     "MissingDependency",
     "MissingFile",
+    "NoSuchCatalog",
     "NoSuchColumn",
+    "NoSuchNamespace",
     "NoSuchSnapshot",
+    "NoSuchTable",
     "NotATable",
     "Predicate",
     "RowsChanged",
@@ -51,11 +65,14 @@ __all__ = [
     "ScanPlan",
     "ScanReport",
     "SchemaChanged",
+    "SchemaMismatch",
     "StorageError",
     "Table",
+    "TableExists",
     "TaskGroup",
     "UnsupportedFeature",
     "__version__",
+    "catalog",
     "col",
     "doctor",
     "errors",

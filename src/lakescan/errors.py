@@ -17,6 +17,34 @@ class NotATable(LakescanError):
     """The path holds neither an Iceberg nor a Delta table, or does not exist."""
 
 
+class NoSuchCatalog(LakescanError, LookupError):
+    """No catalog is known by that name."""
+
+
+class NoSuchNamespace(LakescanError, LookupError):
+    """The catalog does not have the namespace."""
+
+
+class NoSuchTable(NotATable, LookupError):
+    """The catalog does not have the table."""
+
+
+class TableExists(LakescanError):
+    """A table of that name, or at that place, is there already."""
+
+
+class CreatedConcurrently(TableExists):
+    """The table was not there when its creation began, and another writer has made it since."""
+
+
+class CommitConflict(LakescanError):
+    """Another writer has changed what this one was about to change: look at the table again, and repeat it."""
+
+
+class SchemaMismatch(LakescanError, ValueError):
+    """Rows to write do not fit the table's columns; the message has both sides."""
+
+
 class CorruptMetadata(LakescanError):
     """Table metadata breaks its specification: a missing field, a gap in the log, a bad checksum."""
 

@@ -464,6 +464,11 @@ class Scan:
         }
         return texts | {name: str(value) for name, value in more.items() if value is not None}
 
+    @property
+    def storage(self) -> Storage:
+        """How the files of the table are reached."""
+        return self._storage
+
     def check_for_workers(self) -> None:
         """Raise `InvalidOption` where other processes cannot read the scan: keys are not sent about with it."""
         if self._storage.key_manager is not None and "key-manager" not in self._options:

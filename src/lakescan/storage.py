@@ -78,13 +78,15 @@ class Storage:
     """Opens files by location. Picklable: workers make their own filesystem handles.
 
     `key_manager` unlocks files that the table's metadata has key metadata of. `cache_folder` is a local folder that
-    keeps decoded metadata, if there is one.
+    keeps decoded metadata, if there is one. `io_properties` are what a catalog says of how to reach files: where there
+    are any, pyiceberg makes filesystems of them. Both they and `options` hold secrets.
     """
 
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     relocate: Mapping[str, str] = field(default_factory=dict)
     key_manager: KeyManager | None = None
     cache_folder: str | None = None
+    io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
@@ -92,7 +94,12 @@ class Storage:
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "relocate": self.relocate, "key_manager": self.key_manager}
+        return {
+            "options": self.options,
+            "relocate": self.relocate,
+            "key_manager": self.key_manager,
+            "io_properties": self.io_properties,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
@@ -100,7 +107,13 @@ class Storage:
     @property
     def identity(self) -> Hashable:
         """Two storages that are alike find the same bytes at the same location."""
-        return repr(sorted(self.options.items())), tuple(sorted(self.relocate.items()))
+        settings = sorted(self.options.items()), sorted(self.io_properties.items())
+        return repr(settings), tuple(sorted(self.relocate.items()))
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether there are settings that must not be seen in plans."""
+        return bool(self.options or self.io_properties)
 
     def relocated(self, location: str) -> str:
         """The location after the longest matching prefix of `relocate` was replaced.
@@ -119,12 +132,19 @@ class Storage:
         scheme, authority, path = split_location(self.relocated(location))
         scheme = _ALIASES.get(scheme, scheme)
         if (scheme, authority) not in self._filesystems:
-            self._filesystems[scheme, authority] = _filesystem(scheme, authority, self.options)
+            self._filesystems[scheme, authority] = self._connected(scheme, authority)
         if scheme == "file":
             return self._filesystems[scheme, authority], os.path.abspath(path)
         bucket = authority.partition("@")[0] if scheme == "abfs" else authority
         in_bucket = scheme in ("s3", "gcs", "abfs")
         return self._filesystems[scheme, authority], (bucket + path) if in_bucket else path
+
+    def _connected(self, scheme: str, authority: str) -> pafs.FileSystem:
+        if scheme == "file" or not self.io_properties or self.options:
+            return _filesystem(scheme, authority, self.options)
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        return PyArrowFileIO(dict(self.io_properties)).fs_by_scheme(scheme, authority)
 
     def open(self, location: str) -> pa.NativeFile:
         """The file, open for random access; raises `MissingFile`."""
@@ -135,6 +155,29 @@ class Storage:
             raise self._missing(location, path) from error
         except OSError as error:
             raise StorageError(f"{location} cannot be opened: {error}") from error
+
+    def create(self, location: str) -> pa.NativeFile:
+        """A new file, open for writing, with the folders that it takes; raises `StorageError`."""
+        filesystem, path = self.resolve(location)
+        try:
+            if isinstance(filesystem, pafs.LocalFileSystem):
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            return filesystem.open_output_stream(path)
+        except OSError as error:
+            raise StorageError(f"{location} cannot be written: {error}") from error
+
+    def remove(self, locations: Sequence[str]) -> Sequence[str]:
+        """Delete files that may be there; those that cannot be deleted are returned."""
+        left = []
+        for location in locations:
+            filesystem, path = self.resolve(location)
+            try:
+                filesystem.delete_file(path)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                left.append(location)
+        return left
 
     def read(self, location: str, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a file: all of it, or `length` bytes from `offset`. Raises `MissingFile`."""

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.catalogs.found import InCatalog, find, identifier_of
+from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.changes import Changes
 from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.delta.path import DeltaPath, resolve_path
@@ -24,6 +26,13 @@ from lakescan.moments import as_moment
 from lakescan.options import Options
 from lakescan.planning.metadata_table import as_table
 from lakescan.planning.table_format import AppendRange, ChangeRange, SnapshotSelector, TableFormat
+from lakescan.saving.delta_target import DeltaTarget
+from lakescan.saving.iceberg_target import IcebergTarget
+from lakescan.saving.into import append_rows, overwrite_rows
+from lakescan.saving.rows import rows_of
+from lakescan.saving.save import Saved
+from lakescan.saving.target import Target
+from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.selecting import SELECTING
 from lakescan.storage import Storage, join
@@ -43,9 +52,10 @@ class Table:
     _options: Options = field(default_factory=Options)
     _predicate: Predicate = TRUE
     _selector: SnapshotSelector | None = None
+    name: Identifier | None = None
 
     def __repr__(self) -> str:
-        return f"Table({self.format} {self.location!r})"
+        return f"Table({self.format} {str(self.name or self.location)!r})"
 
     @property
     def format(self) -> str:
@@ -106,6 +116,37 @@ class Table:
             self._format, self._storage, self.location, self._options, self._predicate, _selector=self._selector
         )
 
+    def append(self, rows: Any, **options: Any) -> Saved:
+        """Add rows in one commit, whatever other writers commit meanwhile.
+
+        `rows` are Arrow (a table, a batch, a reader), pandas, Polars, DuckDB or a Spark data frame, whose workers then
+        write. Columns go by name; types are widened where nothing is lost. `options` are those of writes: see the
+        README. Raises `SchemaMismatch` before anything is committed, `CommitConflict`, and `UnsupportedFeature` for
+        what the table would ask of its writers. The table that this is called on stays as it was opened.
+        """
+        said = WriteOptions.of(options, self.format)
+        return append_rows(self._target(said), rows_of(rows), said)
+
+    def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> Saved:
+        """Put rows in the place of all others, or of those of a filter, in one commit; see `append`.
+
+        With `where`, all new rows have to be of it, and files that it cuts are written anew without its rows, by this
+        process. With `overwrite_mode="dynamic"`, the partitions that the rows are of are replaced. Raises
+        `CommitConflict` where another writer changed what is replaced.
+        """
+        said = WriteOptions.of(options, self.format)
+        return overwrite_rows(self._target(said), rows_of(rows), said, where)
+
+    def _target(self, options: WriteOptions) -> Target:
+        if self.format == "delta":
+            return DeltaTarget.open(self.location, options, self._storage)
+        if self.name is None:
+            raise UnsupportedFeature(
+                "writing to an Iceberg table by its location",
+                "Commits go through a catalog: give the table a name there, with Catalog.register_table.",
+            )
+        return IcebergTarget.open(self.name, options, self._storage)
+
     def changes(
         self,
         start: int | str | datetime | None = None,
@@ -165,28 +206,45 @@ def table(
     `key_manager` has the keys of encrypted files: an object, or its name as `package.module:attribute`. `options`
     are the ecosystem's read options (`versionAsOf`, `snapshot-id`, `split-size`, ...), for every scan of the table.
 
+    `path` may be an identifier, too: the name of a catalog (see `lakescan.catalog`), namespace and table, as in
+    `local.db.events`.
+
     Raises `NotATable`, `CorruptMetadata`, `UnsupportedFeature`, and `InvalidOption` for unknown options.
     """
     location = os.fspath(path)
+    identifier = identifier_of(location)
+    found = None if identifier is None else find(identifier)
     if isinstance(key_manager, str):
         options["key-manager"], key_manager = key_manager, None
     checked = Options(options)
     named = checked.get("key-manager")
     manager = named_key_manager(named) if named else key_manager
-    storage = Storage(storage_options or {}, relocate or {}, manager, checked.get("cache-folder"))
+    io_properties = {} if found is None else found.io_properties
+    storage = Storage(storage_options or {}, relocate or {}, manager, checked.get("cache-folder"), io_properties)
     if format is not None and format.lower() not in FORMATS:
         raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
+    if identifier is not None and found is not None:
+        if format is not None and format.lower() != found.format:
+            raise InvalidOption(f"{identifier} is of format {found.format}, not {format.lower()}")
+        checked.check_format(found.format)
+        if found.format == "iceberg":
+            return Table(IcebergTable.of(InCatalog(identifier), storage), storage, location, checked, name=identifier)
+        return Table(DeltaTable.open(found.location, storage), storage, found.location, checked, name=identifier)
+    return _by_path(location, format, storage, checked)
+
+
+def _by_path(location: str, format: str | None, storage: Storage, options: Options) -> Table:
     may_be_delta = (format or "delta").lower() == "delta" and not is_metadata_file(location)
-    zone = checked.get("time-zone", UTC)
+    zone = options.get("time-zone", UTC)
     found = resolve_path(location, storage, zone) if may_be_delta else DeltaPath(location, is_table=False)
     name = (format or _detect(found, storage)).lower()
-    checked.check_format(name)
+    options.check_format(name)
     if name == "iceberg":
-        return Table(IcebergTable.open(location, storage), storage, location, checked)
-    if found.selector is not None and (both := [n for n in SELECTING if n in checked]):
+        return Table(IcebergTable.open(location, storage), storage, location, options)
+    if found.selector is not None and (both := [n for n in SELECTING if n in options]):
         raise InvalidOption(f"{location} and option {both[0]!r} both say which state to read: give one")
     delta = DeltaTable.open(found.location, storage)
-    return Table(delta, storage, found.location, checked, _partition_filter(found, delta), found.selector)
+    return Table(delta, storage, found.location, options, _partition_filter(found, delta), found.selector)
 
 
 def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:
@@ -232,6 +290,12 @@ def _detect(path: DeltaPath, storage: Storage) -> str:
         return "delta" if path.is_table else "iceberg"
     if not storage.exists(location):
         base, name = split_metadata_name(location)
-        hint = f": for a metadata table, open {base} and inspect({name!r})" if name else ""
+        hint = f": for a metadata table, open {base} and inspect({name!r})" if name else _catalog_hint(location)
         raise NotATable(f"{location} does not exist{hint}")
     raise NotATable(f"{location} is not a table: it has neither {LOG_FOLDER}/ (Delta) nor metadata/ (Iceberg)")
+
+
+def _catalog_hint(location: str) -> str:
+    """What to say where a path looks like the name of a table in a catalog that is not known."""
+    parts = parts_of(location) or ()
+    return f"; as a table's name, no catalog {parts[0]!r} is known: see lakescan.catalog" if len(parts) > 2 else ""

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Protocol
 
 from lakescan.errors import NotATable
 from lakescan.storage import FileEntry, Storage, join
 
 _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 HINT = "version-hint.text"
+
+
+class MetadataSource(Protocol):
+    """Says which metadata file of a table is the current one."""
+
+    def current(self) -> str:
+        """Its location."""
+
+
+@dataclass(frozen=True)
+class InFolder:
+    """A table's folder: the newest file there, or one metadata file, which stays."""
+
+    location: str
+    storage: Storage
+
+    def current(self) -> str:
+        """The location of the current file."""
+        return self.location if is_metadata_file(self.location) else current_metadata(self.location, self.storage)
 
 
 def is_metadata_file(location: str) -> bool:

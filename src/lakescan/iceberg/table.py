@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.iceberg.increments import IncrementFiles, as_commit, lineage, starting_point
-from lakescan.iceberg.locate import current_metadata, is_metadata_file
+from lakescan.iceberg.locate import InFolder, MetadataSource
 from lakescan.iceberg.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, parse_metadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
@@ -48,14 +48,19 @@ class IcebergTable:
 
     name = "iceberg"
 
-    def __init__(self, metadata: TableMetadata, storage: Storage, opened: str) -> None:
-        self.metadata, self.storage, self._opened = metadata, storage, opened
+    def __init__(self, metadata: TableMetadata, storage: Storage, source: MetadataSource) -> None:
+        self.metadata, self.storage, self._source = metadata, storage, source
 
     @staticmethod
     def open(location: str, storage: Storage) -> IcebergTable:
         """Open a table folder, or one metadata JSON; raises `NotATable`, `MissingFile` or `CorruptMetadata`."""
-        source = location if is_metadata_file(location) else current_metadata(location, storage)
-        return IcebergTable(parse_metadata(storage.read(source), source), storage, location)
+        return IcebergTable.of(InFolder(location, storage), storage)
+
+    @staticmethod
+    def of(source: MetadataSource, storage: Storage) -> IcebergTable:
+        """Open the table whose metadata file a source names."""
+        location = source.current()
+        return IcebergTable(parse_metadata(storage.read(location), location), storage, source)
 
     @property
     def identity(self) -> str | None:
@@ -64,14 +69,12 @@ class IcebergTable:
 
     def refreshed(self) -> IcebergTable:
         """The table by its newest metadata; one that was opened by a metadata file does not change."""
-        if is_metadata_file(self._opened):
-            return self
         for pause in (*_PAUSES, None):  # where files do not appear at once, the newest may be half written
-            source = current_metadata(self._opened, self.storage)
-            if source == self.metadata.source:
+            location = self._source.current()
+            if location == self.metadata.source:
                 return self
             try:
-                return IcebergTable(parse_metadata(self.storage.read(source), source), self.storage, self._opened)
+                return IcebergTable(parse_metadata(self.storage.read(location), location), self.storage, self._source)
             except CorruptMetadata:
                 if pause is None:
                     raise

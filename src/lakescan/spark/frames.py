@@ -67,7 +67,7 @@ def _refuse(scan: Scan, reasons: dict[str, int]) -> None:
 def _is_planned_here(scan: Scan) -> bool:
     """Whether a scan is planned by this process, with Spark's workers or its own executor."""
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
-    if scan.executor is not None or "distributed" in (data, deletes):
+    if scan.executor is not None or scan.storage.has_secrets or "distributed" in (data, deletes):
         return True
     return data == "auto" and scan.metadata_bytes >= MIN_BYTES
 

@@ -53,6 +53,8 @@ def why_arrow(scan: Scan) -> str | None:
     """What keeps all files of a scan from the native lane, whatever its plan; None where nothing does."""
     if scan.option("lane", "auto") == "arrow":
         return "the option lane says so"
+    if scan.storage.io_properties:
+        return "a catalog says how files are reached, which Spark is not told"
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may be without field ids"
     reserved = [f.id for f in scan.projected.fields] + [leaf.bound_id for leaf in leaves(scan.filter)]

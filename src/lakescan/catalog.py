@@ -1,0 +1,254 @@
+"""Catalogs: namespaces and tables by name, made, opened, renamed, dropped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.configured import connection, give
+from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.found import find, of_storage, translated
+from lakescan.catalogs.identifiers import Identifier, parts_of, within
+from lakescan.creating import create_delta, create_iceberg, replace_iceberg
+from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.sql_text import parse_columns
+from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
+from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature
+from lakescan.storage import join
+from lakescan.table import FORMATS, Table, table
+
+
+class Catalog:
+    """A catalog by its name. Tables are named `namespace.table`; the catalog's own name may come first."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._catalog = connection(name)
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.name!r})"
+
+    def namespaces(self, parent: str | None = None) -> list[str]:
+        """The namespaces, or those under one."""
+        under = () if parent is None else self._parts(parent)
+        return sorted(".".join(name) for name in self._catalog.list_namespaces(under))
+
+    def tables(self, namespace: str) -> list[str]:
+        """The tables of a namespace, as `namespace.table`; raises `NoSuchNamespace`."""
+        parts = self._parts(namespace)
+        with translated(Identifier(self.name, parts, "")):
+            names = {name[-1] for name in self._catalog.list_tables(parts)}
+        return sorted(".".join((*parts, name)) for name in names.union(DeltaNames.of(self._catalog).names(parts)))
+
+    def create_namespace(self, name: str, *, exist_ok: bool = False) -> None:
+        """Make a namespace; raises `TableExists` where it is there."""
+        from pyiceberg.exceptions import NamespaceAlreadyExistsError
+
+        try:
+            self._catalog.create_namespace(self._parts(name))
+        except NamespaceAlreadyExistsError as error:
+            if not exist_ok:
+                raise TableExists(f"namespace {name!r} exists already in catalog {self.name!r}") from error
+
+    def drop_namespace(self, name: str, *, missing_ok: bool = False) -> None:
+        """Drop an empty namespace; raises `NoSuchNamespace`, and `TableExists` where it has tables."""
+        from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError
+
+        parts = self._parts(name)
+        try:
+            if DeltaNames.of(self._catalog).names(parts):
+                raise NamespaceNotEmptyError("it has Delta tables")
+            self._catalog.drop_namespace(parts)
+        except NoSuchNamespaceError as error:
+            if not missing_ok:
+                raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {name!r}") from error
+        except NamespaceNotEmptyError as error:
+            raise TableExists(f"namespace {name!r} of catalog {self.name!r} has tables: drop them first") from error
+
+    def table(self, name: str, **options: Any) -> Table:
+        """Open a table, with options as `lakescan.table` takes them; raises `NoSuchTable`."""
+        return table(str(self._identifier(name)), **options)
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        try:
+            find(self._identifier(name))
+        except (NoSuchTable, NoSuchNamespace):
+            return False
+        return True
+
+    def create_table(
+        self,
+        name: str,
+        columns: pa.Schema | str,
+        *,
+        format: str = "iceberg",
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        location: str | os.PathLike[str] | None = None,
+        comment: str | None = None,
+        exist_ok: bool = False,
+        replace: bool = False,
+    ) -> Table:
+        """Make a table, empty, and open it.
+
+        `columns` are an Arrow schema, or text as in SQL: `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`.
+        `partition_by` takes columns and Iceberg's transforms (`days(ts)`, `bucket(16, id)`), `sort_by` the same with
+        `desc` and `nulls last`, `primary_key` the identifier fields: required, neither float nor double. `properties`
+        are the table's own (`format-version`, `write.target-file-size-bytes`, `delta.enableDeletionVectors`, ...).
+        With `exist_ok`, a table that is there is opened; with `replace`, it is replaced, its history kept (Iceberg).
+
+        Raises `TableExists`, `CreatedConcurrently` where another writer was faster, `NoSuchNamespace`, and
+        `InvalidOption` and `UnsupportedFeature` for what the format does not have.
+        """
+        fields, key = parse_columns(columns) if isinstance(columns, str) else (columns_of(columns), ())
+        definition = TableDefinition(
+            numbered(fields),
+            tuple(primary_key) or key,
+            tuple(map(Term.parse, partition_by)),
+            tuple(map(SortTerm.parse, sort_by)),
+            dict(properties or {}),
+            location=None if location is None else os.fspath(location),
+            comment=comment,
+        )
+        return self.create(name, definition, format=format, exist_ok=exist_ok, replace=replace)
+
+    def create(
+        self, name: str, definition: TableDefinition, *, format: str = "iceberg", exist_ok: bool, replace: bool
+    ) -> Table:
+        """Make a table as it is defined; see `create_table`."""
+        identifier = self._identifier(name)
+        if format not in FORMATS:
+            raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
+        if self.has_table(name):
+            if exist_ok:
+                return self.table(name)
+            if not replace:
+                raise TableExists(f"{identifier} exists already: replace=True replaces it, exist_ok=True opens it")
+            self._replace(identifier, definition, format)
+        elif format == "iceberg":
+            create_iceberg(self._catalog, identifier, definition)
+        else:
+            self._create_delta(identifier, definition)
+        return self.table(name)
+
+    def _create_delta(self, identifier: Identifier, definition: TableDefinition) -> None:
+        names = DeltaNames.of(self._catalog)
+        if not self._catalog.namespace_exists(identifier.namespace):
+            raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(identifier.namespace)!r}")
+        location = definition.location or self._default_location(identifier)
+        names.add(identifier.within, location)
+        try:
+            create_delta(location, definition, of_storage(self._catalog.properties))
+        except BaseException:
+            names.remove(identifier.within)
+            raise
+
+    def _default_location(self, identifier: Identifier) -> str:
+        warehouse = self._catalog.properties.get("warehouse")
+        if warehouse is None:
+            raise InvalidOption(f"catalog {self.name!r} has no warehouse: give the table a location")
+        return join(warehouse, *identifier.within)
+
+    def _replace(self, identifier: Identifier, definition: TableDefinition, format: str) -> None:
+        before = find(identifier)
+        if before.format != format:
+            raise UnsupportedFeature(f"replacing the {before.format} table {identifier} by one of {format}", "Drop it.")
+        if format == "iceberg":
+            replace_iceberg(self._catalog, identifier, definition)
+        else:
+            create_delta(before.location, definition, before.io_properties, replace=True)
+
+    def drop_table(self, name: str, *, missing_ok: bool = False, purge: bool = False) -> None:
+        """Take a table's name away; its files stay, unless `purge` is set and the catalog deletes them.
+
+        Raises `NoSuchTable`.
+        """
+        from pyiceberg.exceptions import NoSuchTableError
+
+        identifier = self._identifier(name)
+        if DeltaNames.of(self._catalog).location(identifier.within) is not None:
+            if purge:
+                raise UnsupportedFeature("purging a Delta table", "Drop it, and delete its folder.")
+            DeltaNames.of(self._catalog).remove(identifier.within)
+            return
+        try:
+            drop = self._catalog.purge_table if purge else self._catalog.drop_table
+            drop(identifier.within)
+        except NoSuchTableError as error:
+            if not missing_ok:
+                raise NoSuchTable(f"catalog {self.name!r} has no table {name!r}") from error
+
+    def rename_table(self, name: str, new: str) -> Table:
+        """Give a table another name, and open it; raises `NoSuchTable` and `TableExists`."""
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        old, renamed = self._identifier(name), self._identifier(new)
+        if self.has_table(new):
+            raise TableExists(f"{renamed} exists already")
+        names = DeltaNames.of(self._catalog)
+        location = names.location(old.within)
+        if location is not None:
+            names.add(renamed.within, location)
+            names.remove(old.within)
+            return self.table(new)
+        with translated(old):
+            try:
+                self._catalog.rename_table(old.within, renamed.within)
+            except TableAlreadyExistsError as error:
+                raise TableExists(f"{renamed} exists already") from error
+        return self.table(new)
+
+    def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
+        """Give a table that is there a name, and open it: an Iceberg table by its metadata file or folder, or Delta's.
+
+        Raises `NotATable` and `TableExists`.
+        """
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        identifier = self._identifier(name)
+        if self.has_table(name):
+            raise TableExists(f"{identifier} exists already")
+        opened = table(location)
+        if opened.format == "delta":
+            DeltaNames.of(self._catalog).add(identifier.within, opened.location)
+            return self.table(name)
+        with translated(identifier):
+            try:
+                self._catalog.register_table(identifier.within, opened.scan().to_options()["path"])
+            except TableAlreadyExistsError as error:
+                raise TableExists(f"{identifier} exists already") from error
+        return self.table(name)
+
+    def _identifier(self, name: str) -> Identifier:
+        return within(self.name, name)
+
+    def _parts(self, namespace: str) -> tuple[str, ...]:
+        parts = parts_of(namespace)
+        if parts is None:
+            raise InvalidOption(f"{namespace!r} is no name of a namespace")
+        return parts[1:] if len(parts) > 1 and parts[0] == self.name else parts
+
+
+def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Catalog:
+    """A catalog by its name, or by its properties, which then are known by the name for `lakescan.table` and Spark.
+
+    `catalog("local", warehouse="./lake")` is one that is embedded: SQLite in that folder. Other properties are
+    pyiceberg's (`type` of rest, sql, glue or hive; `uri`; `credential`; ...). Without any, the name is looked up among
+    those known here and in pyiceberg's configuration. Names with hyphens are written with them:
+    `catalog({"name": "prod", "type": "rest", "uri": uri, "s3.access-key-id": key})`.
+
+    Raises `NoSuchCatalog`, `InvalidOption`, `MissingDependency`.
+    """
+    said = {key.replace("_", "-"): value for key, value in properties.items()}
+    if isinstance(name, Mapping):
+        said = {**name, **said}
+        name = str(said.pop("name", "default"))
+    if said:
+        give(name, said)
+    return Catalog(name)

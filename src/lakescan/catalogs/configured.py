@@ -1,0 +1,95 @@
+"""The catalogs that this process knows by name, and their connections.
+
+A catalog is known by properties that it was given here (`lakescan.catalog`), else by pyiceberg's configuration:
+`.pyiceberg.yaml`, and variables such as `PYICEBERG_CATALOG__PROD__URI`. Properties hold secrets: they are handed to
+workers, and are in no message.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from lakescan.errors import InvalidOption, NoSuchCatalog, missing_dependency, nearest
+from lakescan.storage import split_location
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+_GIVEN: dict[str, dict[str, str]] = {}
+_OPEN: dict[tuple[int, str], tuple[dict[str, str], Catalog]] = {}  # by process: connections do not survive a fork
+_LOCK = Lock()
+_FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: its file, seconds to wait for another writer
+
+
+def give(name: str, properties: Mapping[str, Any]) -> None:
+    """Make a catalog known by its properties."""
+    if "." in name or not name:
+        raise InvalidOption(f"{name!r} is no name of a catalog: identifiers begin with it, it has no dots")
+    _GIVEN[name] = _completed({key: str(value) for key, value in properties.items() if value is not None})
+
+
+def given() -> dict[str, dict[str, str]]:
+    """The catalogs that were made known here, to hand them to other processes."""
+    return {name: dict(properties) for name, properties in _GIVEN.items()}
+
+
+def known() -> list[str]:
+    """The names of all catalogs that are known."""
+    try:
+        from pyiceberg.catalog import list_catalogs
+    except ImportError:
+        return sorted(_GIVEN)
+    return sorted({*_GIVEN, *list_catalogs()})
+
+
+def is_known(name: str) -> bool:
+    """Whether a catalog is known by that name."""
+    return name in _GIVEN or name in known()
+
+
+def connection(name: str) -> Catalog:
+    """A catalog by its name, connected once a process; raises `NoSuchCatalog` and `MissingDependency`."""
+    properties = _GIVEN.get(name, {})
+    with _LOCK:
+        before = _OPEN.get((os.getpid(), name))
+        if before is None or before[0] != properties:
+            before = properties, _connected(name, properties)
+            _OPEN[os.getpid(), name] = before
+        return before[1]
+
+
+def _connected(name: str, properties: dict[str, str]) -> Catalog:
+    try:
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NotInstalledError
+    except ImportError as error:
+        raise missing_dependency("pyiceberg", "iceberg", "catalogs") from error
+    if not is_known(name):
+        names = known()
+        raise NoSuchCatalog(
+            f"no catalog {name!r} is known.{nearest(name, names)} Known: {', '.join(names) or 'none'}. Make it known "
+            f"by lakescan.catalog({name!r}, warehouse='./lake') (an embedded one), by its properties (type, uri, ...), "
+            "or in pyiceberg's configuration; on Spark, before lakescan.spark.register."
+        )
+    try:
+        return load_catalog(name, **properties)
+    except (ValueError, NotInstalledError) as error:
+        raise InvalidOption(f"catalog {name!r} cannot be opened as it is configured: {error}") from error
+
+
+def _completed(properties: dict[str, str]) -> dict[str, str]:
+    """Properties with what an embedded catalog leaves out: a folder is enough for one."""
+    warehouse = properties.get("warehouse")
+    if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint(properties):
+        return properties
+    scheme, _, path = split_location(warehouse)
+    if scheme != "file":
+        raise InvalidOption(f"an embedded catalog is in a local folder, not at {warehouse}: give type and uri, too")
+    folder = Path(path).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    uri = f"sqlite:///{folder / _FILE}?timeout={_WAIT}"
+    return {**properties, "type": "sql", "uri": uri, "warehouse": f"file://{folder}"}

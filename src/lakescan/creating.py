@@ -1,0 +1,122 @@
+"""Making tables, and replacing them, through pyiceberg and deltalake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakescan.catalogs.found import translated
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.create import delta_arguments
+from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption
+from lakescan.iceberg.create import iceberg_arguments
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
+    """Make a table that is not there; raises `CreatedConcurrently` where it is by now."""
+    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+
+    arguments = iceberg_arguments(definition)
+    with translated(identifier):
+        try:
+            if not definition.write_defaults:
+                catalog.create_table(identifier.within, **arguments)
+                return
+            with catalog.create_table_transaction(identifier.within, **arguments) as transaction:
+                _set_defaults(transaction, definition)
+        except (TableAlreadyExistsError, CommitFailedException) as error:
+            raise CreatedConcurrently(f"{identifier} was not there a moment ago, and another writer made it") from error
+
+
+def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
+    """Give a table other columns, and no rows; its earlier snapshots stay."""
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.expressions import AlwaysTrue
+
+    arguments = iceberg_arguments(definition)
+    with translated(identifier):
+        opened = catalog.load_table(identifier.within)
+    try:
+        with opened.transaction() as transaction:
+            if opened.current_snapshot() is not None:
+                transaction.delete(AlwaysTrue())
+            _become(transaction, opened, arguments)
+    except CommitFailedException as error:
+        raise CommitConflict(f"{identifier} was changed while it was replaced: {error}") from error
+
+
+def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
+    """Columns of the same name keep their ids where their types allow it; the rest is dropped and added."""
+    schema = arguments["schema"]
+    with transaction.update_spec() as spec:
+        for field in opened.spec().fields:
+            spec.remove_field(field.name)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        update.set_identifier_fields()
+        for column in opened.schema().fields:
+            update.delete_column(column.name)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for column in schema.fields:
+            update.add_column(column.name, column.field_type, column.doc)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for column in schema.fields:
+            if column.required:
+                update.update_column(column.name, required=True)
+        update.set_identifier_fields(*(schema.find_column_name(i) for i in schema.identifier_field_ids))
+    with transaction.update_spec() as spec:
+        for field in arguments["partition_spec"].fields:
+            spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
+    kept = {name: value for name, value in arguments["properties"].items() if name != "format-version"}
+    if kept:
+        transaction.set_properties(kept)
+
+
+def _set_defaults(transaction: Any, definition: TableDefinition) -> None:
+    with transaction.update_schema() as update:
+        for name, value in definition.write_defaults.items():
+            update.set_default_value(name, value)
+
+
+def create_delta(
+    location: str, definition: TableDefinition, io_properties: Mapping[str, str], *, replace: bool = False
+) -> None:
+    """Make a table in a folder; raises `CreatedConcurrently` where there is one by now."""
+    arguments = delta_arguments(definition)
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    mode = "overwrite" if replace else "error"
+    try:
+        DeltaTable.create(
+            location,
+            mode=mode,
+            storage_options=as_delta_options(io_properties),
+            raise_if_key_not_exists=False,
+            **arguments,
+        )
+    except DeltaError as error:
+        if "already exists" in str(error) or "version 0" in str(error).lower():
+            raise CreatedConcurrently(f"there is a Delta table at {location} already") from error
+        raise InvalidOption(f"no Delta table can be made at {location}: {error}") from error
+
+
+_DELTA_OPTIONS = {
+    "s3.access-key-id": "aws_access_key_id",
+    "s3.secret-access-key": "aws_secret_access_key",
+    "s3.session-token": "aws_session_token",
+    "s3.region": "aws_region",
+    "client.region": "aws_region",
+    "s3.endpoint": "aws_endpoint_url",
+}
+
+
+def as_delta_options(io_properties: Mapping[str, str]) -> dict[str, str]:
+    """What a catalog says of how files are reached, in delta-rs's words."""
+    found = {_DELTA_OPTIONS[name]: value for name, value in io_properties.items() if name in _DELTA_OPTIONS}
+    if found.get("aws_endpoint_url", "").startswith("http://"):
+        found["aws_allow_http"] = "true"
+    return found

@@ -1,0 +1,141 @@
+"""A table to be made, as both formats understand it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lakescan import types as t
+from lakescan.errors import InvalidOption
+from lakescan.schema import Schema
+
+_CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
+_ORDER = re.compile(r"\s*(.*?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?\s*", re.IGNORECASE | re.DOTALL)
+_PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day", "date_hour": "hour"}
+_PLAIN = ("identity", "year", "month", "day", "hour", "void")
+_WITH_NUMBER = ("bucket", "truncate")
+
+
+@dataclass(frozen=True)
+class Term:
+    """A transform of a column: `name` is one of Iceberg's, `number` the buckets or the width of those that have one."""
+
+    column: str
+    name: str = "identity"
+    number: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> Term:
+        """From text such as `country`, `days(ts)`, `bucket(16, id)`; raises `InvalidOption`."""
+        found = _CALL.fullmatch(text)
+        if found is None:
+            return Term(text.strip().strip("`"))
+        arguments = [each.strip().strip("`") for each in found[2].split(",")]
+        return Term.of(found[1], arguments)
+
+    @staticmethod
+    def of(function: str, arguments: list[str]) -> Term:
+        """From a function and its arguments: a number may be before or after the column."""
+        name = _PLURALS.get(function.lower(), function.lower())
+        if name in _PLAIN and len(arguments) == 1:
+            return Term(arguments[0], name)
+        if name in _WITH_NUMBER and len(arguments) == 2:
+            column, number = arguments if arguments[1].isdigit() else arguments[::-1]
+            if number.isdigit() and int(number) > 0:
+                return Term(column, name, int(number))
+        raise InvalidOption(
+            f"{function}({', '.join(arguments)}) is no partition transform: these are column, "
+            "years(ts), months(ts), days(ts), hours(ts), bucket(n, column), truncate(width, column)"
+        )
+
+    def __str__(self) -> str:
+        if self.name == "identity":
+            return self.column
+        number = "" if self.number is None else f"{self.number}, "
+        return f"{self.name}({number}{self.column})"
+
+
+@dataclass(frozen=True)
+class SortTerm:
+    """A term that rows are sorted by."""
+
+    term: Term
+    descending: bool = False
+    nulls_first: bool = True
+
+    @staticmethod
+    def parse(text: str) -> SortTerm:
+        """From text such as `id`, `days(ts) desc nulls last`; nulls come first, in descending order last."""
+        found = _ORDER.fullmatch(text)
+        assert found is not None
+        descending = (found[2] or "asc").lower() == "desc"
+        first = not descending if found[3] is None else found[3].lower() == "first"
+        return SortTerm(Term.parse(found[1]), descending, first)
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """A table's columns (their ids are given by position), and how it is kept.
+
+    `write_defaults` has the values, by column, that rows take which do not say one. `properties` are the table's own.
+    """
+
+    columns: tuple[t.Field, ...]
+    primary_key: tuple[str, ...] = ()
+    partition_by: tuple[Term, ...] = ()
+    sort_by: tuple[SortTerm, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    write_defaults: Mapping[str, object] = field(default_factory=dict)
+    location: str | None = None
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        schema = self.schema
+        for name in (*self.primary_key, *(e.column for e in self.partition_by), *(e.term.column for e in self.sort_by)):
+            schema.field(name)
+        for name in self.primary_key:
+            self._check_identity(schema.field(name))
+        lower = [name.lower() for name in schema.names]
+        if twice := sorted({name for name in lower if lower.count(name) > 1}):
+            raise InvalidOption(f"column {twice[0]!r} is there twice: names are told apart without case")
+
+    @property
+    def schema(self) -> Schema:
+        """The columns as a schema."""
+        return Schema(self.columns)
+
+    @staticmethod
+    def _check_identity(column: t.Field) -> None:
+        """Specification, "Identifier Field IDs": required, of a primitive type, neither float nor double."""
+        if column.type in t.FLOATING or isinstance(column.type, (t.Struct, t.ListOf, t.MapOf)):
+            raise InvalidOption(f"column {column.name!r} is {column.type}: primary keys take neither floats nor nested")
+        if not column.required:
+            raise InvalidOption(f"column {column.name!r} of the primary key may be null: make it NOT NULL")
+
+
+def numbered(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:
+    """The columns with ids by position: columns first, then what they hold, as Iceberg gives them."""
+    fields = list(columns)
+    counter = iter(range(len(fields) + 1, 1 << 31))
+    return tuple(_renumbered(each, number, counter) for number, each in enumerate(fields, start=1))
+
+
+def _renumbered(column: t.Field, number: int, counter: Iterable[int]) -> t.Field:
+    from dataclasses import replace
+
+    next_id = iter(counter)
+    match column.type:
+        case t.Struct():
+            ids = [next(next_id) for _ in column.type.fields]
+            pairs = zip(column.type.fields, ids, strict=True)
+            kind: t.Type = t.Struct(tuple(_renumbered(f, i, next_id) for f, i in pairs))
+        case t.ListOf():
+            i = next(next_id)
+            kind = t.ListOf(_renumbered(column.type.element, i, next_id))
+        case t.MapOf():
+            key, value = next(next_id), next(next_id)
+            kind = t.MapOf(_renumbered(column.type.key, key, next_id), _renumbered(column.type.value, value, next_id))
+        case _:
+            kind = column.type
+    return replace(column, id=number, type=kind)

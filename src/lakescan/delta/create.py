@@ -1,0 +1,68 @@
+"""Making Delta tables: a definition as deltalake's schema and arguments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lakescan import types as t
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.errors import InvalidOption, UnsupportedFeature, missing_dependency
+
+_NAMES = {t.INT: "integer"}
+_MAPPING = "delta.columnMapping.mode"
+
+
+def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
+    """The arguments of deltalake's `DeltaTable.create`; raises `UnsupportedFeature` for what the format has not."""
+    if definition.primary_key:
+        raise UnsupportedFeature("a primary key of a Delta table", "The format records none.")
+    if definition.write_defaults:
+        raise UnsupportedFeature("defaults of columns in a new Delta table")
+    if definition.sort_by:
+        raise UnsupportedFeature("a sort order of a Delta table", "The format records none.")
+    for term in definition.partition_by:
+        if term.name != "identity":
+            raise UnsupportedFeature(f"{term} as a partition of a Delta table", "Partition it by columns.")
+    if definition.properties.get(_MAPPING, "none") == "id":
+        raise InvalidOption(f"'{_MAPPING}'='id' is for converted tables: use 'name'")
+    return {
+        "schema": as_schema(definition),
+        "partition_by": [term.column for term in definition.partition_by],
+        "configuration": dict(definition.properties),
+        "description": definition.comment,
+    }
+
+
+def as_schema(definition: TableDefinition) -> Any:
+    """The columns as deltalake's schema."""
+    try:
+        from deltalake import Schema
+    except ImportError as error:
+        raise missing_dependency("deltalake", "delta", "making Delta tables") from error
+    return Schema.from_json(json.dumps({"type": "struct", "fields": [_field(f) for f in definition.columns]}))
+
+
+def _field(field: t.Field) -> dict[str, Any]:
+    metadata = {} if field.doc is None else {"comment": field.doc}
+    return {"name": field.name, "type": _type(field.type), "nullable": not field.required, "metadata": metadata}
+
+
+def _type(kind: t.Type) -> str | dict[str, Any]:
+    match kind:
+        case t.Struct():
+            return {"type": "struct", "fields": [_field(f) for f in kind.fields]}
+        case t.ListOf():
+            of = kind.element
+            return {"type": "array", "elementType": _type(of.type), "containsNull": not of.required}
+        case t.MapOf():
+            of = kind.value
+            key = {"type": "map", "keyType": _type(kind.key.type)}
+            return {**key, "valueType": _type(of.type), "valueContainsNull": not of.required}
+        case t.Decimal():
+            return f"decimal({kind.precision},{kind.scale})"
+        case t.Timestamp(unit="us"):
+            return "timestamp" if kind.zoned else "timestamp_ntz"
+    if kind in (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.DATE, t.STRING, t.BINARY, t.VARIANT):
+        return _NAMES.get(kind, str(kind))
+    raise UnsupportedFeature(f"a column of type {kind} in a Delta table")

@@ -1,0 +1,272 @@
+"""Writing the data files of a Delta table (protocol, "Per-file Statistics", "Partition Value Serialization")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakescan import types as t
+from lakescan.delta.partition_values import NULL_PARTITION
+from lakescan.delta.protocol import Metadata, Protocol
+from lakescan.delta.schema_json import parse_schema
+from lakescan.errors import UnsupportedFeature
+from lakescan.schema import Schema
+from lakescan.storage import Storage, join
+from lakescan.writing.table_writes import Key
+
+_TARGET_SIZE = 128 * 2**20  # where delta.targetFileSize does not say
+_INDEXED, _PREFIX = 32, 32  # columns with statistics, characters of a bound
+_HIGHEST = "\U0010ffff"
+_MILLI = timedelta(milliseconds=1)
+# Writer features that appended files obey as they are, or once the table declares nothing under them.
+_OBEYED = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "generatedColumns",
+        "identityColumns",
+        "changeDataFeed",
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantType",
+        "variantType-preview",
+        "domainMetadata",
+        "clustering",
+    }
+)
+_DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
+
+
+@dataclass(frozen=True)
+class DeltaWrites:
+    """A table by its newest protocol and metadata; `overrides` are write options over its configuration."""
+
+    location: str
+    protocol: Protocol
+    metadata: Metadata
+    storage: Storage
+    overrides: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        check_writable(self.protocol, self.metadata, self.location)
+
+    @property
+    def schema(self) -> Schema:
+        """The current columns."""
+        return parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
+
+    @property
+    def write_defaults(self) -> Mapping[str, Any]:
+        """None: defaults of columns are a feature that is refused."""
+        return {}
+
+    @property
+    def target_size(self) -> int:
+        """`delta.targetFileSize`."""
+        said = self.overrides.get("target-file-size", self.metadata.configuration.get("delta.targetFileSize"))
+        return _TARGET_SIZE if said is None else int(said)
+
+    @property
+    def parquet_options(self) -> Mapping[str, Any]:
+        """The codec."""
+        return {"compression": self.overrides.get("compression", "snappy")}
+
+    def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
+        """The columns beside those of the partition, by their physical names; with ids where columns are mapped."""
+        mapped = self.metadata.column_mapping_mode != "none"
+        names = self.metadata.partition_columns
+        columns = enumerate(self.schema.fields)
+        return [(place, _physical(field, mapped)) for place, field in columns if field.name not in names]
+
+    @property
+    def partition_fields(self) -> tuple[t.Field, ...]:
+        """The partition columns, in their order."""
+        return tuple(self.schema.field(name) for name in self.metadata.partition_columns)
+
+    def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The values of the partition columns."""
+        return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
+
+    @property
+    def spec_id(self) -> int:
+        """There is one."""
+        return 0
+
+    @property
+    def partition_names(self) -> Sequence[str]:
+        """The partition columns."""
+        return self.metadata.partition_columns
+
+    def shown_partition(self, key: Key) -> Key:
+        """The values themselves; the empty text is null."""
+        return tuple(None if value == "" else value for value in key)
+
+    def partition_values(self, key: Key) -> dict[str, str | None]:
+        """The values of a partition as texts, by the physical names of its columns."""
+        return {f.physical_name: _text(value) for f, value in zip(self.partition_fields, key, strict=True)}
+
+    def new_location(self, key: Key, name: str) -> str:
+        """In the folder of the partition, named as Hive has it; of mapped columns, in the table's folder."""
+        mapped = self.metadata.column_mapping_mode != "none"
+        values = {} if mapped else self.partition_values(key)
+        folders = [f"{_escaped(n)}={NULL_PARTITION if v in (None, '') else _escaped(v)}" for n, v in values.items()]
+        return join(self.location, *folders, f"part-{name}")
+
+    def relative_path(self, location: str) -> str:
+        """A file's path as the log has it: relative to the table's folder, as a URI."""
+        return quote(location.removeprefix(self.location.rstrip("/") + "/"), safe="/=-_.~")
+
+    def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
+        """The statistics, as JSON text."""
+        return {"stats": json.dumps(_statistics(metadata, self._indexed()), ensure_ascii=False)}
+
+    def _indexed(self) -> list[tuple[tuple[str, ...], t.Field]]:
+        """The columns with statistics, by their path in files."""
+        said = self.metadata.configuration
+        names = said.get("delta.dataSkippingStatsColumns")
+        count = int(said.get("delta.dataSkippingNumIndexedCols", _INDEXED))
+        partitions = self.metadata.partition_columns
+        fields = [f for f in self.schema.fields if f.name not in partitions]
+        if names is not None:
+            wanted = {name.strip().strip("`") for name in names.split(",")}
+            return [each for f in fields if f.name in wanted for each in _leaves(f, ())]
+        found = [each for field in fields for each in _leaves(field, ())]
+        return found if count < 0 else found[:count]
+
+
+def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
+    """Refuse, by name, what a writer of data files would have to obey and this one does not."""
+    if protocol.min_writer_version > 7:
+        raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
+    for feature in sorted(protocol.features - _OBEYED):
+        raise UnsupportedFeature(f"writing to Delta tables with the feature {feature!r}", f"{location} has it.")
+    for name in metadata.configuration:
+        if name.startswith("delta.constraints."):
+            raise UnsupportedFeature(f"writing to Delta tables with constraints ({name})", f"{location} has one.")
+    for name in _DECLARED:
+        if f'"{name}"' in metadata.schema_string:
+            raise UnsupportedFeature(f"writing to Delta tables with columns that have {name}", f"{location} has one.")
+
+
+def _physical(field: t.Field, mapped: bool) -> pa.Field:
+    metadata = {"PARQUET:field_id": str(field.id)} if mapped else None
+    return pa.field(field.physical_name, _type(field.type, mapped), nullable=not field.required, metadata=metadata)
+
+
+def _type(kind: t.Type, mapped: bool) -> pa.DataType:
+    match kind:
+        case t.Struct():
+            return pa.struct([_physical(f, mapped) for f in kind.fields])
+        case t.ListOf():
+            return pa.list_(pa.field("element", _type(kind.element.type, mapped), not kind.element.required))
+        case t.MapOf():
+            value = pa.field("value", _type(kind.value.type, mapped), not kind.value.required)
+            return pa.map_(_type(kind.key.type, mapped), value)
+    return kind.arrow()
+
+
+def _text(value: Any) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case datetime():
+            moment = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+            return moment if value.tzinfo is None else f"{moment.replace(' ', 'T')}Z"
+        case bytes():
+            return value.decode("latin-1")
+        case Decimal():
+            return f"{value:f}"
+    return str(value)
+
+
+def _escaped(text: str) -> str:
+    return quote(text, safe=" -_.,@()!+")
+
+
+def _leaves(field: t.Field, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], t.Field]]:
+    here = (*path, field.physical_name)
+    if isinstance(field.type, t.Struct):
+        for inner in field.type.fields:
+            yield from _leaves(inner, here)
+    elif not isinstance(field.type, (t.ListOf, t.MapOf)):
+        yield here, field
+
+
+def _statistics(metadata: pq.FileMetaData, indexed: Sequence[tuple[tuple[str, ...], t.Field]]) -> dict[str, Any]:
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    found: dict[str, Any] = {"numRecords": metadata.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for path, field in indexed:
+        place = places.get(".".join(path))
+        if place is None:
+            continue
+        each = [group.column(place).statistics for group in groups]
+        if any(one is None or not one.has_null_count for one in each):
+            continue
+        _put(found["nullCount"], path, sum(one.null_count for one in each))
+        bounded = [one for one in each if one.has_min_max]
+        empty = sum(not one.has_min_max and one.num_values == 0 for one in each)
+        if bounded and len(bounded) + empty == len(each):
+            lower = _bound(min(one.min for one in bounded), field.type, upper=False)
+            upper = _bound(max(one.max for one in bounded), field.type, upper=True)
+            if lower is not None and upper is not None:
+                _put(found["minValues"], path, lower)
+                _put(found["maxValues"], path, upper)
+    return found
+
+
+def _put(node: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        node = node.setdefault(name, {})
+    node[path[-1]] = value
+
+
+def _bound(value: Any, kind: t.Type, *, upper: bool) -> Any:
+    """A bound as JSON has it: texts are cut, times are to the millisecond, both outwards; None where there is none."""
+    match value:
+        case bool() | bytes():
+            return None
+        case str():
+            return _cut(value, upper)
+        case float():
+            return value if isfinite(value) else None
+        case int():
+            return None if isinstance(kind, t.Decimal) else value
+        case datetime():
+            return _moment(value, upper)
+        case date():
+            return value.isoformat()
+    return None
+
+
+def _cut(text: str, upper: bool) -> str | None:
+    if len(text) <= _PREFIX:
+        return text
+    return text[:_PREFIX] + _HIGHEST if upper else text[:_PREFIX]
+
+
+def _moment(value: datetime, upper: bool) -> str | None:
+    rest = timedelta(microseconds=value.microsecond % 1000)
+    try:
+        value = value - rest + (_MILLI if upper and rest else timedelta(0))
+    except OverflowError:
+        return None
+    text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
+    return text if value.tzinfo is None else f"{text}Z"

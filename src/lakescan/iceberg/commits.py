@@ -1,0 +1,148 @@
+"""Committing to an Iceberg table through its catalog, by pyiceberg: appends, and files that replace others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakescan.errors import CommitConflict
+from lakescan.expressions.predicate import And, Comparison, In, IsNull, Or, Predicate
+from lakescan.iceberg.writes import IcebergWrites
+from lakescan.writing.table_writes import WrittenFile
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+_KINDS = {
+    "=": "EqualTo",
+    "<": "LessThan",
+    "<=": "LessThanOrEqual",
+    ">": "GreaterThan",
+    ">=": "GreaterThanOrEqual",
+}
+_SECONDS, _FIRST_WAIT = 120.0, 0.05  # that appends are tried again for
+
+
+@dataclass(frozen=True)
+class IcebergCommit:
+    """One commit to a table as it was when it was opened; `properties` go into the snapshot's summary."""
+
+    table: Table
+    writes: IcebergWrites
+    branch: str = "main"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def append(self, files: Iterable[WrittenFile]) -> None:
+        """Add files, whatever other writers commit meanwhile; raises `CommitConflict` where that never ends."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        added = [self._data_file(each) for each in files]
+        started, wait, table = time.monotonic(), _FIRST_WAIT, self.table
+        while True:
+            try:
+                with table.transaction() as transaction:
+                    update = transaction.update_snapshot(dict(self.properties), self.branch)
+                    merges = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+                    with update.merge_append() if merges else update.fast_append() as producer:
+                        for each in added:
+                            producer.append_data_file(each)
+                return
+            except CommitFailedException as error:
+                if time.monotonic() - started > _SECONDS:
+                    raise CommitConflict(f"{self._where}: other writers were always faster: {error}") from error
+                time.sleep(wait)
+                wait = min(2 * wait, 1.0)
+                table = table.refresh()
+
+    def replace(self, removed: Collection[str], files: Iterable[WrittenFile], where: Predicate | None) -> None:
+        """Put files in the place of others, all of which hold rows of `where`, if that is given.
+
+        Raises `CommitConflict` where another writer has added rows of `where`, or removed one of the files.
+        """
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
+        from pyiceberg.expressions import AlwaysTrue
+
+        try:
+            with (
+                self.table.transaction() as transaction,
+                transaction.update_snapshot(dict(self.properties), self.branch).overwrite() as producer,
+            ):
+                producer.delete_by_predicate(
+                    AlwaysTrue() if where is None else expression_of(where, self.table.schema())
+                )
+                for each in self._files_at(removed):
+                    producer.delete_data_file(each)
+                for file in files:
+                    producer.append_data_file(self._data_file(file))
+        except (CommitFailedException, ValidationException) as error:
+            raise CommitConflict(
+                f"{self._where}: another writer changed what this one replaces: {error}. Look again, and repeat it."
+            ) from error
+
+    @property
+    def _where(self) -> str:
+        return ".".join(self.table.name())
+
+    def _data_file(self, file: WrittenFile) -> DataFile:
+        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+        from pyiceberg.typedef import Record
+
+        key = self.writes.partition_key(file.key)
+        details = dict(file.details)
+        spec_id = details.pop("spec_id")
+        found = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=file.location,
+            file_format=FileFormat.PARQUET,
+            partition=Record() if key is None else key.partition,
+            file_size_in_bytes=file.size,
+            sort_order_id=None,
+            equality_ids=None,
+            key_metadata=None,
+            spec_id=spec_id,
+            **details,
+        )
+        found.spec_id = spec_id
+        return found
+
+    def _files_at(self, locations: Collection[str]) -> list[DataFile]:
+        """Data files of the branch by location."""
+        snapshot = self.table.metadata.snapshot_by_name(self.branch)
+        if snapshot is None or not locations:
+            return []
+        wanted, found = set(locations), []
+        for manifest in snapshot.manifests(self.table.io):
+            for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
+                if entry.data_file.content == 0 and entry.data_file.file_path in wanted:
+                    found.append(entry.data_file)
+        return found
+
+
+def expression_of(predicate: Predicate, schema: Schema) -> BooleanExpression:
+    """A filter as pyiceberg's; one that is true of more rows where it has none like it."""
+    from pyiceberg import expressions as e
+    from pyiceberg.expressions.visitors import bind
+
+    match predicate:
+        case And(left, right):
+            return e.And(expression_of(left, schema), expression_of(right, schema))
+        case Or(left, right):
+            return e.Or(expression_of(left, schema), expression_of(right, schema))
+        case IsNull():
+            found = e.NotNull(predicate.column) if predicate.negate else e.IsNull(predicate.column)
+        case In(negate=False, has_null=False):
+            found = e.In(predicate.column, set(predicate.values))
+        case Comparison() if predicate.op in _KINDS and predicate.value is not None:
+            found = getattr(e, _KINDS[predicate.op])(predicate.column, predicate.value)
+        case _:
+            return e.AlwaysTrue()
+    try:
+        bind(schema, found, case_sensitive=True)
+    except (ValueError, TypeError):
+        return e.AlwaysTrue()
+    return found

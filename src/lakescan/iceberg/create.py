@@ -1,0 +1,126 @@
+"""Making Iceberg tables: a definition as pyiceberg's schema, partition spec and sort order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakescan import types as t
+from lakescan.definition.table_definition import TableDefinition, Term
+from lakescan.errors import InvalidOption, UnsupportedFeature
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.sorting import SortOrder
+
+# Iceberg has no narrower integers.
+_WIDENED = {t.BYTE: "int", t.SHORT: "int"}
+WRITTEN = 2  # the newest format version that pyiceberg writes
+_SINCE = "that takes format version 3, set 'format-version'='3'"
+_SINCE_3 = (t.UNKNOWN, t.VARIANT)
+
+
+def iceberg_arguments(definition: TableDefinition) -> dict[str, Any]:
+    """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for what the format version does not have."""
+    version = _format_version(definition.properties)
+    if version > WRITTEN:
+        raise UnsupportedFeature(f"making Iceberg tables of format version {version}", "pyiceberg does not write them.")
+    for column in t.walk(definition.columns):
+        is_new = column.type in _SINCE_3 or isinstance(column.type, t.Geospatial)
+        is_new |= isinstance(column.type, t.Timestamp) and column.type.unit == "ns"
+        if is_new and version < 3:
+            raise InvalidOption(
+                f"column {column.name!r} is {column.type}, which takes format version 3: set 'format-version'='3'"
+            )
+    if definition.write_defaults and version < 3:
+        raise InvalidOption(f"columns have defaults: {_SINCE}")
+    schema = as_schema(definition)
+    comment = {} if definition.comment is None else {"comment": definition.comment}
+    return {
+        "schema": schema,
+        "location": definition.location,
+        "partition_spec": _spec(definition, schema),
+        "sort_order": _order(definition, schema),
+        "properties": {"format-version": str(version), **definition.properties, **comment},
+    }
+
+
+def as_schema(definition: TableDefinition) -> Schema:
+    """The columns as pyiceberg's schema."""
+    from pyiceberg.schema import Schema
+
+    schema = definition.schema
+    keys = [schema.field(name).id for name in definition.primary_key]
+    node = {"type": "struct", "schema-id": 0, "identifier-field-ids": keys, "fields": list(map(_field, schema.fields))}
+    return Schema.model_validate_json(json.dumps(node))
+
+
+def _format_version(properties: Mapping[str, str]) -> int:
+    text = properties.get("format-version", "2")
+    if text not in ("1", "2", "3"):
+        raise InvalidOption(f"'format-version'={text!r}: Iceberg tables are of version 1, 2 or 3")
+    return int(text)
+
+
+def _field(field: t.Field) -> dict[str, Any]:
+    node = {"id": field.id, "name": field.name, "required": field.required, "type": _type(field.type)}
+    return node if field.doc is None else {**node, "doc": field.doc}
+
+
+def _type(kind: t.Type) -> str | dict[str, Any]:
+    match kind:
+        case t.Struct():
+            return {"type": "struct", "fields": list(map(_field, kind.fields))}
+        case t.ListOf():
+            of = kind.element
+            return {"type": "list", "element-id": of.id, "element": _type(of.type), "element-required": of.required}
+        case t.MapOf():
+            of = kind.value
+            key = {"type": "map", "key-id": kind.key.id, "key": _type(kind.key.type)}
+            return {**key, "value-id": of.id, "value": _type(of.type), "value-required": of.required}
+    return _WIDENED.get(kind, str(kind))  # type: ignore[call-overload]
+
+
+def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+
+    fields = []
+    for number, term in enumerate(definition.partition_by):
+        source = schema.find_field(term.column)
+        transform = _transform(term)
+        if not transform.can_transform(source.field_type):
+            raise InvalidOption(f"{term}: column {term.column!r} is {source.field_type}, which has no such partitions")
+        fields.append(PartitionField(source.field_id, 1000 + number, transform, _partition_name(term)))
+    return PartitionSpec(*fields)
+
+
+def _partition_name(term: Term) -> str:
+    """The name as Spark's own DDL has it."""
+    suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(term.name, f"_{term.name}")
+    return term.column.replace(".", "_") + suffix if suffix else term.column
+
+
+def _order(definition: TableDefinition, schema: Schema) -> SortOrder:
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+
+    if not definition.sort_by:
+        return UNSORTED_SORT_ORDER
+    return SortOrder(
+        *(
+            SortField(
+                schema.find_field(each.term.column).field_id,
+                _transform(each.term),
+                SortDirection.DESC if each.descending else SortDirection.ASC,
+                NullOrder.NULLS_FIRST if each.nulls_first else NullOrder.NULLS_LAST,
+            )
+            for each in definition.sort_by
+        )
+    )
+
+
+def _transform(term: Term) -> Any:
+    from pyiceberg.transforms import parse_transform
+
+    return parse_transform(term.name if term.number is None else f"{term.name}[{term.number}]")

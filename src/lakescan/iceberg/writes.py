@@ -1,0 +1,189 @@
+"""Writing the data files of an Iceberg table: field ids, partition keys and locations as pyiceberg has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakescan import types as t
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.create import WRITTEN
+from lakescan.iceberg.schema_json import parse_schema
+from lakescan.schema import Schema
+from lakescan.storage import Storage
+from lakescan.writing.table_writes import Key
+
+_CODECS = {"uncompressed": "none"}
+_TARGET_SIZE = 512 * 2**20  # write.target-file-size-bytes, where the table does not say
+
+
+@dataclass(frozen=True)
+class IcebergWrites:
+    """A table by the JSON of its metadata; `overrides` are write options over its properties."""
+
+    metadata_json: str
+    storage: Storage
+    overrides: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self._metadata.format_version > WRITTEN:
+            version = self._metadata.format_version
+            raise UnsupportedFeature(f"writing Iceberg tables of format version {version}", "pyiceberg does not.")
+        if (kind := self._properties.get("write.format.default", "parquet").lower()) != "parquet":
+            raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
+        if any(name.startswith("encryption.") for name in self._properties):
+            raise UnsupportedFeature("writing encrypted Iceberg tables")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @cached_property
+    def _metadata(self) -> Any:
+        from pyiceberg.table.metadata import TableMetadataUtil
+
+        return TableMetadataUtil.parse_raw(self.metadata_json)
+
+    @cached_property
+    def _properties(self) -> dict[str, str]:
+        return {**self._metadata.properties, **self.overrides}
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The current columns."""
+        import json
+
+        return parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
+
+    @cached_property
+    def write_defaults(self) -> Mapping[str, Any]:
+        """The columns' `write-default`s (specification, "Default values")."""
+        return {f.name: f.write_default for f in self._metadata.schema().fields if f.write_default is not None}
+
+    @property
+    def target_size(self) -> int:
+        """`write.target-file-size-bytes`."""
+        return int(self._properties.get("write.target-file-size-bytes", _TARGET_SIZE))
+
+    @cached_property
+    def parquet_options(self) -> Mapping[str, Any]:
+        """The codec, its level and the page size."""
+        codec = self._properties.get("write.parquet.compression-codec", "zstd").lower()
+        level = self._properties.get("write.parquet.compression-level")
+        return {
+            "compression": _CODECS.get(codec, codec),
+            "compression_level": None if level in (None, "null") else int(str(level)),
+            "data_page_size": int(self._properties.get("write.parquet.page-size-bytes", 2**20)),
+        }
+
+    def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
+        """All columns, with field ids."""
+        return list(enumerate(map(_with_ids, self.schema.fields)))
+
+    @cached_property
+    def _transforms(self) -> list[tuple[list[int], Any]]:
+        """Of each partition field, the way to its column by place, and its transform of Arrow arrays."""
+        found = []
+        for field in self._metadata.spec().fields:
+            source = self._metadata.schema().find_field(field.source_id)
+            path = self._path(field.source_id)
+            found.append((path, field.transform.pyarrow_transform(source.field_type)))
+        return found
+
+    def _path(self, field_id: int) -> list[int]:
+        path, among = [], self.schema.fields
+        while True:
+            place = next(i for i, f in enumerate(among) if any(inner.id == field_id for inner in t.walk((f,))))
+            path.append(place)
+            if among[place].id == field_id:
+                return path
+            among = t.children(among[place].type)
+
+    def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The values of the default partition spec."""
+        import pyarrow.compute as pc
+
+        keys = []
+        for path, transform in self._transforms:
+            column = rows.column(path[0])
+            if len(path) > 1:
+                column = pc.struct_field(column, path[1:])
+            if isinstance(column, pa.ExtensionArray):
+                column = column.storage
+            keys.append(transform(column))
+        return keys
+
+    @property
+    def spec_id(self) -> int:
+        """The default partition spec."""
+        return int(self._metadata.default_spec_id)
+
+    @property
+    def partition_names(self) -> Sequence[str]:
+        """The fields of the default partition spec."""
+        return [field.name for field in self._metadata.spec().fields]
+
+    def shown_partition(self, key: Key) -> Key:
+        """Days as dates."""
+        fields = self._metadata.spec().fields
+        pairs = zip(fields, key, strict=True)
+        return tuple(_day(v) if str(f.transform) == "day" and isinstance(v, int) else v for f, v in pairs)
+
+    def partition_key(self, key: Key) -> Any:
+        """pyiceberg's partition key; None for unpartitioned tables."""
+        from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
+
+        spec = self._metadata.spec()
+        if spec.is_unpartitioned():
+            return None
+        values = [PartitionFieldValue(field=f, value=v) for f, v in zip(spec.fields, key, strict=True)]
+        return PartitionKey(field_values=values, partition_spec=spec, schema=self._metadata.schema())
+
+    def new_location(self, key: Key, name: str) -> str:
+        """Where the table's location provider puts it."""
+        from pyiceberg.table.locations import load_location_provider
+
+        provider = load_location_provider(self._metadata.location, self._properties)
+        return str(provider.new_data_location(name, self.partition_key(key)))
+
+    def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
+        """Counts, bounds by the metrics mode of each column, and split offsets."""
+        from pyiceberg.io.pyarrow import (
+            compute_statistics_plan,
+            data_file_statistics_from_parquet_metadata,
+            parquet_path_to_id_mapping,
+        )
+
+        schema = self._metadata.schema()
+        plan = compute_statistics_plan(schema, self._properties)
+        found = data_file_statistics_from_parquet_metadata(metadata, plan, parquet_path_to_id_mapping(schema))
+        return {**found.to_serialized_dict(), "spec_id": self._metadata.default_spec_id}
+
+
+def _day(number: int) -> date:
+    return date(1970, 1, 1) + timedelta(days=number)
+
+
+def _with_ids(field: t.Field) -> pa.Field:
+    """The Arrow field of a file's column, each nested one with its id."""
+    metadata = {"PARQUET:field_id": str(field.id)}
+    return pa.field(field.name, _type_with_ids(field.type), nullable=not field.required, metadata=metadata)
+
+
+def _type_with_ids(kind: t.Type) -> pa.DataType:
+    match kind:
+        case t.Struct():
+            return pa.struct([_with_ids(f) for f in kind.fields])
+        case t.ListOf():
+            return pa.list_(_with_ids(kind.element))
+        case t.MapOf():
+            return pa.map_(_with_ids(kind.key), _with_ids(kind.value))
+    return pa.binary(16) if kind == t.UUID else kind.arrow()

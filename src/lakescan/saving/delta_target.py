@@ -1,0 +1,124 @@
+"""A Delta table as a target."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.creating import as_delta_options
+from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.delta.commits import DeltaCommit, Transaction, removal
+from lakescan.delta.create import as_schema
+from lakescan.delta.table import DeltaTable
+from lakescan.delta.writes import DeltaWrites
+from lakescan.errors import CommitConflict
+from lakescan.expressions.predicate import Predicate
+from lakescan.saving.target import Removed
+from lakescan.saving.write_options import WriteOptions
+from lakescan.scan import Scan
+from lakescan.storage import Storage
+from lakescan.writing.table_writes import WrittenFile
+
+
+@dataclass(frozen=True)
+class DeltaTarget:
+    """A table by its folder, at the version that it had."""
+
+    location: str
+    options: WriteOptions
+    storage: Storage
+    _opened: DeltaTable
+
+    @staticmethod
+    def open(location: str, options: WriteOptions, storage: Storage) -> DeltaTarget:
+        """Raises `NotATable`."""
+        return DeltaTarget(location, options, storage, DeltaTable.open(location, storage))
+
+    @property
+    def name(self) -> str:
+        """The location."""
+        return self.location
+
+    @cached_property
+    def writes(self) -> DeltaWrites:
+        """Files by the newest metadata."""
+        state = self.scan.snapshot.state
+        said = self.options.overrides
+        names = {"write.target-file-size-bytes": "target-file-size", "write.parquet.compression-codec": "compression"}
+        overrides = {names[name]: value for name, value in said.items() if name in names}
+        return DeltaWrites(self.location, state.protocol, state.metadata, self.storage, overrides)
+
+    @cached_property
+    def scan(self) -> Scan:
+        """The version that it had."""
+        return Scan(self._opened, self.storage, self.location)
+
+    def has_committed(self) -> bool:
+        """Whether the log has the application's number, or a later one."""
+        if self.options.transaction is None:
+            return False
+        last = self._commit().last_version_of(self.options.transaction[0])
+        return last is not None and last >= self.options.transaction[1]
+
+    def append(self, files: Sequence[WrittenFile]) -> None:
+        """By deltalake, which tries again while others append."""
+        self._commit().append(files)
+
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Predicate | None) -> None:
+        """By deltalake, on just this version."""
+        names = [field.name for field in self.writes.partition_fields]
+        now = int(time.time() * 1000)
+        gone = [
+            removal(
+                self.writes.relative_path(each.location),
+                each.size,
+                self.writes.partition_values(tuple(each.partition[name] for name in names)),
+                now,
+            )
+            for each in removed
+        ]
+        self._commit().replace(gone, files)
+
+    def _commit(self) -> DeltaCommit:
+        mine = self.options.transaction
+        version = self.scan.snapshot.id
+        assert version is not None
+        return DeltaCommit(
+            self.writes,
+            version,
+            _delta_options(self.storage),
+            self.options.properties,
+            None if mine is None else Transaction(*mine),
+        )
+
+    def with_columns(self, rows: pa.Schema) -> DeltaTarget:
+        """By deltalake, in a commit of its own."""
+        from deltalake import DeltaTable as Theirs
+        from deltalake import Schema
+        from deltalake.exceptions import DeltaError
+
+        known = {name.lower() for name in self.writes.schema.names}
+        new = [column for column in numbered(columns_of(rows)) if column.name.lower() not in known]
+        if new:
+            node = json.loads(as_schema(TableDefinition(tuple(new))).to_json())
+            fields = Schema.from_json(json.dumps(node)).fields
+            try:
+                Theirs(self.location, storage_options=_delta_options(self.storage)).alter.add_columns(fields)
+            except DeltaError as error:
+                raise CommitConflict(f"{self.location}: no columns can be added: {error}") from error
+        return self.reopened()
+
+    def reopened(self) -> DeltaTarget:
+        """The table as it is now."""
+        return DeltaTarget.open(self.location, self.options, self.storage)
+
+
+def _delta_options(storage: Storage) -> dict[str, Any]:
+    return {**as_delta_options(storage.io_properties), **{k: str(v) for k, v in storage.options.items()}}

@@ -1,0 +1,118 @@
+"""An Iceberg table of a catalog as a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.configured import connection
+from lakescan.catalogs.found import of_storage, translated
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.expressions.predicate import Predicate
+from lakescan.iceberg.commits import IcebergCommit
+from lakescan.iceberg.create import as_schema
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.writes import IcebergWrites
+from lakescan.planning.table_format import SnapshotSelector
+from lakescan.saving.target import Removed
+from lakescan.saving.write_options import WriteOptions
+from lakescan.scan import Scan
+from lakescan.storage import Storage
+from lakescan.writing.table_writes import WrittenFile
+
+# As Iceberg's own sink for Spark has them, so that either goes on where the other was.
+QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+
+
+@dataclass(frozen=True)
+class IcebergTarget:
+    """A table by its identifier; pyiceberg's table is of the metadata that the scan is of."""
+
+    identifier: Identifier
+    options: WriteOptions
+    storage: Storage
+    _table: Any = field(repr=False)
+
+    @staticmethod
+    def open(identifier: Identifier, options: WriteOptions, storage: Storage | None = None) -> IcebergTarget:
+        """Raises `NoSuchTable`."""
+        catalog = connection(identifier.catalog)
+        with translated(identifier):
+            table = catalog.load_table(identifier.within)
+        if storage is None:
+            storage = Storage(io_properties=of_storage({**catalog.properties, **table.io.properties}))
+        return IcebergTarget(identifier, options, storage, table)
+
+    @property
+    def name(self) -> str:
+        """The identifier."""
+        return str(self.identifier)
+
+    @cached_property
+    def writes(self) -> IcebergWrites:
+        """Files by the default partition spec and the current schema."""
+        try:
+            text = self._table.metadata.model_dump_json()
+        except NotImplementedError as error:
+            raise UnsupportedFeature(f"writing to {self.name} by pyiceberg", str(error)) from error
+        return IcebergWrites(text, self.storage, self.options.overrides)
+
+    @cached_property
+    def scan(self) -> Scan:
+        """The branch as it was."""
+        opened = IcebergTable.open(self._table.metadata_location, self.storage)
+        branch = self.options.branch
+        is_there = branch == "main" or branch in self._table.metadata.refs
+        selector = SnapshotSelector(branch=branch) if is_there and branch != "main" else None
+        return Scan(opened, self.storage, self.name, _selector=selector)
+
+    def has_committed(self) -> bool:
+        """Whether a snapshot of the branch has the query's number, or a later one."""
+        if self.options.transaction is None:
+            return False
+        app, version = self.options.transaction
+        snapshot = self._table.metadata.snapshot_by_name(self.options.branch)
+        while snapshot is not None:
+            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if said.get(QUERY) == app and EPOCH in said:
+                return int(said[EPOCH]) >= version
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else self._table.metadata.snapshot_by_id(parent)
+        return False
+
+    def append(self, files: Sequence[WrittenFile]) -> None:
+        """By pyiceberg; tried again while others commit."""
+        self._commit().append(files)
+
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Predicate | None) -> None:
+        """By pyiceberg, which looks for conflicts with what was committed meanwhile."""
+        self._commit().replace([each.location for each in removed], files, where)
+
+    def _commit(self) -> IcebergCommit:
+        said = dict(self.options.properties)
+        if self.options.transaction is not None:
+            said |= {QUERY: self.options.transaction[0], EPOCH: str(self.options.transaction[1])}
+        return IcebergCommit(self._table, self.writes, self.options.branch, said)
+
+    def with_columns(self, rows: pa.Schema) -> IcebergTarget:
+        """By pyiceberg, in a commit of its own."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        new = as_schema(TableDefinition(numbered(columns_of(rows))))
+        try:
+            with self._table.update_schema() as update:
+                update.union_by_name(new)
+        except CommitFailedException as error:
+            raise CommitConflict(f"{self.name}: another writer changed its columns, too: {error}") from error
+        return self.reopened()
+
+    def reopened(self) -> IcebergTarget:
+        """The table as it is now."""
+        return replace(self, _table=self._table.catalog.load_table(self.identifier.within))

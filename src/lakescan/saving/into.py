@@ -1,0 +1,31 @@
+"""Saving rows into tables that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakescan.expressions.predicate import Predicate
+from lakescan.saving.rows import Rows
+from lakescan.saving.save import Saved, append, new_write_id, overwrite, prepared
+from lakescan.saving.target import Target
+from lakescan.saving.write_options import WriteOptions
+from lakescan.scan import as_predicate
+
+
+def append_rows(target: Target, rows: Rows, options: WriteOptions) -> Saved:
+    """Add rows in one commit."""
+    if target.has_committed():
+        return Saved(0, 0, 0)
+    target = prepared(target, rows.schema, merge=options.merge_schema)
+    return append(target, rows.write(target, new_write_id(), None))
+
+
+def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str | Predicate | None) -> Saved:
+    """Put rows in the place of others, in one commit."""
+    if target.has_committed():
+        return Saved(0, 0, 0)
+    condition: Any = options.replace_where if where is None else where
+    predicate = None if condition is None else as_predicate(condition)
+    target = prepared(target, rows.schema, merge=options.merge_schema)
+    files = rows.write(target, new_write_id(), predicate)
+    return overwrite(target, files, where=predicate, dynamic=options.dynamic)

@@ -1,0 +1,59 @@
+"""Rows to save, whatever holds them: Arrow, pandas, Polars, DuckDB, or a Spark data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidOption
+from lakescan.expressions.predicate import Predicate
+from lakescan.saving.save import checked
+from lakescan.saving.target import Target
+from lakescan.writing.table_writes import WrittenFile
+from lakescan.writing.task import write_rows
+
+
+class Rows(Protocol):
+    """Rows that can be written."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+
+    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+        """Write them all; with `where`, raise `SchemaMismatch` for rows that are not of it."""
+
+
+class ArrowRows:
+    """Record batches in this process, gone through once."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        self.schema, self._batches = schema, batches
+
+    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+        """Here, in one task."""
+        batches = self._batches if where is None else checked(self._batches, where, target)
+        return write_rows(target.writes, batches, write_id)
+
+
+def rows_of(data: Any) -> Rows:
+    """Rows from what has them; raises `InvalidOption` for what has none."""
+    if type(data).__module__.startswith("pyspark."):
+        from lakescan.spark.writing import SparkRows
+
+        return SparkRows(data)
+    if isinstance(data, pa.RecordBatch):
+        return ArrowRows(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return ArrowRows(data.schema, data.to_batches())
+    if type(data).__module__.startswith("pandas."):
+        table = pa.Table.from_pandas(data, preserve_index=False)
+        return ArrowRows(table.schema.remove_metadata(), table.to_batches())
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        return ArrowRows(reader.schema, reader)
+    raise InvalidOption(
+        f"{type(data).__name__} holds no rows to save: give Arrow, pandas, Polars, DuckDB or a Spark data frame"
+    )

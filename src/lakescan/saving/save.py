@@ -1,0 +1,181 @@
+"""Saving batches: written, then committed; what is not committed is removed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
+from lakescan.expressions.bind import bind
+from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.reading.reader import read_group
+from lakescan.saving.target import Removed, Target
+from lakescan.scan import Scan, as_predicate
+from lakescan.writing.fitting import Fit
+from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
+from lakescan.writing.task import write_rows
+
+_ATTEMPTS = 10  # at replacing rows of a table to which others append
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was committed."""
+
+    files: int
+    rows: int
+    bytes: int
+    removed_files: int = 0
+
+
+def prepared(target: Target, rows: pa.Schema, *, merge: bool) -> Target:
+    """The target with columns for the rows; raises `SchemaMismatch` before anything is written."""
+    if merge:
+        known = {name.lower() for name in target.writes.schema.names}
+        if any(name.lower() not in known for name in rows.names):
+            target = target.with_columns(rows)
+    Fit.of(target.writes.schema, rows, target.writes.write_defaults)
+    return target
+
+
+def new_write_id() -> str:
+    """What the names of a write's files begin with."""
+    return uuid.uuid4().hex[:16]
+
+
+def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
+    """Commit files that were written, or remove them."""
+    if not files or target.has_committed():
+        target.writes.storage.remove([file.location for file in files])
+        return Saved(0, 0, 0)
+    with _removed_unless_committed(target, files):
+        target.append(files)
+    return _saved(files)
+
+
+def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate | None, dynamic: bool) -> Saved:
+    """Commit files in the place of all rows, of those of a filter, or of the partitions that they are of.
+
+    Files that the filter cuts are written anew without its rows. Where others commit meanwhile, it begins again from
+    what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg).
+    """
+    if target.has_committed():
+        target.writes.storage.remove([file.location for file in files])
+        return Saved(0, 0, 0)
+    if dynamic and where is not None:
+        raise UnsupportedFeature("replaceWhere with dynamic overwrites", "Give one of them.")
+    with _removed_unless_committed(target, files):
+        for attempt in range(_ATTEMPTS):
+            rest: list[WrittenFile] = []
+            try:
+                removed, rest = _replaced(target, files, where, dynamic=dynamic)
+                target.replace(removed, [*files, *rest], where)
+                return _saved(files, len(removed))
+            except BaseException as error:
+                target.writes.storage.remove([file.location for file in rest])
+                if not isinstance(error, CommitConflict) or attempt == _ATTEMPTS - 1 or not _may_repeat(target):
+                    raise
+                target = target.reopened()
+    raise AssertionError("unreachable")
+
+
+def checked(batches: Iterable[pa.RecordBatch], where: Predicate, target: Target) -> Iterator[pa.RecordBatch]:
+    """Batches that pass on when all of their rows are of a filter; raises `SchemaMismatch` for others."""
+    schema, fit = target.writes.schema, None
+    bound = bind(where, schema)
+    for batch in batches:
+        fit = fit or Fit.of(schema, batch.schema, target.writes.write_defaults)
+        rows = fit.apply(batch)
+        others = rows.num_rows - (pc.sum(keep(bound, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
+        if others:
+            raise SchemaMismatch(
+                f"{others:,} rows are not of replaceWhere={str(where)!r}: they would add to what is not replaced"
+            )
+        yield batch
+
+
+def _may_repeat(target: Target) -> bool:
+    return target.scan.table_format.name == "delta"
+
+
+def _replaced(
+    target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool
+) -> tuple[list[Removed], list[WrittenFile]]:
+    """The files that go, and those that are written for the rows of them that stay."""
+    scan = target.scan if where is None else target.scan.where(where)
+    if target.scan.snapshot.id is None:
+        return [], []
+    plan = scan.plan()
+    table = plan.table
+    if dynamic:
+        table = table.filter(_of_partitions(table.files, target.writes, {file.key for file in files}))
+    if (
+        scan.table_format.name == "delta"
+        and pc.any(pc.greater(pc.list_value_length(table.files["deletes"]), 0)).as_py()
+    ):
+        raise UnsupportedFeature(
+            f"replacing files of {target.name} that have deletion vectors", "deltalake's removals do not name them."
+        )
+    rest: list[WrittenFile] = []
+    if where is not None:
+        is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
+        cut = pc.unique(plan.splits["file"].filter(is_cut))
+        if len(cut):
+            paths = table.files["path"].take(cut).combine_chunks()
+            if scan.table_format.name == "delta" and _records_changes(scan):
+                raise UnsupportedFeature(
+                    f"replacing some rows of files of {target.name}, which records changes",
+                    "Replace whole partitions, or switch delta.enableChangeDataFeed off.",
+                )
+            rest = write_rows(target.writes, _rows_that_stay(target.scan, as_predicate(where), paths), new_write_id())
+    shown = table.files.select(["path", "partition", "size"]).to_pylist()
+    return [Removed(each["path"], each["partition"], each["size"]) for each in shown], rest
+
+
+def _records_changes(scan: Scan) -> bool:
+    return str(scan.snapshot.properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
+
+
+def _rows_that_stay(scan: Scan, where: Predicate, paths: pa.Array) -> Iterator[pa.RecordBatch]:
+    """The rows of some files that a filter does not match."""
+    all_rows = scan.where(where).ignore_residuals()
+    plan = all_rows.plan()
+    some = all_rows.plan_of(plan, pc.is_in(plan.files["path"], value_set=paths).combine_chunks())
+    context = all_rows.read_context(some)
+    schema = scan.snapshot.schema
+    bound = bind(where, schema)
+    for group in some.groups:
+        for batch in read_group(group, context):
+            yield batch.filter(pc.invert(keep(bound, columns_of(batch, schema), batch.num_rows)))
+
+
+def _of_partitions(files: pa.Table, writes: TableWrites, keys: set[Key]) -> pa.Array:
+    """Which files are of some partitions, of the spec that new files have; a step a file that may be replaced."""
+    names, shown = writes.partition_names, {writes.shown_partition(key) for key in keys}
+    rows = zip(files["spec_id"].to_pylist(), files["partition"].to_pylist(), strict=True)
+    return pa.array(
+        [spec == writes.spec_id and tuple(each[n] for n in names) in shown for spec, each in rows], pa.bool_()
+    )
+
+
+def _saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:
+    return Saved(len(files), sum(file.rows for file in files), sum(file.size for file in files), removed)
+
+
+class _removed_unless_committed:
+    """Removes files where the block fails before they can have been committed."""
+
+    def __init__(self, target: Target, files: Sequence[WrittenFile]) -> None:
+        self._storage, self._locations = target.writes.storage, [file.location for file in files]
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (CommitConflict, UnsupportedFeature, SchemaMismatch)):
+            self._storage.remove(self._locations)

@@ -1,0 +1,52 @@
+"""A table that is written to: how files are written, and how they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakescan.scan import Scan
+from lakescan.writing.table_writes import TableWrites, WrittenFile
+
+
+@dataclass(frozen=True)
+class Removed:
+    """A data file that goes: its location, its partition, its bytes."""
+
+    location: str
+    partition: Mapping[str, Any]
+    size: int
+
+
+class Target(Protocol):
+    """A table in the state that it had when it was opened for a write."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+
+    @property
+    def writes(self) -> TableWrites:
+        """How its files are written."""
+
+    @property
+    def scan(self) -> Scan:
+        """A scan of what it had."""
+
+    def has_committed(self) -> bool:
+        """Whether the transaction of the options was committed before."""
+
+    def append(self, files: Sequence[WrittenFile]) -> None:
+        """Commit more files; raises `CommitConflict`."""
+
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Any) -> None:
+        """Commit files that replace others; raises `CommitConflict` where another writer was in the way."""
+
+    def with_columns(self, rows: pa.Schema) -> Target:
+        """The table with the columns that rows have and it has not."""
+
+    def reopened(self) -> Target:
+        """The table as it is now."""

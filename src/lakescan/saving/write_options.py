@@ -1,0 +1,134 @@
+"""The options of writes: the ecosystem's own names, checked; see `lakescan.options` for how names are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+from lakescan.option_values import boolean, one_of, parse_size, whole
+from lakescan.options import normalised
+
+_SNAPSHOT_PROPERTY = "snapshot-property."
+_MODES = one_of("static", "dynamic")
+# Each option: how its value is read, the formats that have it, what it does.
+WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
+    "target-file-size-bytes": (parse_size, "both", "bytes past which a file ends"),
+    "compression-codec": (str, "both", "zstd (Iceberg), snappy (Delta), gzip, lz4, uncompressed"),
+    "compression": (str, "delta", "another name of compression-codec"),
+    "compression-level": (whole, "iceberg", "of the codec"),
+    "write-format": (one_of("parquet"), "iceberg", "parquet"),
+    "branch": (str, "iceberg", "the branch to commit to"),
+    "merge-schema": (boolean, "both", "add columns that the table does not have: false"),
+    "mergeSchema": (boolean, "both", "another name of merge-schema"),
+    "overwrite-mode": (_MODES, "both", "what overwrite replaces: static (all), dynamic (the partitions of the rows)"),
+    "partitionOverwriteMode": (_MODES, "both", "another name of overwrite-mode"),
+    "replaceWhere": (str, "both", "overwrite replaces the rows of this filter, which all new rows have to match"),
+    "userMetadata": (str, "both", "a text that is kept with the commit"),
+    "txnAppId": (str, "both", "with txnVersion: commit once, whatever is repeated"),
+    "txnVersion": (whole, "both", "the application's own number of the commit, which grows"),
+    "partition-by": (str, "both", "partitions of a table that is made: days(ts), bucket(16, id), country"),
+    "checkpointLocation": (str, "both", "of a stream: says which query it is"),
+    "queryName": (str, "both", "of a stream"),
+    "format": (str, "both", "iceberg or delta, where it should not be detected"),
+    "path": (str, "both", "the table's identifier or location"),
+}
+_REFUSED = (
+    "overwriteSchema",
+    "optimizeWrite",
+    "dataChange",
+    "maxRecordsPerFile",
+    "replaceOn",
+    "replaceUsing",
+    "fanout-enabled",
+    "distribution-mode",
+    "check-ordering",
+    "check-nullability",
+    "isolation-level",
+    "validate-from-snapshot-id",
+    "output-spec-id",
+)
+_BY_NAME = {normalised(name): name for name in WRITE_OPTIONS}
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What options say of a write."""
+
+    overrides: Mapping[str, str] = field(default_factory=dict)  # by the names of Iceberg's properties
+    branch: str = "main"
+    merge_schema: bool = False
+    dynamic: bool = False
+    replace_where: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    transaction: tuple[str, int] | None = None
+    partition_by: tuple[str, ...] = ()
+    checkpoint: str | None = None
+
+    @staticmethod
+    def of(options: Mapping[str, Any], format_name: str) -> WriteOptions:
+        """Raises `InvalidOption` for unknown names, bad values and options of the other format."""
+        said, properties = _checked(options, format_name)
+        if ("txnAppId" in said) != ("txnVersion" in said):
+            raise InvalidOption("txnAppId and txnVersion go together: give both")
+        if said.get("branch", "main") != "main" and format_name == "delta":
+            raise InvalidOption("Delta tables have no branches")
+        codec = said.get("compression-codec", said.get("compression"))
+        named = {
+            "write.target-file-size-bytes": said.get("target-file-size-bytes"),
+            "write.parquet.compression-codec": codec,
+            "write.parquet.compression-level": said.get("compression-level"),
+        }
+        user = {} if "userMetadata" not in said else {"userMetadata": said["userMetadata"]}
+        modes = (said.get("overwrite-mode"), said.get("partitionOverwriteMode"))
+        return WriteOptions(
+            overrides={name: str(value) for name, value in named.items() if value is not None},
+            branch=said.get("branch", "main"),
+            merge_schema=bool(said.get("merge-schema") or said.get("mergeSchema")),
+            dynamic="dynamic" in modes,
+            replace_where=said.get("replaceWhere"),
+            properties={**properties, **user},
+            transaction=(said["txnAppId"], said["txnVersion"]) if "txnAppId" in said else None,
+            partition_by=_terms(said.get("partition-by")),
+            checkpoint=said.get("checkpointLocation"),
+        )
+
+
+def _checked(options: Mapping[str, Any], format_name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    said, properties = {}, {}
+    for name, value in options.items():
+        if name.lower().startswith(_SNAPSHOT_PROPERTY):
+            properties[name[len(_SNAPSHOT_PROPERTY) :]] = str(value)
+            continue
+        known = _BY_NAME.get(normalised(name))
+        if known is None:
+            raise _unknown(name)
+        parse, formats, does = WRITE_OPTIONS[known]
+        if formats not in ("both", format_name):
+            raise InvalidOption(f"option {known!r} is for {formats} tables; this is a {format_name} table")
+        try:
+            said[known] = parse(value)
+        except ValueError as error:
+            raise InvalidOption(f"option {known!r} has the value {value!r}: {does} ({error})") from error
+    return said, properties
+
+
+def _unknown(name: str) -> Exception:
+    for theirs in _REFUSED:
+        if normalised(theirs) == normalised(name):
+            return UnsupportedFeature(f"write option {theirs!r}", "Remove the option to write without it.")
+    suggestion = nearest(name, [*WRITE_OPTIONS, *_REFUSED])
+    return InvalidOption(f"unknown write option {name!r}.{suggestion} Valid: {', '.join(WRITE_OPTIONS)}")
+
+
+def _terms(text: str | None) -> tuple[str, ...]:
+    """Terms that commas part, but those within parentheses."""
+    found, depth = [""], 0
+    for letter in text or "":
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return tuple(each.strip() for each in found if each.strip())

@@ -1,0 +1,45 @@
+"""Rows of a Spark data frame, written by its workers, each task its own files; what they wrote is committed here."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakescan.expressions.predicate import Predicate
+from lakescan.saving.save import checked
+from lakescan.saving.target import Target
+from lakescan.spark.session import use_this_python
+from lakescan.spark.types import arrow_schema
+from lakescan.writing.table_writes import WrittenFile
+from lakescan.writing.task import write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SparkRows:
+    """The rows of a data frame."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, as workers get them."""
+        return arrow_schema(self._frame.schema)
+
+    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+        """By Spark's tasks. What tasks that failed, or ran twice, left behind is removed."""
+        use_this_python(self._frame.sparkSession)
+        writes = target.writes
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = batches if where is None else checked(batches, where, target)
+            done = [pickle.dumps(file, protocol=5) for file in write_rows(writes, rows, write_id)]
+            yield pa.RecordBatch.from_pydict({"file": pa.array(done, pa.binary())})
+
+        found = self._frame.mapInArrow(write, "file binary").collect()
+        return [pickle.loads(row["file"]) for row in found]

@@ -1,0 +1,77 @@
+"""Parquet files that are written row group by row group, closed at a target size and begun anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
+
+_ROWS = 1 << 20  # of a row group at most
+
+
+class PartitionWriter:
+    """The files of one partition: rows are kept until they make a row group."""
+
+    def __init__(self, writes: TableWrites, key: Key, schema: pa.Schema, new_name: Callable[[], str]) -> None:
+        self._writes, self._key, self._schema, self._new_name = writes, key, schema, new_name
+        self._kept: list[pa.RecordBatch] = []
+        self._rows = 0
+        self.kept_bytes = 0
+        self._location = ""
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self.locations: list[str] = []
+        self.done: list[WrittenFile] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows of the partition."""
+        self._kept.append(rows)
+        self._rows += rows.num_rows
+        self.kept_bytes += rows.nbytes
+        if self._rows >= _ROWS or self.kept_bytes >= self._writes.target_size:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is kept as a row group; the file ends where it has its size."""
+        if not self._rows:
+            return
+        writer, sink = self._opened()
+        table = pa.Table.from_batches(self._kept, self._schema)
+        writer.write_table(table, row_group_size=_ROWS)
+        self._kept, self._rows, self.kept_bytes = [], 0, 0
+        if sink.tell() >= self._writes.target_size:
+            self._end()
+
+    def close(self) -> list[WrittenFile]:
+        """End the last file; all files of the partition."""
+        self.flush()
+        if self._writer is not None:
+            self._end()
+        return self.done
+
+    def abandon(self) -> None:
+        """Leave the file that is open as it is."""
+        if self._sink is not None:
+            self._sink.close()
+
+    def _opened(self) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+        if self._writer is None or self._sink is None:
+            self._location = self._writes.new_location(self._key, self._new_name())
+            self.locations.append(self._location)
+            self._sink = self._writes.storage.create(self._location)
+            options = self._writes.parquet_options
+            self._writer = pq.ParquetWriter(self._sink, self._schema, store_decimal_as_integer=True, **options)
+        return self._writer, self._sink
+
+    def _end(self) -> None:
+        writer, sink = self._opened()
+        writer.close()
+        size = sink.tell()
+        sink.close()
+        metadata = writer.writer.metadata
+        details = self._writes.describe(metadata)
+        self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))
+        self._writer = self._sink = None

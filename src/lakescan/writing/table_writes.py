@@ -1,0 +1,73 @@
+"""What writers are told of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakescan.schema import Schema
+from lakescan.storage import Storage
+
+Key = tuple[Any, ...]  # the values of a partition, one a partition field
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A data file that was written: its location, its partition, and what the format wants to commit of it."""
+
+    location: str
+    key: Key
+    rows: int
+    size: int
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+class TableWrites(Protocol):
+    """A table to write to, as its format has it; it is sent to workers."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+
+    @property
+    def write_defaults(self) -> Mapping[str, Any]:
+        """The values of columns that rows leave out, where those are not null."""
+
+    @property
+    def storage(self) -> Storage:
+        """Where files go."""
+
+    @property
+    def target_size(self) -> int:
+        """The bytes of a file past which the next one is begun."""
+
+    @property
+    def parquet_options(self) -> Mapping[str, Any]:
+        """Arguments of `pyarrow.parquet.ParquetWriter`."""
+
+    def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
+        """The columns that files hold, by their place in the schema, under the names that files have them by."""
+
+    def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The partition values of rows that fit the schema, an array a partition field."""
+
+    @property
+    def spec_id(self) -> int:
+        """The partition spec of new files."""
+
+    @property
+    def partition_names(self) -> Sequence[str]:
+        """The partition fields, as file tables name them."""
+
+    def shown_partition(self, key: Key) -> Key:
+        """The values of a partition as file tables have them."""
+
+    def new_location(self, key: Key, name: str) -> str:
+        """Where a file of a partition goes."""
+
+    def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
+        """What is to be committed of a file beside its location, partition and size."""

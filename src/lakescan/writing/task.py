@@ -1,0 +1,111 @@
+"""One writing task: the rows that it is given, into files; all of them are removed again where it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import uuid
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.writing.fitting import Fit
+from lakescan.writing.parquet_files import PartitionWriter
+from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
+
+_KEPT = 128 * 2**20  # bytes of rows that wait for their row groups
+_OPEN = 128  # partitions whose files are open at once
+
+
+def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str) -> list[WrittenFile]:
+    """Write rows that may be of any partitions, in any order; `write_id` is in the name of each file.
+
+    Raises `SchemaMismatch` where they do not fit.
+    """
+    task = _Task(writes, write_id)
+    try:
+        for batch in batches:
+            task.write(batch)
+        return task.close()
+    except BaseException:
+        task.undo()
+        raise
+
+
+class _Task:
+    def __init__(self, writes: TableWrites, write_id: str) -> None:
+        self._writes = writes
+        self._fit: tuple[pa.Schema, Fit] | None = None
+        columns = writes.file_columns()
+        self._places, self._schema = [place for place, _ in columns], pa.schema([field for _, field in columns])
+        self._open: dict[Key, PartitionWriter] = {}  # the one that was used last is last
+        self._done: list[WrittenFile] = []
+        self._locations: list[str] = []
+        stem, number = f"{write_id}-{uuid.uuid4().hex[:12]}", count()
+        self._new_name = lambda: f"{stem}-{next(number):05d}.parquet"
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._fit is None or self._fit[0] != batch.schema:
+            self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema, self._writes.write_defaults)
+        rows = self._fit[1].apply(batch)
+        in_file = pa.RecordBatch.from_arrays([rows.column(place) for place in self._places], names=self._schema.names)
+        for key, mine in _by_partition(self._writes.partition_keys(rows), in_file):
+            self._writer(key).write(self._named(mine))
+        while sum(each.kept_bytes for each in self._open.values()) > _KEPT:
+            max(self._open.values(), key=lambda each: each.kept_bytes).flush()
+
+    def close(self) -> list[WrittenFile]:
+        for writer in self._open.values():
+            self._done += writer.close()
+        return self._done
+
+    def undo(self) -> None:
+        """Remove all files that were written."""
+        for writer in self._open.values():
+            with contextlib.suppress(OSError, pa.ArrowException):
+                writer.abandon()
+            self._locations += writer.locations
+        self._writes.storage.remove([*self._locations, *(file.location for file in self._done)])
+
+    def _named(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows under the names and ids that files have."""
+        arrays = [c.cast(f.type) if c.type != f.type else c for c, f in zip(rows.columns, self._schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _writer(self, key: Key) -> PartitionWriter:
+        found = self._open.pop(key, None)
+        if found is None:
+            if len(self._open) >= _OPEN:
+                oldest = next(iter(self._open))
+                self._done += self._open.pop(oldest).close()
+            found = PartitionWriter(self._writes, key, self._schema, self._new_name)
+        self._open[key] = found
+        return found
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """A partition's value; not-a-number is one object, so that it is one key."""
+    value = scalar.as_py()
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+def _by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
+    """Rows by partition; a loop over the partitions that the batch has."""
+    encoded = [pc.dictionary_encode(key, null_encoding="encode") for key in keys]
+    if not encoded or not rows.num_rows:
+        if rows.num_rows:
+            yield (), rows
+        return
+    codes = np.zeros(rows.num_rows, dtype=np.int64)
+    for each in encoded:
+        codes = codes * max(len(each.dictionary), 1) + each.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+        first = int(order[start])
+        key = tuple(_value(each.dictionary[each.indices[first].as_py()]) for each in encoded)
+        yield key, rows if len(starts) == 1 else rows.take(pa.array(order[start:stop]))

@@ -1,0 +1,158 @@
+"""Catalogs: namespaces and tables by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import lakescan
+
+COLUMNS = "id BIGINT NOT NULL, at TIMESTAMP, name STRING"
+
+
+def test_a_folder_is_enough_for_a_catalog(tmp_path: Path) -> None:
+    catalog = lakescan.catalog("local", warehouse=tmp_path / "lake")
+    catalog.create_namespace("db")
+    catalog.create_namespace("db", exist_ok=True)
+    assert catalog.namespaces() == ["db"]
+    with pytest.raises(lakescan.TableExists, match="namespace 'db' exists"):
+        catalog.create_namespace("db")
+    catalog.drop_namespace("db")
+    assert catalog.namespaces() == []
+    with pytest.raises(lakescan.NoSuchNamespace):
+        catalog.drop_namespace("db")
+    catalog.drop_namespace("db", missing_ok=True)
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_tables_are_made_opened_renamed_and_dropped_by_name(local: lakescan.Catalog, format: str) -> None:
+    made = local.create_table("db.events", COLUMNS, format=format)
+    assert repr(made) == f"Table({format} 'local.db.events')"
+    assert made.schema.names == ["id", "at", "name"]
+    assert made.scan().to_arrow().num_rows == 0
+    assert local.tables("db") == ["db.events"]
+    assert lakescan.table("local.db.events").format == format
+    assert local.rename_table("db.events", "db.old").format == format
+    assert local.tables("db") == ["db.old"]
+    with pytest.raises(lakescan.TableExists, match="has tables"):
+        local.drop_namespace("db")
+    local.drop_table("db.old")
+    assert local.tables("db") == []
+    with pytest.raises(lakescan.NoSuchTable):
+        local.table("db.old")
+    with pytest.raises(lakescan.NoSuchTable):
+        local.drop_table("db.old")
+    local.drop_table("db.old", missing_ok=True)
+
+
+def test_names_that_are_not_there_say_what_is_near(local: lakescan.Catalog) -> None:
+    local.create_table("db.events", COLUMNS)
+    with pytest.raises(lakescan.NoSuchTable, match=r"no table 'db.event'. Did you mean 'events'"):
+        lakescan.table("local.db.event")
+    with pytest.raises(lakescan.NoSuchTable):
+        lakescan.table("local.nothing.events")
+    with pytest.raises(lakescan.NoSuchNamespace):
+        local.create_table("nothing.events", COLUMNS)
+    with pytest.raises(lakescan.NoSuchCatalog, match="no catalog 'locale' is known. Did you mean 'local'"):
+        lakescan.catalog("locale")
+    with pytest.raises(lakescan.NotATable, match="no catalog 'prod' is known"):
+        lakescan.table("prod.db.events")
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_table_that_is_there_is_not_made_again_unless_asked(local: lakescan.Catalog, format: str) -> None:
+    local.create_table("db.t", COLUMNS, format=format)
+    with pytest.raises(lakescan.TableExists, match=r"local\.db\.t exists already"):
+        local.create_table("db.t", "other INT", format=format)
+    assert local.create_table("db.t", "other INT", format=format, exist_ok=True).schema.names == ["id", "at", "name"]
+    replaced = local.create_table("db.t", "id STRING, other INT", format=format, replace=True)
+    assert replaced.schema.names == ["id", "other"]
+    assert replaced.schema.field("id").type == pa.string()
+    assert replaced.scan().to_arrow().num_rows == 0
+
+
+def test_a_table_that_another_writer_made_meanwhile_is_an_error_of_its_own(local, monkeypatch) -> None:
+    local.create_table("db.t", COLUMNS)
+    monkeypatch.setattr(lakescan.Catalog, "has_table", lambda self, name: False)
+    with pytest.raises(lakescan.CreatedConcurrently, match="another writer made it"):
+        local.create_table("db.t", COLUMNS)
+
+
+def test_what_is_written_through_the_catalog_is_read_by_name(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", COLUMNS)
+    opened = lakescan.table("local.db.t")
+    rows = pa.table({"id": [1, 2], "at": pa.nulls(2, pa.timestamp("us", "UTC")), "name": ["a", "b"]})
+    rows = rows.cast(pa.schema([pa.field("id", pa.int64(), nullable=False), *list(rows.schema)[1:]]))
+    local._catalog.load_table("db.t").append(rows)
+    assert opened.scan().to_arrow().num_rows == 0
+    assert lakescan.table("local.db.t").scan().to_arrow()["id"].to_pylist() == [1, 2]
+    assert lakescan.table("local.db.t").inspect("snapshots").num_rows == 1
+    assert [b["id"].to_pylist() for b in opened.follow(wait=False)] == [[1, 2]]
+
+
+def test_a_catalog_says_which_metadata_is_current_whatever_lies_in_the_folder(local: lakescan.Catalog) -> None:
+    """A writer's metadata file that was not committed is not read."""
+    table = local.create_table("db.t", COLUMNS)
+    folder = Path(table.scan().to_options()["path"].removeprefix("file://")).parent
+    (folder / "00009-0000.metadata.json").write_text("{}")
+    assert lakescan.table("local.db.t").scan().to_arrow().num_rows == 0
+
+
+def test_tables_that_are_there_get_names(local: lakescan.Catalog, tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "d", pa.table({"id": [1]}))
+    assert local.register_table("db.d", tmp_path / "d").scan().to_arrow()["id"].to_pylist() == [1]
+    made = local.create_table("db.t", COLUMNS)
+    location = made.scan().to_options()["path"]
+    local.drop_table("db.t")
+    assert local.register_table("db.again", location).schema.names == ["id", "at", "name"]
+    with pytest.raises(lakescan.TableExists):
+        local.register_table("db.d", location)
+    with pytest.raises(lakescan.NotATable):
+        local.register_table("db.x", tmp_path / "nothing")
+
+
+def test_names_with_dots_are_quoted(local: lakescan.Catalog) -> None:
+    local.create_table("db.`a.b`", COLUMNS)
+    assert str(lakescan.table("local.db.`a.b`").name) == "local.db.`a.b`"
+
+
+def test_catalogs_of_pyicebergs_configuration_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg import catalog as theirs
+    from pyiceberg.utils.config import Config
+
+    monkeypatch.setenv("PYICEBERG_CATALOG__CONFIGURED__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__CONFIGURED__URI", f"sqlite:///{tmp_path}/c.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__CONFIGURED__WAREHOUSE", f"file://{tmp_path}")
+    monkeypatch.setattr(theirs, "_ENV_CONFIG", Config())
+    catalog = lakescan.catalog("configured")
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", COLUMNS)
+    assert lakescan.table("configured.db.t").schema.names == ["id", "at", "name"]
+
+
+def test_secrets_are_in_no_message_and_no_text_of_a_plan(tmp_path: Path) -> None:
+    catalog = lakescan.catalog(
+        {"name": "kept", "warehouse": str(tmp_path / "lake"), "s3.secret-access-key": "SECRET", "s3.region": "x"}
+    )
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", COLUMNS)
+    scan = table.scan()
+    told = [repr(catalog), repr(table), repr(scan), str(scan.explain()), repr(scan.storage), repr(scan.plan())]
+    with pytest.raises(lakescan.NoSuchTable) as error:
+        catalog.table("db.nothing")
+    assert scan.storage.has_secrets
+    assert not [text for text in [*told, str(error.value), str(scan.to_options())] if "SECRET" in text]
+
+
+def test_delta_tables_of_a_catalog_are_deltas_own(local: lakescan.Catalog) -> None:
+    table = local.create_table("db.d", COLUMNS, format="delta", partition_by=["name"], comment="events")
+    assert DeltaTable(table.location).metadata().description == "events"
+    assert table.partitioning == "name"
+    with pytest.raises(lakescan.UnsupportedFeature, match="primary key of a Delta table"):
+        local.create_table("db.e", COLUMNS, format="delta", primary_key=["id"])
+    with pytest.raises(lakescan.UnsupportedFeature, match="as a partition of a Delta table"):
+        local.create_table("db.e", COLUMNS, format="delta", partition_by=["days(at)"])
+    assert not local.has_table("db.e")
