@@ -36,8 +36,9 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
 from lakescan.scan import Scan
+from lakescan.sql import sql
 from lakescan.streams import Follower
-from lakescan.table import Table, table
+from lakescan.table import Table, save, table
 
 __version__ = "0.1.0"
 
@@ -76,7 +77,9 @@ __all__ = [
     "col",
     "doctor",
     "errors",
+    "save",
     "set_cache_limit",
     "spark",
+    "sql",
     "table",
 ]

@@ -9,7 +9,7 @@ from lakescan.catalogs.found import translated
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.create import delta_arguments
-from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption
+from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.create import iceberg_arguments
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
                 return
             with catalog.create_table_transaction(identifier.within, **arguments) as transaction:
                 _set_defaults(transaction, definition)
+        except NotImplementedError as error:
+            version = definition.properties.get("format-version", "2")
+            raise UnsupportedFeature(
+                f"a table of format version {version} in catalog {identifier.catalog!r}",
+                "pyiceberg does not write its metadata; REST catalogs do that themselves.",
+            ) from error
         except (TableAlreadyExistsError, CommitFailedException) as error:
             raise CreatedConcurrently(f"{identifier} was not there a moment ago, and another writer made it") from error
 
@@ -47,32 +53,41 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
             _become(transaction, opened, arguments)
     except CommitFailedException as error:
         raise CommitConflict(f"{identifier} was changed while it was replaced: {error}") from error
+    except ValueError as error:
+        raise UnsupportedFeature(
+            f"replacing {identifier} by such a table", f"{error}. Drop it, and make it."
+        ) from error
 
 
 def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
-    """Columns of the same name keep their ids where their types allow it; the rest is dropped and added."""
+    """Columns of the same name and type keep their ids, as Java has it; the rest is dropped and added."""
     schema = arguments["schema"]
+    before = {column.name: column for column in opened.schema().fields}
+    kept = {c.name for c in schema.fields if c.name in before and before[c.name].field_type == c.field_type}
     with transaction.update_spec() as spec:
         for field in opened.spec().fields:
             spec.remove_field(field.name)
     with transaction.update_schema(allow_incompatible_changes=True) as update:
         update.set_identifier_fields()
-        for column in opened.schema().fields:
-            update.delete_column(column.name)
+        for name in before.keys() - kept:
+            update.delete_column(name)
     with transaction.update_schema(allow_incompatible_changes=True) as update:
         for column in schema.fields:
-            update.add_column(column.name, column.field_type, column.doc)
+            if column.name not in kept:
+                update.add_column(column.name, column.field_type, column.doc)
     with transaction.update_schema(allow_incompatible_changes=True) as update:
-        for column in schema.fields:
-            if column.required:
-                update.update_column(column.name, required=True)
+        for after, column in zip([None, *schema.fields], schema.fields, strict=False):
+            update.update_column(column.name, required=column.required, doc=column.doc)
+            if after is None:
+                update.move_first(column.name)
+            else:
+                update.move_after(column.name, after.name)
         update.set_identifier_fields(*(schema.find_column_name(i) for i in schema.identifier_field_ids))
     with transaction.update_spec() as spec:
         for field in arguments["partition_spec"].fields:
             spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
-    kept = {name: value for name, value in arguments["properties"].items() if name != "format-version"}
-    if kept:
-        transaction.set_properties(kept)
+    if arguments["properties"]:
+        transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != "format-version"})
 
 
 def _set_defaults(transaction: Any, definition: TableDefinition) -> None:

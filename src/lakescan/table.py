@@ -18,7 +18,7 @@ from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable
 from lakescan.encryption import KeyManager, named_key_manager
-from lakescan.errors import InvalidOption, NotATable, UnsupportedFeature
+from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
 from lakescan.iceberg.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
@@ -29,6 +29,7 @@ from lakescan.planning.table_format import AppendRange, ChangeRange, SnapshotSel
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
 from lakescan.saving.into import append_rows, overwrite_rows
+from lakescan.saving.open_target import exists, open_target
 from lakescan.saving.rows import rows_of
 from lakescan.saving.save import Saved
 from lakescan.saving.target import Target
@@ -39,6 +40,7 @@ from lakescan.storage import Storage, join
 from lakescan.streams import Follower, TableStream
 
 FORMATS = ("iceberg", "delta")
+_SAVE_MODES = ("error", "append", "overwrite", "ignore")
 _METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
 
 
@@ -245,6 +247,32 @@ def _by_path(location: str, format: str | None, storage: Storage, options: Optio
         raise InvalidOption(f"{location} and option {both[0]!r} both say which state to read: give one")
     delta = DeltaTable.open(found.location, storage)
     return Table(delta, storage, found.location, options, _partition_filter(found, delta), found.selector)
+
+
+def save(
+    rows: Any,
+    path: str | os.PathLike[str],
+    *,
+    mode: str = "error",
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Saved:
+    """Save rows in a table by its identifier or, for Delta, its folder; it is made where it is not there.
+
+    `mode` is 'error' (`TableExists` where it is there), 'append', 'overwrite' or 'ignore' (nothing is done where it is
+    there). `rows` and options are those of `Table.append`; `partition_by` says how a new table is partitioned.
+    """
+    location, storage = os.fspath(path), dict(storage_options or {})
+    if mode not in _SAVE_MODES:
+        raise InvalidOption(f"mode {mode!r} is not known.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
+    if mode in ("error", "ignore") and exists(location, storage):
+        if mode == "ignore":
+            return Saved(0, 0, 0)
+        raise TableExists(f"{location} exists already: mode='append' adds to it, mode='overwrite' replaces its rows")
+    given = rows_of(rows)
+    target, said = open_target(location, format, options, storage, given.schema)
+    return overwrite_rows(target, given, said, None) if mode == "overwrite" else append_rows(target, given, said)
 
 
 def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:

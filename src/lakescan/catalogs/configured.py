@@ -37,6 +37,11 @@ def given() -> dict[str, dict[str, str]]:
     return {name: dict(properties) for name, properties in _GIVEN.items()}
 
 
+def give_all(catalogs: Mapping[str, Mapping[str, str]]) -> None:
+    """Make known what another process has."""
+    _GIVEN.update({name: dict(properties) for name, properties in catalogs.items()})
+
+
 def known() -> list[str]:
     """The names of all catalogs that are known."""
     try:

@@ -134,7 +134,7 @@ def _create_table(found: exp.Create) -> CreateTable:
     definition = TableDefinition(
         columns=numbered(map(_column, columns)),
         primary_key=keys[0] if keys else (),
-        partition_by=said.partition_by if columns else (),
+        partition_by=said.partition_by,
         sort_by=(),
         properties=said.properties,
         write_defaults=dict(_defaults(columns)),

@@ -92,6 +92,8 @@ class TableDefinition:
 
     def __post_init__(self) -> None:
         schema = self.schema
+        if not self.columns:  # those of a query are not known yet
+            return
         for name in (*self.primary_key, *(e.column for e in self.partition_by), *(e.term.column for e in self.sort_by)):
             schema.field(name)
         for name in self.primary_key:

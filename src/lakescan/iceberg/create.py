@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan import types as t
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 # Iceberg has no narrower integers.
 _WIDENED = {t.BYTE: "int", t.SHORT: "int"}
-WRITTEN = 2  # the newest format version that pyiceberg writes
 _SINCE = "that takes format version 3, set 'format-version'='3'"
 _SINCE_3 = (t.UNKNOWN, t.VARIANT)
 
@@ -25,8 +24,6 @@ _SINCE_3 = (t.UNKNOWN, t.VARIANT)
 def iceberg_arguments(definition: TableDefinition) -> dict[str, Any]:
     """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for what the format version does not have."""
     version = _format_version(definition.properties)
-    if version > WRITTEN:
-        raise UnsupportedFeature(f"making Iceberg tables of format version {version}", "pyiceberg does not write them.")
     for column in t.walk(definition.columns):
         is_new = column.type in _SINCE_3 or isinstance(column.type, t.Geospatial)
         is_new |= isinstance(column.type, t.Timestamp) and column.type.unit == "ns"

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.create import WRITTEN
 from lakescan.iceberg.schema_json import parse_schema
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 from lakescan.writing.table_writes import Key
 
 _CODECS = {"uncompressed": "none"}
+_WRITTEN = 2  # the newest format version that pyiceberg commits to
 _TARGET_SIZE = 512 * 2**20  # write.target-file-size-bytes, where the table does not say
 
 
@@ -32,7 +32,7 @@ class IcebergWrites:
     overrides: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if self._metadata.format_version > WRITTEN:
+        if self._metadata.format_version > _WRITTEN:
             version = self._metadata.format_version
             raise UnsupportedFeature(f"writing Iceberg tables of format version {version}", "pyiceberg does not.")
         if (kind := self._properties.get("write.format.default", "parquet").lower()) != "parquet":

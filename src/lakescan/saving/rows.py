@@ -34,7 +34,7 @@ class ArrowRows:
 
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Here, in one task."""
-        batches = self._batches if where is None else checked(self._batches, where, target)
+        batches = self._batches if where is None else checked(self._batches, where, target.writes)
         return write_rows(target.writes, batches, write_id)
 
 

@@ -84,12 +84,12 @@ def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate 
     raise AssertionError("unreachable")
 
 
-def checked(batches: Iterable[pa.RecordBatch], where: Predicate, target: Target) -> Iterator[pa.RecordBatch]:
+def checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWrites) -> Iterator[pa.RecordBatch]:
     """Batches that pass on when all of their rows are of a filter; raises `SchemaMismatch` for others."""
-    schema, fit = target.writes.schema, None
+    schema, fit = writes.schema, None
     bound = bind(where, schema)
     for batch in batches:
-        fit = fit or Fit.of(schema, batch.schema, target.writes.write_defaults)
+        fit = fit or Fit.of(schema, batch.schema, writes.write_defaults)
         rows = fit.apply(batch)
         others = rows.num_rows - (pc.sum(keep(bound, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
         if others:

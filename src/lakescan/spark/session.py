@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakescan.catalogs.configured import given
 from lakescan.errors import missing_dependency
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequen
     enabled = conf(spark, PUSHDOWN) == "true"
     zone = conf(spark, "spark.sql.session.timeZone") or "UTC"
     for name in names:
-        source = source_class(name, pushdown=enabled, parallelism=parallelism(spark), time_zone=zone)
+        source = source_class(name, pushdown=enabled, parallelism=parallelism(spark), time_zone=zone, catalogs=given())
         spark.dataSource.register(source)
 
 

@@ -6,22 +6,32 @@ is sent without the table's metadata.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
+from lakescan.catalogs.configured import give_all
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.options import normalised
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.scan import Scan
 from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import group_partitions, read_partition
+from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.spark.stream import CommitReader
-from lakescan.spark.types import as_spark_batch, schema_of, spark_schema
+from lakescan.spark.types import arrow_schema, as_spark_batch, schema_of, spark_schema
 from lakescan.streams import without_stream_options
 from lakescan.table import split_metadata_name, table
 
@@ -33,6 +43,7 @@ class TableSource(DataSource):
     pushdown: bool
     parallelism: int
     time_zone: str
+    catalogs: Mapping[str, Mapping[str, str]]
 
     @classmethod
     def name(cls) -> str:
@@ -69,6 +80,24 @@ class TableSource(DataSource):
             raise UnsupportedFeature(f"a stream of the metadata table {name!r}", "Read it with spark.read.")
         return CommitReader(scan, schema, self.parallelism)
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """A writer of rows with a schema, which replace others where `overwrite` is set."""
+        return BatchWriter(self._sink(), arrow_schema(schema), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """A writer of micro-batches, each committed once."""
+        return MicroBatchWriter(self._sink(), arrow_schema(schema), overwrite)
+
+    def _sink(self) -> Sink:
+        options = dict(self.options)
+        path = options.pop("path", None)
+        if path is None:
+            raise InvalidOption(f"format {self.format_name!r} needs a path: .save(path), or .start(path)")
+        given = options.pop("format", None)
+        storage = _json(options.pop("storage-options", options.pop("storageoptions", None)))
+        name = given if self.format_name == "lakescan" else self.format_name
+        return Sink(path, name, options, storage or {}, self.catalogs)
+
     def _target(self) -> tuple[Scan, str | None]:
         """The scan that the options describe, and the metadata table that the path names, if it does."""
         options: dict[str, Any] = {normalised(name): value for name, value in self.options.items()}
@@ -77,6 +106,7 @@ class TableSource(DataSource):
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
         path, name = split_metadata_name(path)
         options.setdefault("timezone", self.time_zone)
+        give_all(self.catalogs)
         given = options.pop("format", None)
         opened = table(
             path,
@@ -88,12 +118,25 @@ class TableSource(DataSource):
         return opened.scan(), name
 
 
-def source_class(name: str, *, pushdown: bool, parallelism: int, time_zone: str) -> type[TableSource]:
+def source_class(
+    name: str,
+    *,
+    pushdown: bool,
+    parallelism: int,
+    time_zone: str,
+    catalogs: Mapping[str, Mapping[str, str]] | None = None,
+) -> type[TableSource]:
     """A data source class for one format name. Made anew, so that it is sent to workers with these settings."""
     return type(
         f"{name.title()}Source",
         (TableSource,),
-        {"format_name": name, "pushdown": pushdown, "parallelism": parallelism, "time_zone": time_zone},
+        {
+            "format_name": name,
+            "pushdown": pushdown,
+            "parallelism": parallelism,
+            "time_zone": time_zone,
+            "catalogs": catalogs or {},
+        },
     )
 
 

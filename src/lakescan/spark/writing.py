@@ -32,12 +32,12 @@ class SparkRows:
         return arrow_schema(self._frame.schema)
 
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """By Spark's tasks. What tasks that failed, or ran twice, left behind is removed."""
+        """By Spark's tasks; one that fails removes its files, one that is killed leaves what no commit names."""
         use_this_python(self._frame.sparkSession)
         writes = target.writes
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows = batches if where is None else checked(batches, where, target)
+            rows = batches if where is None else checked(batches, where, writes)
             done = [pickle.dumps(file, protocol=5) for file in write_rows(writes, rows, write_id)]
             yield pa.RecordBatch.from_pydict({"file": pa.array(done, pa.binary())})
 

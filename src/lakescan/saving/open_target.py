@@ -1,0 +1,104 @@
+"""Targets by identifier or path, made where they are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.configured import connection
+from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.found import find, identifier_of, of_storage
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.creating import create_delta, create_iceberg
+from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.table_definition import TableDefinition, Term, numbered
+from lakescan.delta.log_segment import LOG_FOLDER
+from lakescan.errors import CreatedConcurrently, InvalidOption, NotATable, UnsupportedFeature
+from lakescan.saving.delta_target import DeltaTarget
+from lakescan.saving.iceberg_target import IcebergTarget
+from lakescan.saving.target import Target
+from lakescan.saving.write_options import WriteOptions
+from lakescan.storage import Storage, join
+
+
+def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
+    """Whether there is a table."""
+    identifier = identifier_of(path)
+    if identifier is None:
+        return Storage(storage_options).exists(join(path, LOG_FOLDER))
+    try:
+        find(identifier)
+    except NotATable:
+        return False
+    return True
+
+
+def open_target(
+    path: str, format: str | None, options: Mapping[str, Any], storage_options: Mapping[str, Any], rows: pa.Schema
+) -> tuple[Target, WriteOptions]:
+    """The table at a path, or with an identifier; made with the columns of `rows` where it is not there.
+
+    Raises `UnsupportedFeature` for an Iceberg table by its path: commits go through a catalog.
+    """
+    identifier = identifier_of(path)
+    if identifier is not None:
+        return _by_name(identifier, format, options, rows)
+    storage = Storage(storage_options)
+    is_delta = storage.exists(join(path, LOG_FOLDER))
+    if not is_delta and (format == "iceberg" or storage.exists(join(path, "metadata"))):
+        raise UnsupportedFeature(
+            f"writing to an Iceberg table by its location ({path})",
+            "Commits go through a catalog: name it catalog.namespace.table, see lakescan.catalog.",
+        )
+    said = WriteOptions.of(options, "delta")
+    if not is_delta:
+        if format is None:
+            raise InvalidOption(f"{path} is no table yet: say which it is to be with format='delta', or a name")
+        _made(lambda: create_delta(path, _definition(rows, said), {}))
+    return DeltaTarget.open(path, said, storage), said
+
+
+def _by_name(
+    identifier: Identifier, format: str | None, options: Mapping[str, Any], rows: pa.Schema
+) -> tuple[Target, WriteOptions]:
+    try:
+        found = find(identifier)
+    except NotATable:
+        _create(identifier, format or "iceberg", _definition(rows, WriteOptions.of(options, format or "iceberg")))
+        found = find(identifier)
+    if format not in (None, found.format):
+        raise InvalidOption(f"{identifier} is of format {found.format}, not {format}")
+    said = WriteOptions.of(options, found.format)
+    storage = Storage(io_properties=found.io_properties)
+    if found.format == "delta":
+        return DeltaTarget.open(found.location, said, storage), said
+    return IcebergTarget.open(identifier, said, storage), said
+
+
+def _create(identifier: Identifier, format: str, definition: TableDefinition) -> None:
+    catalog = connection(identifier.catalog)
+    if format == "iceberg":
+        _made(lambda: create_iceberg(catalog, identifier, definition))
+        return
+    warehouse = catalog.properties.get("warehouse")
+    if warehouse is None:
+        raise InvalidOption(f"catalog {identifier.catalog!r} has no warehouse: make the table with a location first")
+    location = join(warehouse, *identifier.within)
+    _made(lambda: create_delta(location, definition, of_storage(catalog.properties)))
+    DeltaNames.of(catalog).add(identifier.within, location)
+
+
+def _made(make: Any) -> None:
+    """Another writer may have made the table meanwhile: then it is there."""
+    try:
+        make()
+    except CreatedConcurrently:
+        return
+
+
+def _definition(rows: pa.Schema, options: WriteOptions) -> TableDefinition:
+    columns = numbered(replace(column, required=False) for column in columns_of(rows))
+    return TableDefinition(columns, partition_by=tuple(map(Term.parse, options.partition_by)))

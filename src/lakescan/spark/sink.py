@@ -1,0 +1,123 @@
+"""Writing by Spark's own calls: `df.write.format(...)` and `df.writeStream.format(...)`.
+
+Tasks write files and hand over what they wrote; a worker beside the driver commits it, once. A micro-batch that Spark
+repeats is found by the numbers of the query and the batch, which are kept with the commit, and is not committed again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from lakescan.catalogs.configured import give_all
+from lakescan.errors import InvalidOption
+from lakescan.saving.open_target import open_target
+from lakescan.saving.save import append, checked, new_write_id, overwrite, prepared
+from lakescan.saving.target import Target
+from lakescan.saving.write_options import WriteOptions
+from lakescan.scan import as_predicate
+from lakescan.storage import Storage, join
+from lakescan.writing.table_writes import TableWrites, WrittenFile
+from lakescan.writing.task import write_rows
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The files of one task."""
+
+    files: list[WrittenFile]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A table to write to, by the options of a query; sent to workers."""
+
+    path: str
+    format: str | None
+    options: Mapping[str, Any]
+    storage_options: Mapping[str, Any]
+    catalogs: Mapping[str, Mapping[str, str]]
+
+    def open(self, rows: pa.Schema) -> tuple[Target, WriteOptions]:
+        """The table, made or widened for rows where that is asked for."""
+        give_all(self.catalogs)
+        target, said = open_target(self.path, self.format, self.options, self.storage_options, rows)
+        return prepared(target, rows, merge=said.merge_schema), said
+
+
+class _Tasks:
+    """What tasks do: the same for batches and micro-batches."""
+
+    def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
+        self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
+        target, said = sink.open(rows)
+        self._writes: TableWrites = target.writes
+        self._where = said.replace_where if is_overwrite else None
+        self._write_id = new_write_id()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of one task."""
+        rows = iterator if self._where is None else checked(iterator, as_predicate(self._where), self._writes)
+        return Written(write_rows(self._writes, rows, self._write_id))
+
+    def _save(self, files: list[WrittenFile], transaction: tuple[str, int] | None) -> None:
+        give_all(self._sink.catalogs)
+        target, said = self._sink.open(self._rows)
+        if transaction is not None:
+            target = replace(target, options=replace(said, transaction=transaction))  # type: ignore[type-var]
+        if not self._is_overwrite:
+            append(target, files)
+            return
+        where = None if self._where is None else as_predicate(self._where)
+        overwrite(target, files, where=where, dynamic=said.dynamic)
+
+    def _undo(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._writes.storage.remove([file.location for file in _files(messages)])
+
+
+class BatchWriter(_Tasks, DataSourceArrowWriter):
+    """Rows of one query, in one commit."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit what all tasks wrote."""
+        self._save(_files(messages), None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks wrote."""
+        self._undo(messages)
+
+
+class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
+    """Rows of a stream, a commit a micro-batch."""
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Commit what all tasks of a micro-batch wrote, unless it was committed before."""
+        self._save(_files(messages), (self._query, batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Remove what tasks wrote."""
+        self._undo(messages)
+
+    @property
+    def _query(self) -> str:
+        """The query's id, which stays when it starts again from its checkpoint."""
+        options = {name.lower(): value for name, value in self._sink.options.items()}
+        if "txnappid" in options:
+            return str(options["txnappid"])
+        checkpoint = options.get("checkpointlocation")
+        if checkpoint is None:
+            raise InvalidOption(
+                "a stream into a table needs its checkpoint as an option of the query, "
+                '.option("checkpointLocation", ...): commits are told apart by the query that it names'
+            )
+        text = Storage(self._sink.storage_options).read(join(checkpoint, "metadata"))
+        return str(json.loads(text)["id"])
+
+
+def _files(messages: list[WriterCommitMessage | None]) -> list[WrittenFile]:
+    return [file for message in messages if isinstance(message, Written) for file in message.files]

@@ -1,0 +1,96 @@
+"""Spark's statements that make, rename and drop tables and namespaces of catalogs: `lakescan.sql`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakescan.catalog import Catalog
+from lakescan.catalogs.configured import is_known, known
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.sql_text import (
+    CreateNamespace,
+    CreateTable,
+    DropNamespace,
+    DropTable,
+    RenameTable,
+    parse_statement,
+)
+from lakescan.definition.table_definition import numbered
+from lakescan.errors import InvalidOption, NoSuchCatalog, nearest
+from lakescan.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def sql(spark: SparkSession | None, text: str) -> Table | None:
+    """Run a statement: CREATE, DROP and RENAME of tables, CREATE and DROP of namespaces; the table, if it leaves one.
+
+    Names begin with the catalog's: `CREATE TABLE local.db.events (id BIGINT NOT NULL, at TIMESTAMP, PRIMARY KEY (id)
+    NOT ENFORCED) USING iceberg PARTITIONED BY (days(at), bucket(16, id)) TBLPROPERTIES (...)`. `AS SELECT` is run by
+    the session, which may be None for other statements. Raises what `Catalog` does, `InvalidOption` for bad SQL, and
+    `UnsupportedFeature` for other statements: `spark.sql` has those.
+    """
+    match parse_statement(text):
+        case CreateTable() as wanted:
+            return _create(spark, wanted)
+        case DropTable(name, if_exists, purge):
+            catalog, rest = _within(name, 3)
+            catalog.drop_table(rest, missing_ok=if_exists, purge=purge)
+        case RenameTable(name, new):
+            catalog, rest = _within(name, 3)
+            return catalog.rename_table(rest, _within(new, 3)[1] if is_known(new[0]) else _dotted(new))
+        case CreateNamespace(name, if_not_exists):
+            catalog, rest = _within(name, 2)
+            catalog.create_namespace(rest, exist_ok=if_not_exists)
+        case DropNamespace(name, if_exists):
+            catalog, rest = _within(name, 2)
+            catalog.drop_namespace(rest, missing_ok=if_exists)
+    return None
+
+
+def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
+    catalog, name = _within(wanted.name, 3)
+    definition = wanted.definition
+    if wanted.query is None:
+        return catalog.create(
+            name, definition, format=wanted.format, exist_ok=wanted.if_not_exists, replace=wanted.replace
+        )
+    if spark is None:
+        raise InvalidOption("CREATE TABLE ... AS SELECT takes a session")
+    if wanted.if_not_exists and catalog.has_table(name):
+        return catalog.table(name)
+    from lakescan.spark.types import arrow_schema
+
+    rows = spark.sql(wanted.query)
+    if not definition.columns:
+        columns = (replace(column, required=False) for column in columns_of(arrow_schema(rows.schema)))
+        definition = replace(definition, columns=numbered(columns))
+    was_there = catalog.has_table(name)
+    table = catalog.create(name, definition, format=wanted.format, exist_ok=False, replace=wanted.replace)
+    try:
+        table.append(rows)
+    except BaseException:
+        if not was_there:
+            catalog.drop_table(name)
+        raise
+    return catalog.table(name)
+
+
+def _within(name: tuple[str, ...], least: int) -> tuple[Catalog, str]:
+    """The catalog of a name, and the rest of it."""
+    if not is_known(name[0]):
+        names = known()
+        raise NoSuchCatalog(
+            f"{_dotted(name)!r} begins with no catalog that is known.{nearest(name[0], names)} "
+            f"Known: {', '.join(names) or 'none'}; see lakescan.catalog."
+        )
+    if len(name) < least:
+        raise InvalidOption(f"{_dotted(name)!r} is too short: it takes catalog.namespace{'.table' * (least - 2)}")
+    return Catalog(name[0]), _dotted(name[1:])
+
+
+def _dotted(name: tuple[str, ...]) -> str:
+    return str(Identifier(name[0], name[1:-1], name[-1])) if len(name) > 1 else name[0]

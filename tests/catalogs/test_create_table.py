@@ -1,0 +1,139 @@
+"""CREATE TABLE, from Python and from SQL: what is asked for is what the table has."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+
+STATEMENT = """
+    CREATE TABLE local.db.events (
+        id BIGINT NOT NULL COMMENT 'the id',
+        ts TIMESTAMP,
+        local_ts TIMESTAMP_NTZ,
+        address STRUCT<city: STRING NOT NULL COMMENT 'where', zip: INT>,
+        tags ARRAY<STRING>,
+        counts MAP<STRING, DECIMAL(10, 2)>,
+        small TINYINT,
+        PRIMARY KEY (id) NOT ENFORCED
+    )
+    USING iceberg
+    PARTITIONED BY (days(ts), bucket(16, id), truncate(4, address.city))
+    COMMENT 'what happened'
+    TBLPROPERTIES ('format-version' = '2', 'write.parquet.compression-codec' = 'gzip')
+"""
+
+
+def test_a_statement_makes_the_table_that_it_describes(local: lakescan.Catalog) -> None:
+    table = lakescan.sql(None, STATEMENT)
+    assert table is not None
+    kinds = {field.name: str(field.type) for field in table.schema}
+    assert kinds == {
+        "id": "int64",
+        "ts": "timestamp[us, tz=UTC]",
+        "local_ts": "timestamp[us]",
+        "address": "struct<city: string not null, zip: int32>",
+        "tags": "list<element: string>",
+        "counts": "map<string, decimal128(10, 2)>",
+        "small": "int32",
+    }
+    assert not table.schema.field("id").nullable
+    assert table.schema.field("id").metadata[b"comment"] == b"the id"
+    assert table.partitioning == "day(ts), bucket(16, id), truncate(4, address.city)"
+    assert table.properties["write.parquet.compression-codec"] == "gzip"
+    assert table.properties["comment"] == "what happened"
+    assert local._catalog.load_table("db.events").schema().identifier_field_names() == {"id"}
+
+
+def test_python_makes_the_same(local: lakescan.Catalog) -> None:
+    columns = pa.schema(
+        [pa.field("id", pa.int64(), nullable=False, metadata={"comment": "the id"}), ("ts", pa.date32())]
+    )
+    options = {
+        "primary_key": ["id"],
+        "partition_by": ["months(ts)"],
+        "sort_by": ["ts desc", "bucket(4, id) nulls last"],
+    }
+    table = local.create_table("db.t", columns, **options)
+    assert table.partitioning == "month(ts)"
+    assert table.sort_order == "ts desc nulls last, bucket(4, id) asc nulls last"
+    assert table.schema.field("id").metadata[b"comment"] == b"the id"
+    assert local._catalog.load_table("db.t").schema().identifier_field_names() == {"id"}
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str) -> None:
+    lakescan.sql(None, "CREATE NAMESPACE IF NOT EXISTS local.other")
+    lakescan.sql(None, f"CREATE TABLE local.other.t (a INT, b STRING) USING {format} PARTITIONED BY (b)")
+    with pytest.raises(lakescan.TableExists):
+        lakescan.sql(None, f"CREATE TABLE local.other.t (a INT) USING {format}")
+    again = lakescan.sql(None, f"CREATE TABLE IF NOT EXISTS local.other.t (c INT) USING {format}")
+    assert again is not None
+    assert again.schema.names == ["a", "b"]
+    again.append(pa.table({"a": [1], "b": ["x"]}))
+    replaced = lakescan.sql(None, f"CREATE OR REPLACE TABLE local.other.t (b STRING, d DATE) USING {format}")
+    assert replaced is not None
+    assert (replaced.schema.names, replaced.partitioning) == (["b", "d"], "unpartitioned")
+    assert replaced.scan().to_arrow().num_rows == 0
+    renamed = lakescan.sql(None, "ALTER TABLE local.other.t RENAME TO other.u")
+    assert str(renamed and renamed.name) == "local.other.u"
+    lakescan.sql(None, "DROP TABLE local.other.u")
+    lakescan.sql(None, "DROP TABLE IF EXISTS local.other.u")
+    lakescan.sql(None, "DROP NAMESPACE local.other")
+    assert local.namespaces() == ["db"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "error", "message"),
+    [
+        ("id DOUBLE NOT NULL", {"primary_key": ["id"]}, lakescan.InvalidOption, "neither floats nor nested"),
+        ("id INT", {"primary_key": ["id"]}, lakescan.InvalidOption, "make it NOT NULL"),
+        ("id INT NOT NULL", {"primary_key": ["ids"]}, lakescan.NoSuchColumn, "Did you mean 'id'"),
+        ("id INT", {"partition_by": ["weeks(id)"]}, lakescan.InvalidOption, "is no partition transform"),
+        ("id INT", {"partition_by": ["days(id)"]}, lakescan.InvalidOption, "has no such partitions"),
+        ("id INT", {"partition_by": ["bucket(id)"]}, lakescan.InvalidOption, "is no partition transform"),
+        ("id INT, ID INT", {}, lakescan.InvalidOption, "is there twice"),
+        ("id INT, v VARIANT", {}, lakescan.InvalidOption, "takes format version 3"),
+        ("id INT", {"properties": {"format-version": "4"}}, lakescan.InvalidOption, "version 1, 2 or 3"),
+        ("id INT", {"properties": {"format-version": "3"}}, lakescan.UnsupportedFeature, "REST catalogs do that"),
+        ("id INT", {"format": "hudi"}, lakescan.InvalidOption, "it is 'iceberg' or 'delta'"),
+        ("id INTT", {}, lakescan.InvalidOption, "no SQL statement"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(local, columns, options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        local.create_table("db.t", columns, **options)
+    assert not local.has_table("db.t")
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        ("SELECT 1", lakescan.UnsupportedFeature, "spark.sql has the rest"),
+        ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "no catalog that is known"),
+        ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "it takes catalog.namespace.table"),
+        ("CREATE TABLE local.db.t (id INT) CLUSTERED BY (id) INTO 4 BUCKETS", lakescan.UnsupportedFeature, "CLUSTERED"),
+        ("CREATE TABLE local.db.t (id INT DEFAULT rand())", lakescan.UnsupportedFeature, "Use a literal"),
+        ("CREATE TABLE local.db.t AS SELECT 1", lakescan.InvalidOption, "takes a session"),
+        ("CREATE TABLE", lakescan.InvalidOption, "no SQL statement"),
+    ],
+)
+def test_statements_that_are_not_understood_say_so(local, statement, error, message) -> None:
+    with pytest.raises(error, match=message):
+        lakescan.sql(None, statement)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_table_is_made_of_a_query(spark, local: lakescan.Catalog, format: str) -> None:
+    query = "SELECT id, CAST(id % 2 AS STRING) AS k FROM range(10)"
+    made = lakescan.sql(spark, f"CREATE TABLE local.db.q USING {format} PARTITIONED BY (k) AS {query}")
+    assert made is not None
+    assert (made.partitioning, made.scan().count()) == ("k", 10)
+    again = lakescan.sql(spark, f"CREATE OR REPLACE TABLE local.db.q USING {format} AS SELECT id FROM range(3)")
+    assert again is not None
+    assert sorted(again.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2]
+    with pytest.raises(lakescan.SchemaMismatch):
+        lakescan.sql(spark, f"CREATE TABLE local.db.wrong (id INT, x INT NOT NULL) USING {format} AS {query}")
+    assert not local.has_table("db.wrong")
