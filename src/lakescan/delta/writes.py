@@ -128,8 +128,13 @@ class DeltaWrites:
         return join(self.location, *folders, f"part-{name}")
 
     def relative_path(self, location: str) -> str:
-        """A file's path as the log has it: relative to the table's folder, as a URI."""
-        return quote(location.removeprefix(self.location.rstrip("/") + "/"), safe="/=-_.~")
+        """A file's path below the table's folder, not encoded: deltalake does that."""
+        return location.removeprefix(self.location.rstrip("/") + "/")
+
+    @property
+    def data_folder(self) -> str:
+        """The table's folder."""
+        return self.location
 
     def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
         """The statistics, as JSON text."""

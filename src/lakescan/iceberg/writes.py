@@ -154,6 +154,11 @@ class IcebergWrites:
         provider = load_location_provider(self._metadata.location, self._properties)
         return str(provider.new_data_location(name, self.partition_key(key)))
 
+    @property
+    def data_folder(self) -> str:
+        """`write.data.path`, else `data` in the table's folder."""
+        return self._properties.get("write.data.path", f"{self._metadata.location.rstrip('/')}/data")
+
     def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
         """Counts, bounds by the metrics mode of each column, and split offsets."""
         from pyiceberg.io.pyarrow import (

@@ -7,6 +7,7 @@ repeats is found by the numbers of the query and the batch, which are kept with 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,8 @@ from lakescan.scan import as_predicate
 from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.task import write_rows
+
+_LOG = logging.getLogger("lakescan")
 
 
 @dataclass
@@ -76,8 +79,16 @@ class _Tasks:
         where = None if self._where is None else as_predicate(self._where)
         overwrite(target, files, where=where, dynamic=said.dynamic)
 
-    def _undo(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._writes.storage.remove([file.location for file in _files(messages)])
+    def _undo(self) -> None:
+        """Remove the files of all tasks, those that were killed, too."""
+        storage = self._writes.storage
+        left = storage.remove(storage.find(self._writes.data_folder, self._write_id))
+        _LOG.warning(
+            "a write to %s failed and was undone; a task that was killed late may leave files named *%s* there%s",
+            self._sink.path,
+            self._write_id,
+            f", and these could not be removed: {', '.join(left)}" if left else "",
+        )
 
 
 class BatchWriter(_Tasks, DataSourceArrowWriter):
@@ -89,7 +100,7 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote."""
-        self._undo(messages)
+        self._undo()
 
 
 class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
@@ -101,7 +112,7 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove what tasks wrote."""
-        self._undo(messages)
+        self._undo()
 
     @property
     def _query(self) -> str:

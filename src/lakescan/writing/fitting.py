@@ -108,6 +108,22 @@ def _fitted_list(array: pa.Array, kind: t.ListOf, path: str) -> pa.Array:
     return pa.ListArray.from_arrays(_offsets(array), values, type=kind.arrow())
 
 
+def renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values under a type that differs in the names and ids of members: by place, as casts do not."""
+    if array.type == kind and not pa.types.is_nested(kind):
+        return array
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        members = [renamed(array.field(place), member.type) for place, member in enumerate(kind)]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(_offsets(array), renamed(array.values, kind.value_type), type=kind)
+    if pa.types.is_map(kind):
+        keys, items = renamed(array.keys, kind.key_type), renamed(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=kind)
+    return array.cast(kind)
+
+
 def _offsets(array: Any) -> pa.Array:
     """The offsets of lists, null where a list is."""
     offsets = array.offsets

@@ -69,5 +69,9 @@ class TableWrites(Protocol):
     def new_location(self, key: Key, name: str) -> str:
         """Where a file of a partition goes."""
 
+    @property
+    def data_folder(self) -> str:
+        """The folder that new files are under."""
+
     def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
         """What is to be committed of a file beside its location, partition and size."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.writing.fitting import Fit
+from lakescan.writing.fitting import Fit, renamed
 from lakescan.writing.parquet_files import PartitionWriter
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
@@ -73,7 +73,7 @@ class _Task:
 
     def _named(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows under the names and ids that files have."""
-        arrays = [c.cast(f.type) if c.type != f.type else c for c, f in zip(rows.columns, self._schema, strict=True)]
+        arrays = [renamed(column, field.type) for column, field in zip(rows.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _writer(self, key: Key) -> PartitionWriter:

@@ -1,0 +1,157 @@
+"""What is written here, the JVM implementations read, and write to in turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+import lakescan
+
+COLUMNS = (
+    "id BIGINT NOT NULL, at TIMESTAMP, day DATE, part STRING, price DECIMAL(20, 2), x DOUBLE, "
+    "s STRUCT<a: INT, b: ARRAY<STRING>>, m MAP<STRING, BIGINT>, bin BINARY"
+)
+
+
+def rows(first: int, count: int) -> pa.Table:
+    """Rows with nulls, not-a-numbers, long texts and old dates."""
+    ids = list(range(first, first + count))
+    return pa.table(
+        {
+            "id": ids,
+            "at": pa.array([(i - 5) * 86_400_000_123 for i in ids], pa.timestamp("us", "UTC")),
+            "day": pa.array([i * 40 - 100 for i in ids], pa.date32()),
+            "part": [None if i % 5 == 0 else "a b/c%" if i % 2 else "ü" * 40 for i in ids],
+            "price": pa.array([f"{i}.25" for i in ids]).cast(pa.decimal128(20, 2)),
+            "x": [float("nan") if i % 4 == 0 else -0.0 if i % 4 == 1 else i / 3 for i in ids],
+            "s": pa.array(
+                [None if i % 3 == 0 else {"a": i, "b": [str(i), None]} for i in ids],
+                pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))]),
+            ),
+            "m": pa.array([[(str(i), i)] for i in ids], pa.map_(pa.string(), pa.int64())),
+            "bin": [bytes([i % 256]) * 3 for i in ids],
+        }
+    )
+
+
+def same(spark_rows: list[Any], expected: pa.Table) -> None:
+    found = sorted((row.asDict(recursive=True) for row in spark_rows), key=lambda row: row["id"])
+    wanted = expected.sort_by("id").to_pylist()
+    assert [row["id"] for row in found] == [row["id"] for row in wanted]
+    for mine, theirs in zip(wanted, found, strict=True):
+        mine["m"] = dict(mine["m"])
+        mine["at"], theirs["at"] = mine["at"].timestamp(), theirs["at"].timestamp()
+        theirs["bin"] = bytes(theirs["bin"])
+        assert str(mine) == str(theirs)
+
+
+PARTITIONS = {
+    "iceberg": [
+        (),
+        ("part",),
+        ("days(at)", "bucket(4, id)"),
+        ("truncate(3, part)", "months(day)"),
+        ("day", "hours(at)"),
+    ],
+    "delta": [(), ("part",), ("day", "part"), ("at",), ("price",)],
+}
+
+
+@pytest.fixture
+def local(warehouse: Path) -> lakescan.Catalog:
+    catalog = lakescan.catalog("local", warehouse=warehouse / "local")
+    catalog.create_namespace("db", exist_ok=True)
+    return catalog
+
+
+def read_by_java(jvm: Any, table: lakescan.Table) -> Any:
+    location = table.location if table.format == "delta" else _location(table)
+    return jvm.read.format(table.format).load(location)
+
+
+def _location(table: lakescan.Table) -> str:
+    """The metadata file: Java reads it as a table that does not change."""
+    return table.scan().to_options()["path"]
+
+
+@pytest.mark.parametrize(("format", "by"), [(f, p) for f, some in PARTITIONS.items() for p in some])
+def test_java_reads_what_is_written_here(jvm, local, format: str, by: tuple[str, ...]) -> None:
+    name = f"db.{format}_{PARTITIONS[format].index(by)}"
+    local.create_table(name, COLUMNS, format=format, partition_by=by)
+    local.table(name).append(rows(0, 30))
+    local.table(name).append(rows(30, 10))
+    table = local.table(name)
+    expected = pa.concat_tables([rows(0, 30), rows(30, 10)])
+    java = read_by_java(jvm, table)
+    same(java.collect(), expected)
+    for condition in ("id = 7", "part is null", "part = 'a b/c%'", "price > 20", "at < timestamp'1970-01-03'", "x = 1"):
+        theirs = sorted(row["id"] for row in java.where(condition).collect())
+        assert theirs == sorted(table.scan().where(condition.replace("timestamp'", "'")).to_arrow()["id"].to_pylist())
+    local.table(name).overwrite(rows(50, 2), where="id >= 50")
+    local.table(name).overwrite(rows(0, 0), where="id between 3 and 8")
+    local.table(name).overwrite(rows(60, 1), overwrite_mode="dynamic")
+    left = local.table(name).scan().to_arrow()
+    same(read_by_java(jvm, local.table(name)).collect(), left)
+
+
+def test_delta_tables_are_written_in_turn(jvm, local) -> None:
+    table = local.create_table("db.turns", "id BIGINT, part STRING", format="delta", partition_by=["part"])
+    path = table.location
+    for number in range(3):
+        lakescan.table(path).append(pa.table({"id": [2 * number], "part": ["x y"]}))
+        jvm.sql(f"INSERT INTO delta.`{path}` VALUES ({2 * number + 1}, 'x y')")
+    jvm.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    lakescan.table(path).overwrite(pa.table({"id": [9], "part": ["x y"]}), where="id >= 5")
+    assert sorted(row["id"] for row in jvm.read.format("delta").load(path).collect()) == [0, 2, 3, 4, 9]
+    assert sorted(lakescan.table(path).scan().to_arrow()["id"].to_pylist()) == [0, 2, 3, 4, 9]
+
+
+@pytest.mark.parametrize("mode", ["name"])
+def test_mapped_columns_are_written_by_their_physical_names(jvm, warehouse: Path, mode: str) -> None:
+    path = f"{warehouse}/mapped_writes"
+    jvm.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, `a b` STRING, s STRUCT<x: INT>, p STRING) USING delta PARTITIONED BY (p) "
+        f"TBLPROPERTIES ('delta.columnMapping.mode'='{mode}', 'delta.minReaderVersion'='2', 'delta.minWriterVersion'='5')"
+    )
+    jvm.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'x', struct(1), 'p')")
+    jvm.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN id TO key")
+    data = pa.table({"key": [2], "a b": ["y"], "s": [{"x": 2}], "p": ["q"]})
+    lakescan.table(path).append(data)
+    found = jvm.read.format("delta").load(path).orderBy("key").collect()
+    assert [tuple(row) for row in found] == [(1, "x", (1,), "p"), (2, "y", (2,), "q")]
+    assert jvm.read.format("delta").load(path).where("key = 2").count() == 1
+
+
+def test_what_java_asks_of_writers_is_refused_where_it_is_not_done(jvm, warehouse: Path) -> None:
+    asked = {
+        "constraint": "ALTER TABLE {0} ADD CONSTRAINT positive CHECK (id > 0)",
+        "rowTracking": "ALTER TABLE {0} SET TBLPROPERTIES ('delta.enableRowTracking'='true')",
+    }
+    for name, statement in asked.items():
+        path = f"delta.`{warehouse}/asks_{name}`"
+        jvm.sql(f"CREATE TABLE {path} (id BIGINT) USING delta")
+        jvm.sql(statement.format(path))
+        with pytest.raises(lakescan.UnsupportedFeature, match=name):
+            lakescan.table(f"{warehouse}/asks_{name}").append(pa.table({"id": [-1]}))
+
+
+def test_iceberg_tables_are_written_in_turn(jvm, warehouse: Path) -> None:
+    """A table that Java made, registered here; Java reads the metadata that is committed here."""
+    catalog = SqlCatalog("turns", uri=f"sqlite:///{warehouse}/turns.db", warehouse=f"file://{warehouse}/turns")
+    catalog.create_namespace("db")
+    mine = lakescan.catalog(
+        "turns", type="sql", uri=f"sqlite:///{warehouse}/turns.db", warehouse=f"file://{warehouse}/turns"
+    )
+    jvm.sql("CREATE TABLE ice.db.turns (id BIGINT, part STRING) USING iceberg PARTITIONED BY (part)")
+    jvm.sql("INSERT INTO ice.db.turns VALUES (1, 'a'), (2, 'b')")
+    mine.register_table("db.turns", f"{warehouse}/ice/db/turns")
+    mine.table("db.turns").append(pa.table({"id": [3, 4], "part": ["a", "c"]}))
+    mine.table("db.turns").overwrite(pa.table({"id": [5], "part": ["b"]}), where="part = 'b'")
+    location = mine.table("db.turns").scan().to_options()["path"]
+    found = jvm.read.format("iceberg").load(location)
+    assert sorted(row["id"] for row in found.collect()) == [1, 3, 4, 5]
+    assert sorted(row["part"] for row in found.where("id > 2").collect()) == ["a", "b", "c"]

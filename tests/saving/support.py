@@ -1,0 +1,29 @@
+"""Small tables to save, and what is there then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+import lakescan
+
+NAME = "local.db.t"
+
+
+def rows(*pairs: tuple[int, str | None]) -> pa.Table:
+    return pa.table({"id": [i for i, _ in pairs], "part": pa.array([p for _, p in pairs], pa.string())})
+
+
+def now() -> lakescan.Table:
+    return lakescan.table(NAME)
+
+
+def pairs() -> list[tuple[int, str | None]]:
+    found = now().scan().to_arrow().to_pylist()
+    return sorted(((row["id"], row["part"]) for row in found), key=lambda pair: (pair[0], pair[1] or ""))
+
+
+def data_files(folder: Path) -> int:
+    """All Parquet files under a folder, whether a table has them or not."""
+    return sum(1 for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts)
