@@ -1,0 +1,168 @@
+"""The reference's REST catalog: tables made and written here, and by the JVM in turn, at the same time, and killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+
+from .rest_server import rest_server
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("rest")
+    with rest_server(folder, {"warehouse": f"{folder}/warehouse"}) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rest(uri: str, jvm: Any) -> lakescan.Catalog:
+    """The catalog, here and in the JVM."""
+    jvm.conf.set("spark.sql.catalog.rest", "org.apache.iceberg.spark.SparkCatalog")
+    jvm.conf.set("spark.sql.catalog.rest.type", "rest")
+    jvm.conf.set("spark.sql.catalog.rest.uri", uri)
+    jvm.conf.set("spark.sql.catalog.rest.cache-enabled", "false")
+    catalog = lakescan.catalog("rest", type="rest", uri=uri)
+    catalog.create_namespace("db")
+    return catalog
+
+
+def java(jvm: Any, name: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in jvm.table(f"rest.{name}").collect())
+
+
+def test_a_table_has_its_life_in_the_catalog(rest: lakescan.Catalog, jvm: Any) -> None:
+    made = lakescan.sql(
+        None,
+        "CREATE TABLE rest.db.life (id BIGINT NOT NULL, at TIMESTAMP, part STRING, PRIMARY KEY (id) NOT ENFORCED) "
+        "USING iceberg PARTITIONED BY (days(at), part) TBLPROPERTIES ('write.metadata.compression-codec'='gzip')",
+    )
+    assert made is not None
+    described = [row["col_name"] for row in jvm.sql("DESCRIBE TABLE rest.db.life").collect()]
+    assert described[:3] == ["id", "at", "part"]
+    with pytest.raises(lakescan.TableExists):
+        rest.create_table("db.life", "id INT")
+    made.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
+    jvm.sql("INSERT INTO rest.db.life VALUES (3, timestamp'2026-01-01', 'a')")
+    jvm.sql("DELETE FROM rest.db.life WHERE id = 1")
+    rest.table("db.life").overwrite(pa.table({"id": [4], "part": ["b"]}), where="part = 'b'")
+    assert [row[0] for row in java(jvm, "db.life")] == [3, 4]
+    assert sorted(lakescan.table("rest.db.life").scan().to_arrow()["id"].to_pylist()) == [3, 4]
+    assert str(rest.rename_table("db.life", "db.after").name) == "rest.db.after"
+    assert rest.tables("db") == ["db.after"]
+    rest.drop_table("db.after")
+    assert rest.tables("db") == []
+
+
+def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
+    """Another writer adds to what is replaced, removes it, or replaces it itself; what it adds elsewhere is none."""
+    from lakescan.saving.iceberg_target import IcebergTarget
+    from lakescan.saving.into import overwrite_rows
+    from lakescan.saving.rows import rows_of
+    from lakescan.saving.write_options import WriteOptions
+
+    rest.create_table("db.conflicts", "id BIGINT, part STRING", partition_by=["part"])
+    rest.table("db.conflicts").append(pa.table({"id": [1, 2, 3], "part": ["a", "b", "c"]}))
+    said = WriteOptions.of({}, "iceberg")
+    new = pa.table({"id": [9], "part": ["a"]})
+    for statement in (
+        "INSERT INTO rest.db.conflicts VALUES (4, 'a')",
+        "DELETE FROM rest.db.conflicts WHERE part = 'a'",
+        "INSERT INTO rest.db.conflicts VALUES (1, 'a')",
+        "INSERT OVERWRITE rest.db.conflicts PARTITION (part = 'a') SELECT CAST(5 AS BIGINT)",
+    ):
+        table = rest.table("db.conflicts")
+        target = IcebergTarget.open(table.name, said)  # as of now
+        jvm.sql(statement)
+        before = java(jvm, "db.conflicts")
+        with pytest.raises(lakescan.CommitConflict, match="another writer changed what this one replaces"):
+            overwrite_rows(target, rows_of(new), said, "part = 'a'")
+        assert java(jvm, "db.conflicts") == before
+    target = IcebergTarget.open(rest.table("db.conflicts").name, said)
+    jvm.sql("INSERT INTO rest.db.conflicts VALUES (6, 'b')")
+    overwrite_rows(target, rows_of(new), said, "part = 'a'")
+    assert java(jvm, "db.conflicts") == [(2, "b"), (3, "c"), (6, "b"), (9, "a")]
+
+
+def test_writers_here_and_in_the_jvm_lose_and_double_nothing(rest: lakescan.Catalog, jvm: Any) -> None:
+    """Eight at once, four of them in the JVM."""
+    rest.create_table("db.crowd", "id BIGINT", properties={"commit.retry.num-retries": "50"})
+    errors: list[BaseException] = []
+
+    def guarded(work: Any) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    def here(writer: int) -> None:
+        for number in range(3):
+            lakescan.table("rest.db.crowd").append(pa.table({"id": [10 * writer + number]}))
+
+    def there(writer: int) -> None:
+        for number in range(3):
+            jvm.sql(f"INSERT INTO rest.db.crowd VALUES ({10 * writer + number})")
+
+    works = [lambda n=n: (here if n % 2 else there)(n) for n in range(8)]
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    expected = sorted(10 * writer + number for writer in range(8) for number in range(3))
+    assert [row[0] for row in java(jvm, "db.crowd")] == expected
+    assert sorted(lakescan.table("rest.db.crowd").scan().to_arrow()["id"].to_pylist()) == expected
+
+
+_KILLED = """
+import os, signal, sys
+import pyarrow as pa
+import lakescan
+from lakescan.iceberg.commits import IcebergCommit
+
+uri, point = sys.argv[1:]
+lakescan.catalog("rest", type="rest", uri=uri)
+if point == "written":
+    IcebergCommit.append = lambda self, files: os.kill(os.getpid(), signal.SIGKILL)
+lakescan.table("rest.db.killed").append(pa.table({"id": [1]}), txnAppId="loader", txnVersion=1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_all_or_nothing(rest: lakescan.Catalog, jvm: Any, uri: str) -> None:
+    rest.create_table("db.killed", "id BIGINT")
+    for point, rows in (("written", []), ("committed", [(1,)]), ("committed", [(1,)])):
+        killed = subprocess.run([sys.executable, "-c", _KILLED, uri, point], timeout=120, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert java(jvm, "db.killed") == rows
+
+
+def test_format_version_three_is_made_by_the_server_and_refused_by_writes(rest: lakescan.Catalog, jvm: Any) -> None:
+    made = rest.create_table("db.three", "id BIGINT", properties={"format-version": "3"})
+    jvm.sql("INSERT INTO rest.db.three VALUES (1)")
+    assert rest.table("db.three").scan().to_arrow()["id"].to_pylist() == [1]
+    with pytest.raises(lakescan.UnsupportedFeature):
+        made.append(pa.table({"id": [1]}))
+
+
+def test_streams_go_from_a_catalog_into_another_table(rest: lakescan.Catalog, jvm: Any, tmp_path: Path) -> None:
+    """On PySpark 4.1, into a Delta table, by names."""
+    import lakescan.spark
+
+    rest.create_table("db.source", "id BIGINT").append(pa.table({"id": [1, 2, 3]}))
+    lakescan.spark.register(jvm, names=("lakescan",))
+    stream = jvm.readStream.format("lakescan").load("rest.db.source").writeStream.format("lakescan")
+    stream = stream.option("format", "delta").option("checkpointLocation", f"{tmp_path}/checkpoint")
+    stream.trigger(availableNow=True).start(f"{tmp_path}/sink").awaitTermination()
+    assert sorted(row["id"] for row in jvm.read.format("delta").load(f"{tmp_path}/sink").collect()) == [1, 2, 3]
