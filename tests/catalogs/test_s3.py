@@ -1,0 +1,70 @@
+"""Tables in an object store: what a catalog says of it reaches readers and writers, here and on Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+import lakescan.spark
+from tests.support.s3 import KEY, REGION, SECRET, s3_server
+
+ROWS = pa.table({"id": [1, 2, 3], "part": ["a", "b", "c d"]})
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server("lake") as found:
+        yield found
+
+
+@pytest.fixture
+def remote(endpoint: str, tmp_path: Path) -> lakescan.Catalog:
+    """A SQL catalog whose tables are in a bucket."""
+    catalog = lakescan.catalog(
+        {
+            "name": "remote",
+            "type": "sql",
+            "uri": f"sqlite:///{tmp_path}/c.db",
+            "warehouse": f"s3://lake/{tmp_path.name}",
+            "s3.endpoint": endpoint,
+            "s3.access-key-id": KEY,
+            "s3.secret-access-key": SECRET,
+            "s3.region": REGION,
+        }
+    )
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_tables_in_a_bucket_are_written_and_read(remote: lakescan.Catalog, format: str) -> None:
+    table = remote.create_table("db.t", "id BIGINT, part STRING", format=format, partition_by=["part"])
+    table.append(ROWS)
+    remote.table("db.t").overwrite(pa.table({"id": [9], "part": ["a"]}), where="part = 'a'")
+    found = lakescan.table("remote.db.t").scan().to_arrow().sort_by("id")
+    assert found.to_pydict() == {"id": [2, 3, 9], "part": ["b", "c d", "a"]}
+    assert lakescan.table("remote.db.t").inspect("files").num_rows == 3
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_sparks_workers_reach_them_and_its_plans_show_no_secret(
+    spark: Any, remote: lakescan.Catalog, format: str
+) -> None:
+    lakescan.spark.register(spark)
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, part string")
+    frame.write.format(format).mode("append").save("remote.db.s")
+    by_name = spark.read.format(format).load("remote.db.s")
+    planned = lakescan.table("remote.db.s").scan().where("id > 1").to_spark(spark)
+    assert sorted(row["id"] for row in by_name.collect()) == [1, 2]
+    assert [row["id"] for row in planned.collect()] == [2]
+    for each in (by_name, planned):
+        text = each._jdf.queryExecution().toString()
+        assert SECRET not in text
+        assert KEY not in text
+    assert "which Spark is not told" in lakescan.spark.explain(lakescan.table("remote.db.s").scan())
