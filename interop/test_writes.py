@@ -155,3 +155,16 @@ def test_iceberg_tables_are_written_in_turn(jvm, warehouse: Path) -> None:
     found = jvm.read.format("iceberg").load(location)
     assert sorted(row["id"] for row in found.collect()) == [1, 3, 4, 5]
     assert sorted(row["part"] for row in found.where("id > 2").collect()) == ["a", "b", "c"]
+
+
+def test_java_reads_a_table_that_was_compacted_and_its_stream_passes_that_over(jvm, local, tmp_path: Path) -> None:
+    local.create_table("db.compacted", "id BIGINT, part STRING", partition_by=["part"])
+    for number in range(4):
+        local.table("db.compacted").append(pa.table({"id": [number], "part": ["p"]}))
+    local.table("db.compacted").compact()
+    location = _location(local.table("db.compacted"))
+    assert sorted(row["id"] for row in jvm.read.format("iceberg").load(location).collect()) == [0, 1, 2, 3]
+    snapshots = jvm.read.format("iceberg").load(f"{location}#snapshots").orderBy("committed_at").collect()
+    assert [row["operation"] for row in snapshots] == ["append"] * 4 + ["replace"]
+    files = jvm.read.format("iceberg").load(f"{location}#files").collect()
+    assert [(row["record_count"], row["partition"]["part"]) for row in files] == [(4, "p")]

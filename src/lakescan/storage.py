@@ -225,14 +225,16 @@ class Storage:
             if info.type == pafs.FileType.File:
                 yield FileEntry(info.base_name, join(folder, info.base_name), info.size, info.mtime)
 
+    def walk(self, folder: str) -> Iterator[FileEntry]:
+        """The files under a folder, at any depth; none where it is missing."""
+        filesystem, path = self.resolve(folder)
+        for info in filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True, recursive=True)):
+            if info.type == pafs.FileType.File:
+                yield FileEntry(info.base_name, join(folder, info.path[len(path) :].lstrip("/")), info.size, info.mtime)
+
     def find(self, folder: str, part: str) -> Sequence[str]:
         """The files under a folder, at any depth, whose names have a part; it looks at all of them."""
-        filesystem, path = self.resolve(folder)
-        found = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True, recursive=True))
-        inside = [
-            i.path[len(path) :].lstrip("/") for i in found if i.type == pafs.FileType.File and part in i.base_name
-        ]
-        return [join(folder, name) for name in inside]
+        return [entry.location for entry in self.walk(folder) if part in entry.name]
 
     def _missing(self, location: str, path: str) -> MissingFile:
         moved = f" (looked for at {path})" if path != location else ""

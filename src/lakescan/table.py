@@ -22,6 +22,7 @@ from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFe
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
 from lakescan.iceberg.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
+from lakescan.maintaining import compact, remove_orphans
 from lakescan.moments import as_moment
 from lakescan.options import Options
 from lakescan.planning.metadata_table import as_table
@@ -32,7 +33,6 @@ from lakescan.saving.into import append_rows, overwrite_rows
 from lakescan.saving.open_target import exists, open_target
 from lakescan.saving.rows import rows_of
 from lakescan.saving.save import Saved
-from lakescan.saving.target import Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.selecting import SELECTING
@@ -139,7 +139,46 @@ class Table:
         said = WriteOptions.of(options, self.format)
         return overwrite_rows(self._target(said), rows_of(rows), said, where)
 
-    def _target(self, options: WriteOptions) -> Target:
+    def compact(self, *, where: str | None = None, **options: Any) -> Saved:
+        """Write small files of each partition anew as larger ones, and all files with deletes without them.
+
+        `where` says which files, by rows that they may have (Iceberg). Streams pass the commit over. Delta's is
+        deltalake's. `target_file_size_bytes` and `compression_codec` are options. Raises `CommitConflict`.
+        """
+        return compact(self._target(WriteOptions.of(options, self.format)), where)
+
+    def expire_snapshots(self, older_than: datetime, *, retain_last: int = 1) -> int:
+        """Forget Iceberg snapshots from before a time, but the last ones and those of branches and tags.
+
+        The number of those that were forgotten; `remove_orphans` removes files that only they had. Delta forgets by
+        itself, as `delta.logRetentionDuration` has it: `UnsupportedFeature`.
+        """
+        target = self._target(WriteOptions())
+        if not isinstance(target, IcebergTarget):
+            raise UnsupportedFeature(
+                "snapshots of a Delta table to expire", "Its log is cleaned up as it is written to."
+            )
+        return target.expire(older_than, retain_last)
+
+    def remove_orphans(self, older_than: datetime | None = None, *, dry_run: bool = False) -> list[str]:
+        """Remove files that nothing names any more, from before a time: three days ago (Delta: a week) by default.
+
+        Their locations; with `dry_run` they stay. For Iceberg these are files that no snapshot names, for Delta those
+        that no version names which is kept (deltalake's vacuum). Raises `InvalidOption` for a time that is less than
+        24 hours ago: files that are being written now are named by nothing yet.
+        """
+        days = 3 if self.format == "iceberg" else 7
+        moment = datetime.now(UTC) - timedelta(days=days, minutes=1) if older_than is None else as_moment(older_than)
+        return remove_orphans(self._target(WriteOptions()), moment, dry_run=dry_run)
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of a Delta table's newest version; Iceberg has none: `UnsupportedFeature`."""
+        target = self._target(WriteOptions())
+        if not isinstance(target, DeltaTarget):
+            raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
+        target.checkpoint()
+
+    def _target(self, options: WriteOptions) -> IcebergTarget | DeltaTarget:
         if self.format == "delta":
             return DeltaTarget.open(self.location, options, self._storage)
         if self.name is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import CommitConflict
 from lakescan.expressions.predicate import And, Comparison, In, IsNull, Or, Predicate
@@ -84,6 +84,24 @@ class IcebergCommit:
                 f"{self._where}: another writer changed what this one replaces: {error}. Look again, and repeat it."
             ) from error
 
+    def rewrite(self, removed: Collection[str], files: Iterable[WrittenFile]) -> None:
+        """Put files in the place of others that have the same rows; streams pass the commit over.
+
+        Raises `CommitConflict` where another writer has removed one of the files, or rows of them.
+        """
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+        try:
+            with self.table.transaction() as transaction:
+                producer = rewriting(transaction, self.table.io, self.branch)
+                for each in self._files_at(removed):
+                    producer.delete_data_file(each)
+                for file in files:
+                    producer.append_data_file(self._data_file(file))
+                producer.commit()
+        except (CommitFailedException, ValidationException) as error:
+            raise CommitConflict(f"{self._where}: another writer changed what was rewritten: {error}") from error
+
     @property
     def _where(self) -> str:
         return ".".join(self.table.name())
@@ -121,6 +139,32 @@ class IcebergCommit:
                 if entry.data_file.content == 0 and entry.data_file.file_path in wanted:
                     found.append(entry.data_file)
         return found
+
+
+def rewriting(transaction: Any, io: Any, branch: str) -> Any:
+    """pyiceberg's overwrite as a `replace`, which it has none of: rows added elsewhere are no conflict."""
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.table.snapshots import Operation, Summary
+    from pyiceberg.table.update import snapshot as theirs
+    from pyiceberg.table.update.validate import _validate_data_files_exist, _validate_no_new_deletes_for_data_files
+
+    class RewriteFiles(theirs._OverwriteFiles):
+        """Files that replace others."""
+
+        def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
+            found = super()._summary(snapshot_properties)
+            return Summary(operation=Operation.REPLACE, **found.additional_properties)
+
+        def _validate_concurrency(self) -> None:
+            window, table = self._commit_window, self._transaction._table
+            if window is None or window.is_empty() or window.head is None:
+                return
+            _validate_data_files_exist(table, window.head, self._deleted_data_files, window.base)
+            _validate_no_new_deletes_for_data_files(table, window.head, None, self._deleted_data_files, window.base)
+
+    found = RewriteFiles(Operation.OVERWRITE, transaction, io, branch=branch)
+    found.delete_by_predicate(AlwaysTrue())
+    return found
 
 
 def expression_of(predicate: Predicate, schema: Schema) -> BooleanExpression:

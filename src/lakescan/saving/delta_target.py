@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -20,10 +21,11 @@ from lakescan.delta.table import DeltaTable
 from lakescan.delta.writes import DeltaWrites
 from lakescan.errors import CommitConflict
 from lakescan.expressions.predicate import Predicate
+from lakescan.saving.save import Saved
 from lakescan.saving.target import Removed
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
-from lakescan.storage import Storage
+from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import WrittenFile
 
 
@@ -86,6 +88,26 @@ class DeltaTarget:
         ]
         self._commit().replace(gone, files)
 
+    def compacted(self) -> Saved:
+        """By deltalake."""
+        done = self._theirs().optimize.compact(target_size=self.writes.target_size)
+        return Saved(done["numFilesAdded"], 0, json.loads(done["filesAdded"])["totalSize"], done["numFilesRemoved"])
+
+    def vacuumed(self, older_than: datetime, *, dry_run: bool) -> list[str]:
+        """By deltalake."""
+        hours = int((datetime.now(UTC) - older_than).total_seconds() // 3600)
+        found = self._theirs().vacuum(hours, dry_run=dry_run, enforce_retention_duration=not dry_run, full=True)
+        return [join(self.location, each) for each in found]
+
+    def checkpoint(self) -> None:
+        """By deltalake."""
+        self._theirs().create_checkpoint()
+
+    def _theirs(self) -> Any:
+        from deltalake import DeltaTable as Theirs
+
+        return Theirs(self.location, storage_options=_delta_options(self.storage))
+
     def _commit(self) -> DeltaCommit:
         mine = self.options.transaction
         version = self.scan.snapshot.id
@@ -100,7 +122,6 @@ class DeltaTarget:
 
     def with_columns(self, rows: pa.Schema) -> DeltaTarget:
         """By deltalake, in a commit of its own."""
-        from deltalake import DeltaTable as Theirs
         from deltalake import Schema
         from deltalake.exceptions import DeltaError
 
@@ -110,7 +131,7 @@ class DeltaTarget:
             node = json.loads(as_schema(TableDefinition(tuple(new))).to_json())
             fields = Schema.from_json(json.dumps(node)).fields
             try:
-                Theirs(self.location, storage_options=_delta_options(self.storage)).alter.add_columns(fields)
+                self._theirs().alter.add_columns(fields)
             except DeltaError as error:
                 raise CommitConflict(f"{self.location}: no columns can be added: {error}") from error
         return self.reopened()

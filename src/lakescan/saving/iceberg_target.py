@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -94,6 +95,34 @@ class IcebergTarget:
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Predicate | None) -> None:
         """By pyiceberg, which looks for conflicts with what was committed meanwhile."""
         self._commit().replace([each.location for each in removed], files, where)
+
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """Commit files that have the rows of others."""
+        self._commit().rewrite([each.location for each in removed], files)
+
+    def other_files(self) -> list[str]:
+        """What the metadata names beside data, deletes and manifests."""
+        metadata = self._table.metadata
+        lists = [each.manifest_list for each in metadata.snapshots]
+        statistics = [each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics)]
+        hint = f"{metadata.location.rstrip('/')}/metadata/version-hint.text"
+        return [*lists, *statistics, hint, self._table.metadata_location]
+
+    def expire(self, older_than: datetime, retain_last: int) -> int:
+        """Forget snapshots, but the newest of the branch and what branches and tags name; how many there were."""
+        before = {each.snapshot_id for each in self._table.metadata.snapshots}
+        kept: set[int] = set()
+        at = self._table.metadata.snapshot_by_name(self.options.branch)
+        while at is not None and len(kept) < retain_last:
+            kept.add(at.snapshot_id)
+            at = None if at.parent_snapshot_id is None else self._table.metadata.snapshot_by_id(at.parent_snapshot_id)
+        kept |= {ref.snapshot_id for ref in self._table.metadata.refs.values()}
+        limit = older_than.timestamp() * 1000
+        old = [each.snapshot_id for each in self._table.metadata.snapshots if each.timestamp_ms < limit]
+        gone = [each for each in old if each not in kept]
+        if gone:
+            self._table.maintenance.expire_snapshots().by_ids(gone).commit()
+        return len(before & set(gone))
 
     def _commit(self) -> IcebergCommit:
         said = dict(self.options.properties)

@@ -25,7 +25,7 @@ _ATTEMPTS = 10  # at replacing rows of a table to which others append
 
 @dataclass(frozen=True)
 class Saved:
-    """What was committed."""
+    """What was committed; the rows of files that deltalake wrote are not known, and 0."""
 
     files: int
     rows: int
@@ -55,7 +55,7 @@ def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
         return Saved(0, 0, 0)
     with _removed_unless_committed(target, files):
         target.append(files)
-    return _saved(files)
+    return saved(files)
 
 
 def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate | None, dynamic: bool) -> Saved:
@@ -75,7 +75,7 @@ def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate 
             try:
                 removed, rest = _replaced(target, files, where, dynamic=dynamic)
                 target.replace(removed, [*files, *rest], where)
-                return _saved(files, len(removed))
+                return saved(files, len(removed))
             except BaseException as error:
                 target.writes.storage.remove([file.location for file in rest])
                 if not isinstance(error, CommitConflict) or attempt == _ATTEMPTS - 1 or not _may_repeat(target):
@@ -163,7 +163,8 @@ def _of_partitions(files: pa.Table, writes: TableWrites, keys: set[Key]) -> pa.A
     )
 
 
-def _saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:
+def saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:
+    """What was committed, by the files."""
     return Saved(len(files), sum(file.rows for file in files), sum(file.size for file in files), removed)
 
 

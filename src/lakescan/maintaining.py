@@ -1,0 +1,105 @@
+"""Keeping tables in order: small files and deletes folded, old snapshots and files that nothing names removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import InvalidOption
+from lakescan.reading.reader import read_group
+from lakescan.saving.delta_target import DeltaTarget
+from lakescan.saving.iceberg_target import IcebergTarget
+from lakescan.saving.save import Saved, new_write_id, saved
+from lakescan.saving.target import Removed
+from lakescan.scan import Scan
+from lakescan.storage import join, split_location
+from lakescan.writing.task import write_rows
+
+_SMALL = 0.75  # of the target size: files below it are worth to be put together
+_LEAST = timedelta(hours=24)  # writers may be at work on files that are younger
+
+
+def compact(target: IcebergTarget | DeltaTarget, where: str | None) -> Saved:
+    """Write the small files of each partition, and all files that have deletes, anew; in one commit."""
+    if isinstance(target, DeltaTarget):
+        return target.compacted()
+    scan = (target.scan if where is None else target.scan.where(where)).ignore_residuals()
+    if scan.snapshot.id is None:
+        return Saved(0, 0, 0)
+    plan = scan.plan()
+    some = scan.plan_of(plan, pa.array(_worth_it(plan.files, target.writes.target_size)))
+    if not some.files.num_rows:
+        return Saved(0, 0, 0)
+    files = write_rows(target.writes, _rows(scan, some), new_write_id())
+    shown = some.files.select(["path", "partition", "size"]).to_pylist()
+    removed = [Removed(each["path"], each["partition"], each["size"]) for each in shown]
+    try:
+        target.rewrite(removed, files)
+    except BaseException:
+        target.writes.storage.remove([file.location for file in files])
+        raise
+    return saved(files, len(removed))
+
+
+def _rows(scan: Scan, plan: Any) -> Iterator[pa.RecordBatch]:
+    context = scan.read_context(plan)
+    for group in plan.groups:
+        yield from read_group(group, context)
+
+
+def _worth_it(files: pa.Table, target_size: int) -> np.ndarray:
+    """Which files have deletes, or are small and not the only small one of their partition."""
+    has_deletes = pc.greater(pc.list_value_length(files["deletes"]), 0).to_numpy()
+    small = pc.less(files["size"], int(_SMALL * target_size)).to_numpy()
+    texts = pa.array(
+        [f"{s}{p}" for s, p in zip(files["spec_id"].to_pylist(), files["partition"].to_pylist(), strict=True)]
+    )
+    place = pc.dictionary_encode(texts).indices.to_numpy()
+    counts = np.bincount(place, weights=small | has_deletes, minlength=len(files))
+    worth: np.ndarray = has_deletes | (small & (counts[place] > 1))
+    return worth
+
+
+def remove_orphans(target: IcebergTarget | DeltaTarget, older_than: datetime, *, dry_run: bool) -> list[str]:
+    """Remove files of the table's folders that no snapshot, and no version that is kept, names; they are returned."""
+    if datetime.now(UTC) - older_than < _LEAST and not dry_run:
+        raise InvalidOption(
+            "older_than is less than 24 hours ago: files that are being written now would go. Look with dry_run=True."
+        )
+    if isinstance(target, DeltaTarget):
+        return target.vacuumed(older_than, dry_run=dry_run)
+    folders = [target.writes.data_folder, join(target.scan.table_format.location, "metadata")]
+    known = {_path(each) for each in _named_by(target)}
+    storage = target.writes.storage
+    orphans = [
+        each.location
+        for folder in folders
+        for each in storage.walk(folder)
+        if _path(each.location) not in known and each.modified is not None and each.modified < older_than
+    ]
+    if not dry_run:
+        left = storage.remove(orphans)
+        return [each for each in orphans if each not in left]
+    return orphans
+
+
+def _path(location: str) -> str:
+    """A location without its scheme: one file may be named with several."""
+    _, authority, path = split_location(location)
+    return f"{authority}{path}"
+
+
+def _named_by(target: IcebergTarget) -> Iterator[str]:
+    """All files that the table's metadata names, itself and its predecessors among them."""
+    scan = target.scan
+    for name, column in (("all_files", "file_path"), ("all_manifests", "path"), ("metadata_log_entries", "file")):
+        table = scan.metadata_table(name)
+        for part in table.parts():
+            for batch in table.read(part):
+                yield from batch.column(batch.schema.get_field_index(column)).to_pylist()
+    yield from target.other_files()
