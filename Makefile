@@ -9,7 +9,7 @@ setup: ## install everything into .venv; says what is missing
 	@scripts/setup.sh
 
 demo: setup ## make sample tables, read both on Spark, check the answer, draw the plans
-	@$(PYTHON) -m examples.demo
+	@$(PYTHON) -m examples.demo && $(PYTHON) -m examples.pipeline
 
 test: setup ## run all tests
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)

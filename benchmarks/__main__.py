@@ -10,7 +10,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import delta_log, huge_deletes, local_read, planning, planning_growth, spark_read, streaming, upserts
+from benchmarks import (
+    appending,
+    delta_log,
+    huge_deletes,
+    local_read,
+    planning,
+    planning_growth,
+    spark_read,
+    streaming,
+    upserts,
+)
 from benchmarks.harness import as_markdown
 
 BENCHMARKS = {
@@ -22,6 +32,7 @@ BENCHMARKS = {
     "upserts": upserts,
     "huge_deletes": huge_deletes,
     "streaming": streaming,
+    "appending": appending,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

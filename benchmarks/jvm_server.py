@@ -42,6 +42,20 @@ def _stream(session: Any, form: str, path: str, options: dict[str, str]) -> None
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 
 
+def _write(session: Any, form: str, parquet: str, folder: str) -> None:
+    """All rows into a new table."""
+    place = f"{folder}/{form}_{time.time_ns()}"
+    frame = session.read.parquet(parquet)
+    if form == "delta":
+        frame.write.format("delta").save(place)
+        return
+    name = f"bench.n.t{time.time_ns()}"
+    session.conf.set("spark.sql.catalog.bench", "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set("spark.sql.catalog.bench.type", "hadoop")
+    session.conf.set("spark.sql.catalog.bench.warehouse", folder)
+    frame.writeTo(name).using("iceberg").create()
+
+
 def main() -> None:
     from pyspark.sql import SparkSession
 
@@ -55,6 +69,10 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         started = time.perf_counter()
+        if "write" in asked:
+            _write(session, asked["format"], asked["write"], asked["folder"])
+            print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
+            continue
         if "stream" in asked:
             _stream(session, asked["format"], asked["path"], asked["stream"])
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)

@@ -12,10 +12,11 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 @pytest.mark.spark
-def test_the_readmes_python_and_sql_run(spark, shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readmes_python_and_sql_run(spark, shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     python = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
     (sql,) = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
     here = python.replace("/lake/shop/orders", shop.orders).replace("/lake/customers", shop.customers)
+    here = here.replace("/lake/local", f"{tmp_path}/local").replace("/lake/checkpoint", f"{tmp_path}/checkpoint")
     names: dict[str, Any] = {"spark": spark}
     exec(compile(here, "README.md", "exec"), names)
     assert names["table"].num_rows == names["frame"].count() > 0

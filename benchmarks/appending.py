@@ -1,0 +1,79 @@
+"""Appending rows to an empty table from Spark, against both JVM writers on Spark, and against deltalake in process.
+
+All read the same Parquet files and write the same rows; what they wrote is counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+
+import lakescan
+import lakescan.spark
+from benchmarks.data import FOLDER, six_columns
+from benchmarks.harness import Result, compare
+from benchmarks.jvm import jvm
+
+_PLACES = itertools.count()
+
+
+def run(rows: int, runs: int) -> list[Result]:
+    """Iceberg and Delta from Spark, Delta in process."""
+    from examples.demo import session
+
+    data = six_columns(rows)
+    folder = (FOLDER / "appended").absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    catalog = lakescan.catalog("bench", warehouse=folder / "lake")
+    catalog.create_namespace("n")
+    results = []
+    spark = session()
+    try:
+        lakescan.spark.register(spark)
+        with jvm() as ask:
+            for name in ("iceberg", "delta"):
+                ours = partial(_append, spark, catalog, name, data.parquet)
+                assert lakescan.table(ours()).scan().count() == rows
+                asked = {"format": name, "write": data.parquet, "folder": str(folder / "java")}
+                theirs = partial(ask, asked)
+                title = f"{rows:,} rows from Spark"
+                results.append(compare(title, (name, ours), (f"Java, {name}", theirs), runs=min(runs, 3), aim=1.2))
+    finally:
+        spark.stop()
+    ours, theirs = partial(_in_process, catalog, data.parquet), partial(_deltalake, folder, data.parquet)
+    results.append(compare(f"{rows:,} rows in process", ("delta", ours), ("deltalake", theirs), runs=runs, aim=1.2))
+    shutil.rmtree(folder, ignore_errors=True)
+    return results
+
+
+def _append(spark: Any, catalog: lakescan.Catalog, name: str, parquet: str) -> str:
+    """Make a table, append all rows; its name."""
+    frame = spark.read.parquet(parquet)
+    table = f"n.t{next(_PLACES)}"
+    catalog.create_table(table, lakescan.table(_made_of(catalog, parquet)).schema, format=name)
+    frame.write.format(name).mode("append").save(f"bench.{table}")
+    return f"bench.{table}"
+
+
+def _made_of(catalog: lakescan.Catalog, parquet: str) -> str:
+    """A table with the columns of the rows."""
+    name = "n.columns"
+    catalog.create_table(name, ds.dataset(parquet).schema.remove_metadata(), exist_ok=True)
+    return f"bench.{name}"
+
+
+def _in_process(catalog: lakescan.Catalog, parquet: str) -> None:
+    scanner = ds.dataset(parquet).scanner()
+    table = catalog.create_table(f"n.t{next(_PLACES)}", scanner.projected_schema.remove_metadata(), format="delta")
+    table.append(scanner.to_reader())
+
+
+def _deltalake(folder: Path, parquet: str) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(folder / f"theirs{next(_PLACES)}"), ds.dataset(parquet).scanner().to_reader())
