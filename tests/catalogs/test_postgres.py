@@ -1,0 +1,90 @@
+"""A SQL catalog in PostgreSQL, which the test starts; without its programs it is skipped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+
+_PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+_PATH = os.pathsep.join([os.environ["PATH"], *map(str, _PLACES)])
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of a database of a server of its own."""
+    programs = [shutil.which(name, path=_PATH) for name in ("initdb", "postgres")]
+    if None in programs:
+        pytest.skip("PostgreSQL (initdb, postgres) is not installed")
+    initdb, server = map(str, programs)
+    folder = tmp_path_factory.mktemp("postgres")
+    user = _server_user()
+    if user:
+        shutil.chown(folder, user)
+        for parent in [folder, *folder.parents[:2]]:
+            parent.chmod(0o755)
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        port = some.getsockname()[1]
+    run = ["runuser", "-u", user, "--"] if user else []
+    subprocess.run([*run, initdb, "-D", f"{folder}/data", "-U", "lake", "-A", "trust"], check=True, capture_output=True)
+    where = ["-D", f"{folder}/data", "-p", str(port), "-k", str(folder), "-h", "127.0.0.1"]
+    process = subprocess.Popen([*run, server, *where], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait(port)
+        yield f"postgresql+psycopg2://lake@127.0.0.1:{port}/postgres"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _server_user() -> str | None:
+    """The server does not run as root: then as the user that its package makes."""
+    if os.getuid() != 0:
+        return None
+    if subprocess.run(["id", "postgres"], capture_output=True, check=False).returncode:
+        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+    return "postgres"
+
+
+def _wait(port: int) -> None:
+    import psycopg2
+
+    for _ in range(150):
+        try:
+            psycopg2.connect(f"host=127.0.0.1 port={port} user=lake dbname=postgres").close()
+            return
+        except psycopg2.OperationalError:
+            import time
+
+            time.sleep(0.2)
+    raise RuntimeError("PostgreSQL did not start")
+
+
+def test_tables_of_both_formats_live_in_postgres(postgres: str, tmp_path: Path) -> None:
+    catalog = lakescan.catalog("pg", type="sql", uri=postgres, warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("db")
+    for format in ("iceberg", "delta"):
+        catalog.create_table(f"db.{format}", "id BIGINT", format=format).append(pa.table({"id": [1]}))
+        assert lakescan.table(f"pg.db.{format}").scan().count() == 1
+    assert catalog.tables("db") == ["db.delta", "db.iceberg"]
+    with pytest.raises(lakescan.TableExists):
+        catalog.rename_table("db.delta", "db.iceberg")
+
+
+def test_eight_writers_lose_nothing(postgres: str, tmp_path: Path) -> None:
+    catalog = lakescan.catalog("pg", type="sql", uri=postgres, warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("crowd")
+    catalog.create_table("crowd.t", "id BIGINT")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: lakescan.table("pg.crowd.t").append(pa.table({"id": [n]})), range(24)))
+    assert sorted(lakescan.table("pg.crowd.t").scan().to_arrow()["id"].to_pylist()) == list(range(24))
