@@ -14,7 +14,7 @@ from lakescan.errors import InvalidOption
 from lakescan.reading.reader import read_group
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
-from lakescan.saving.save import Saved, new_write_id, saved
+from lakescan.saving.save import Saved, new_write_id, saved, undone
 from lakescan.saving.target import Removed
 from lakescan.scan import Scan
 from lakescan.storage import join, split_location
@@ -38,11 +38,8 @@ def compact(target: IcebergTarget | DeltaTarget, where: str | None) -> Saved:
     files = write_rows(target.writes, _rows(scan, some), new_write_id())
     shown = some.files.select(["path", "partition", "size"]).to_pylist()
     removed = [Removed(each["path"], each["partition"], each["size"]) for each in shown]
-    try:
+    with undone(target, files):
         target.rewrite(removed, files)
-    except BaseException:
-        target.writes.storage.remove([file.location for file in files])
-        raise
     return saved(files, len(removed))
 
 
@@ -89,9 +86,8 @@ def remove_orphans(target: IcebergTarget | DeltaTarget, older_than: datetime, *,
 
 
 def _path(location: str) -> str:
-    """A location without its scheme: one file may be named with several."""
-    _, authority, path = split_location(location)
-    return f"{authority}{path}"
+    """A location without scheme and host: one file may be named with and without them."""
+    return split_location(location)[2]
 
 
 def _named_by(target: IcebergTarget) -> Iterator[str]:

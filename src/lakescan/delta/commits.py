@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.delta.writes import DeltaWrites
-from lakescan.errors import CommitConflict, missing_dependency
+from lakescan.errors import CommitConflict, StorageError, missing_dependency
 from lakescan.writing.table_writes import WrittenFile
 
 _RETRIES = 60
@@ -76,8 +76,12 @@ class DeltaCommit:
                 list(self.writes.metadata.partition_columns),
                 commit_properties=properties,
             )
-        except (CommitFailedError, DeltaError) as error:
+        except CommitFailedError as error:
             raise CommitConflict(f"{self.writes.location} at version {self.version}: {error}") from error
+        except DeltaError as error:
+            raise StorageError(
+                f"a commit to {self.writes.location} failed, and may have been made all the same: {error}"
+            ) from error
 
     def _add(self, file: WrittenFile) -> Any:
         from deltalake.transaction import AddAction

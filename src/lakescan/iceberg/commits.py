@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ _KINDS = {
     ">": "GreaterThan",
     ">=": "GreaterThanOrEqual",
 }
+_WRITE = "lakescan.write-id"  # in the summaries of appends
 _SECONDS, _FIRST_WAIT = 120.0, 0.05  # that appends are tried again for
 
 
@@ -43,10 +45,11 @@ class IcebergCommit:
 
         added = [self._data_file(each) for each in files]
         started, wait, table = time.monotonic(), _FIRST_WAIT, self.table
+        mine = {_WRITE: uuid.uuid4().hex}
         while True:
             try:
                 with table.transaction() as transaction:
-                    update = transaction.update_snapshot(dict(self.properties), self.branch)
+                    update = transaction.update_snapshot({**self.properties, **mine}, self.branch)
                     merges = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
                     with update.merge_append() if merges else update.fast_append() as producer:
                         for each in added:
@@ -58,6 +61,8 @@ class IcebergCommit:
                 time.sleep(wait)
                 wait = min(2 * wait, 1.0)
                 table = table.refresh()
+                if _has(table, mine[_WRITE]):  # the commit that failed was made: its answer was lost
+                    return
 
     def replace(self, removed: Collection[str], files: Iterable[WrittenFile], where: Predicate | None) -> None:
         """Put files in the place of others, all of which hold rows of `where`, if that is given.
@@ -139,6 +144,12 @@ class IcebergCommit:
                 if entry.data_file.content == 0 and entry.data_file.file_path in wanted:
                     found.append(entry.data_file)
         return found
+
+
+def _has(table: Table, write: str) -> bool:
+    """Whether one of a table's snapshots is that of a write."""
+    summaries = (snapshot.summary for snapshot in table.metadata.snapshots)
+    return any(each is not None and each.additional_properties.get(_WRITE) == write for each in summaries)
 
 
 def rewriting(transaction: Any, io: Any, branch: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -53,7 +54,7 @@ def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
     if not files or target.has_committed():
         target.writes.storage.remove([file.location for file in files])
         return Saved(0, 0, 0)
-    with _removed_unless_committed(target, files):
+    with undone(target, files):
         target.append(files)
     return saved(files)
 
@@ -69,19 +70,17 @@ def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate 
         return Saved(0, 0, 0)
     if dynamic and where is not None:
         raise UnsupportedFeature("replaceWhere with dynamic overwrites", "Give one of them.")
-    with _removed_unless_committed(target, files):
-        for attempt in range(_ATTEMPTS):
-            rest: list[WrittenFile] = []
+    with undone(target, files):
+        for _ in range(_ATTEMPTS if _may_repeat(target) else 1):
+            removed, rest = _replaced(target, files, where, dynamic=dynamic)
             try:
-                removed, rest = _replaced(target, files, where, dynamic=dynamic)
-                target.replace(removed, [*files, *rest], where)
+                with undone(target, rest):
+                    target.replace(removed, [*files, *rest], where)
                 return saved(files, len(removed))
-            except BaseException as error:
-                target.writes.storage.remove([file.location for file in rest])
-                if not isinstance(error, CommitConflict) or attempt == _ATTEMPTS - 1 or not _may_repeat(target):
-                    raise
+            except CommitConflict as error:
+                conflict = error
                 target = target.reopened()
-    raise AssertionError("unreachable")
+        raise conflict
 
 
 def checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWrites) -> Iterator[pa.RecordBatch]:
@@ -168,15 +167,19 @@ def saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:
     return Saved(len(files), sum(file.rows for file in files), sum(file.size for file in files), removed)
 
 
-class _removed_unless_committed:
-    """Removes files where the block fails before they can have been committed."""
+@contextmanager
+def undone(target: Target, files: Sequence[WrittenFile]) -> Iterator[None]:
+    """Remove files where the block, which commits them, fails without having done so.
 
-    def __init__(self, target: Target, files: Sequence[WrittenFile]) -> None:
-        self._storage, self._locations = target.writes.storage, [file.location for file in files]
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (CommitConflict, UnsupportedFeature, SchemaMismatch)):
-            self._storage.remove(self._locations)
+    That is where it says so, and the table, looked at anew, does not name them. Another failure leaves them: the
+    commit may have been made, or be made yet.
+    """
+    try:
+        yield
+    except (CommitConflict, UnsupportedFeature, SchemaMismatch):
+        locations = [file.location for file in files]
+        with suppress(Exception):  # what cannot be looked at may have been committed
+            named = set(target.reopened().scan.plan().files["path"].to_pylist())
+            if named.isdisjoint(locations):
+                target.writes.storage.remove(locations)
+        raise

@@ -1,0 +1,105 @@
+"""Writers in each other's way: nothing is lost, nothing doubled, and no file removed that a table may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakescan
+from lakescan.errors import StorageError
+from lakescan.saving.into import append_rows, overwrite_rows
+from lakescan.saving.rows import rows_of
+from lakescan.saving.save import append
+from lakescan.saving.write_options import WriteOptions
+from lakescan.writing.task import write_rows
+from tests.saving.support import data_files, now, pairs, rows
+
+Make = Callable[..., lakescan.Table]
+A, B = (1, "a"), (2, "b")
+NO_OPTIONS = WriteOptions()
+
+
+def target_of(table: lakescan.Table) -> Any:
+    """The table as a target, in the state that it has now."""
+    return table._target(NO_OPTIONS)
+
+
+def test_a_delta_overwrite_begins_again_from_what_another_writer_left(local: lakescan.Catalog, tmp_path: Path) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", format="delta").append(rows(A, B))
+    before = target_of(now())
+    now().append(rows((3, "a"), (4, "b")))
+    overwrite_rows(before, rows_of(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
+    assert pairs() == [B, (4, "b"), (9, "a")]
+    assert data_files(tmp_path) == 4  # two appends, the new rows, those that stay; none that was not committed
+
+
+def test_an_iceberg_overwrite_of_rows_that_another_writer_added_to_is_a_conflict(local, tmp_path: Path) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING").append(rows(A, B))
+    before = target_of(now())
+    now().append(rows((3, "a")))
+    files = data_files(tmp_path)
+    with pytest.raises(lakescan.CommitConflict, match="Look again, and repeat it"):
+        overwrite_rows(before, rows_of(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
+    assert pairs() == [A, B, (3, "a")]
+    assert data_files(tmp_path) == files
+
+
+def test_appends_go_on_from_what_others_committed(made: Make) -> None:
+    made()
+    before = target_of(now())
+    now().append(rows(A))
+    append_rows(before, rows_of(rows(B)), NO_OPTIONS)
+    assert pairs() == [A, B]
+
+
+def test_a_commit_whose_end_is_not_known_leaves_its_files(made: Make, monkeypatch, tmp_path: Path) -> None:
+    """It was made, and the answer was lost: the rows are there, and stay readable."""
+    made()
+    target = target_of(now())
+    kind = type(target)
+    commit = kind.append
+
+    def lost(self: Any, files: Any) -> None:
+        commit(self, files)
+        raise StorageError("the connection was lost")
+
+    monkeypatch.setattr(kind, "append", lost)
+    with pytest.raises(StorageError):
+        append_rows(target, rows_of(rows(A)), NO_OPTIONS)
+    assert pairs() == [A]
+
+
+def test_files_that_the_table_names_are_not_removed_even_after_a_conflict(made: Make, monkeypatch) -> None:
+    """A catalog may say that a commit failed which it made."""
+    made()
+    target = target_of(now())
+    kind = type(target)
+    commit = kind.append
+
+    def wrong(self: Any, files: Any) -> None:
+        commit(self, files)
+        raise lakescan.CommitConflict("it failed, they say")
+
+    monkeypatch.setattr(kind, "append", wrong)
+    with pytest.raises(lakescan.CommitConflict):
+        append(target, write_rows(target.writes, rows(A).to_batches(), "w"))
+    assert pairs() == [A]
+
+
+def test_an_append_that_was_made_though_its_answer_was_lost_is_not_made_again(local, monkeypatch) -> None:
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table import Transaction
+
+    local.create_table("db.t", "id BIGINT, part STRING")
+    commit, calls = Transaction.commit_transaction, []
+
+    def lost(self: Any) -> Any:
+        calls.append(commit(self))
+        raise CommitFailedException("no answer")
+
+    monkeypatch.setattr(Transaction, "commit_transaction", lost)
+    now().append(rows(A))
+    assert (pairs(), len(calls)) == ([A], 1)
