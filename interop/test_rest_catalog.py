@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
 import lakescan
 
@@ -166,3 +167,45 @@ def test_streams_go_from_a_catalog_into_another_table(rest: lakescan.Catalog, jv
     stream = stream.option("format", "delta").option("checkpointLocation", f"{tmp_path}/checkpoint")
     stream.trigger(availableNow=True).start(f"{tmp_path}/sink").awaitTermination()
     assert sorted(row["id"] for row in jvm.read.format("delta").load(f"{tmp_path}/sink").collect()) == [1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def vending(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lakescan.Catalog]:
+    """A catalog whose tables are in a bucket, and who alone knows the keys to it: it tells who opens a table."""
+    folder = tmp_path_factory.mktemp("vending")
+    with s3_server("lake") as endpoint:
+        settings = {
+            "warehouse": "s3://lake/warehouse",
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "s3.endpoint": endpoint,
+            "s3.path-style-access": "true",
+            "s3.access-key-id": KEY,
+            "s3.secret-access-key": SECRET,
+            "client.region": REGION,
+            "include-credentials": "true",
+        }
+        with rest_server(folder, settings) as uri:
+            catalog = lakescan.catalog(
+                {"name": "vending", "type": "rest", "uri": uri, "s3.endpoint": endpoint, "client.region": REGION}
+            )
+            catalog.create_namespace("db")
+            yield catalog
+
+
+def test_credentials_that_a_catalog_vends_reach_workers_and_no_text(vending: lakescan.Catalog, jvm: Any) -> None:
+    import lakescan.spark
+
+    table = vending.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
+    assert SECRET in str(dict(table.scan().storage.io_properties))
+    table.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
+    opened = lakescan.table("vending.db.t")
+    assert sorted(opened.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    lakescan.spark.register(jvm, names=("lakescan",))
+    frame = jvm.read.format("lakescan").load("vending.db.t").where("id > 1")
+    planned = opened.scan().where("id > 1").to_spark(jvm)
+    assert [row["id"] for row in frame.collect()] == [row["id"] for row in planned.collect()] == [2]
+    jvm.range(3, 5).selectExpr("id", "'c' AS part").write.format("lakescan").mode("append").save("vending.db.t")
+    assert sorted(lakescan.table("vending.db.t").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    texts = [repr(opened), repr(opened.scan()), repr(opened.scan().storage), opened.scan().explain()]
+    texts += [each._jdf.queryExecution().toString() for each in (frame, planned)]
+    assert not [text for text in texts if SECRET in text or KEY in text]
