@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from lakescan.catalogs.configured import connection, give
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.found import find, of_storage, translated
+from lakescan.catalogs.found import find, translated
 from lakescan.catalogs.identifiers import Identifier, parts_of, within
-from lakescan.creating import create_delta, create_iceberg, replace_iceberg
+from lakescan.creating import create_delta, create_named, replace_iceberg
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.sql_text import parse_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature
-from lakescan.storage import join
 from lakescan.table import FORMATS, Table, table
 
 
@@ -131,29 +130,9 @@ class Catalog:
             if not replace:
                 raise TableExists(f"{identifier} exists already: replace=True replaces it, exist_ok=True opens it")
             self._replace(identifier, definition, format)
-        elif format == "iceberg":
-            create_iceberg(self._catalog, identifier, definition)
         else:
-            self._create_delta(identifier, definition)
+            create_named(self._catalog, identifier, definition, format)
         return self.table(name)
-
-    def _create_delta(self, identifier: Identifier, definition: TableDefinition) -> None:
-        names = DeltaNames.of(self._catalog)
-        if not self._catalog.namespace_exists(identifier.namespace):
-            raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(identifier.namespace)!r}")
-        location = definition.location or self._default_location(identifier)
-        names.add(identifier.within, location)
-        try:
-            create_delta(location, definition, of_storage(self._catalog.properties))
-        except BaseException:
-            names.remove(identifier.within)
-            raise
-
-    def _default_location(self, identifier: Identifier) -> str:
-        warehouse = self._catalog.properties.get("warehouse")
-        if warehouse is None:
-            raise InvalidOption(f"catalog {self.name!r} has no warehouse: give the table a location")
-        return join(warehouse, *identifier.within)
 
     def _replace(self, identifier: Identifier, definition: TableDefinition, format: str) -> None:
         before = find(identifier)

@@ -5,15 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakescan.catalogs.found import translated
+from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.found import of_storage, translated
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.create import delta_arguments
-from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, UnsupportedFeature
+from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
 from lakescan.iceberg.create import iceberg_arguments
+from lakescan.storage import join
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+
+def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefinition, format: str) -> None:
+    """Make a table of either format under a name; raises `NoSuchNamespace` and `CreatedConcurrently`."""
+    if format == "iceberg":
+        create_iceberg(catalog, identifier, definition)
+        return
+    names = DeltaNames.of(catalog)
+    if not catalog.namespace_exists(identifier.namespace):
+        raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
+    location = definition.location or _default_location(catalog, identifier)
+    names.add(identifier.within, location)
+    try:
+        create_delta(location, definition, of_storage(catalog.properties))
+    except BaseException:
+        names.remove(identifier.within)
+        raise
+
+
+def _default_location(catalog: Catalog, identifier: Identifier) -> str:
+    warehouse = catalog.properties.get("warehouse")
+    if warehouse is None:
+        raise InvalidOption(f"catalog {identifier.catalog!r} has no warehouse: give the table a location")
+    return join(warehouse, *identifier.within)
 
 
 def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:

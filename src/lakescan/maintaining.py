@@ -14,8 +14,8 @@ from lakescan.errors import InvalidOption
 from lakescan.reading.reader import read_group
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
-from lakescan.saving.save import Saved, new_write_id, saved, undone
-from lakescan.saving.target import Removed
+from lakescan.saving.save import new_write_id, saved, undone
+from lakescan.saving.target import Removed, Saved
 from lakescan.scan import Scan
 from lakescan.storage import join, split_location
 from lakescan.writing.task import write_rows

@@ -32,7 +32,7 @@ from lakescan.saving.iceberg_target import IcebergTarget
 from lakescan.saving.into import append_rows, overwrite_rows
 from lakescan.saving.open_target import exists, open_target
 from lakescan.saving.rows import rows_of
-from lakescan.saving.save import Saved
+from lakescan.saving.target import Saved
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.selecting import SELECTING

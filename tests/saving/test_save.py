@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.saving.save import Saved
+from lakescan.saving.target import Saved
 from tests.saving.support import data_files, now, pairs, rows
 
 A, B, N = (1, "a"), (2, "b"), (3, None)

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.creating import as_delta_options
 from lakescan.definition.from_arrow import columns_of
@@ -19,10 +20,9 @@ from lakescan.delta.commits import DeltaCommit, Transaction, removal
 from lakescan.delta.create import as_schema
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.writes import DeltaWrites
-from lakescan.errors import CommitConflict
+from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
-from lakescan.saving.save import Saved
-from lakescan.saving.target import Removed
+from lakescan.saving.target import Removed, Saved
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.storage import Storage, join
@@ -61,6 +61,24 @@ class DeltaTarget:
     def scan(self) -> Scan:
         """The version that it had."""
         return Scan(self._opened, self.storage, self.location)
+
+    @property
+    def begins_again(self) -> bool:
+        """Yes: a commit that replaces files is to just the next version."""
+        return True
+
+    def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
+        """Files with deletion vectors cannot be; nor some rows of files in tables that record changes."""
+        if pc.any(pc.greater(deletes, 0)).as_py():
+            raise UnsupportedFeature(
+                f"replacing files of {self.name} that have deletion vectors", "deltalake's removals do not name them."
+            )
+        recorded = self.writes.metadata.configuration.get("delta.enableChangeDataFeed", "false")
+        if partly and recorded.lower() == "true":
+            raise UnsupportedFeature(
+                f"replacing some rows of files of {self.name}, which records changes",
+                "Replace whole partitions, or switch delta.enableChangeDataFeed off.",
+            )
 
     def has_committed(self) -> bool:
         """Whether the log has the application's number, or a later one."""

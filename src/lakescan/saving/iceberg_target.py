@@ -74,6 +74,14 @@ class IcebergTarget:
         selector = SnapshotSelector(branch=branch) if is_there and branch != "main" else None
         return Scan(opened, self.storage, self.name, _selector=selector)
 
+    @property
+    def begins_again(self) -> bool:
+        """No: pyiceberg tells commits that are in the way from others."""
+        return False
+
+    def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
+        """All files can be."""
+
     def has_committed(self) -> bool:
         """Whether a snapshot of the branch has the query's number, or a later one."""
         if self.options.transaction is None:

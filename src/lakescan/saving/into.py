@@ -6,8 +6,8 @@ from typing import Any
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.saving.rows import Rows
-from lakescan.saving.save import Saved, append, new_write_id, overwrite, prepared
-from lakescan.saving.target import Target
+from lakescan.saving.save import append, new_write_id, overwrite, prepared
+from lakescan.saving.target import Saved, Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import as_predicate
 

@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.catalogs.configured import connection
-from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.found import find, identifier_of, of_storage
+from lakescan.catalogs.found import find, identifier_of
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.creating import create_delta, create_iceberg
+from lakescan.creating import create_delta, create_named
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.delta.log_segment import LOG_FOLDER
-from lakescan.errors import CreatedConcurrently, InvalidOption, NotATable, UnsupportedFeature
+from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
 from lakescan.saving.target import Target
@@ -67,7 +66,9 @@ def _by_name(
     try:
         found = find(identifier)
     except NotATable:
-        _create(identifier, format or "iceberg", _definition(rows, WriteOptions.of(options, format or "iceberg")))
+        name = format or "iceberg"
+        definition = _definition(rows, WriteOptions.of(options, name))
+        _made(lambda: create_named(connection(identifier.catalog), identifier, definition, name))
         found = find(identifier)
     if format not in (None, found.format):
         raise InvalidOption(f"{identifier} is of format {found.format}, not {format}")
@@ -78,24 +79,11 @@ def _by_name(
     return IcebergTarget.open(identifier, said, storage), said
 
 
-def _create(identifier: Identifier, format: str, definition: TableDefinition) -> None:
-    catalog = connection(identifier.catalog)
-    if format == "iceberg":
-        _made(lambda: create_iceberg(catalog, identifier, definition))
-        return
-    warehouse = catalog.properties.get("warehouse")
-    if warehouse is None:
-        raise InvalidOption(f"catalog {identifier.catalog!r} has no warehouse: make the table with a location first")
-    location = join(warehouse, *identifier.within)
-    _made(lambda: create_delta(location, definition, of_storage(catalog.properties)))
-    DeltaNames.of(catalog).add(identifier.within, location)
-
-
 def _made(make: Any) -> None:
     """Another writer may have made the table meanwhile: then it is there."""
     try:
         make()
-    except CreatedConcurrently:
+    except TableExists:
         return
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,24 +13,15 @@ from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.planning.file_table import delete_counts
 from lakescan.reading.reader import read_group
-from lakescan.saving.target import Removed, Target
+from lakescan.saving.target import Removed, Saved, Target
 from lakescan.scan import Scan, as_predicate
 from lakescan.writing.fitting import Fit
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 from lakescan.writing.task import write_rows
 
 _ATTEMPTS = 10  # at replacing rows of a table to which others append
-
-
-@dataclass(frozen=True)
-class Saved:
-    """What was committed; the rows of files that deltalake wrote are not known, and 0."""
-
-    files: int
-    rows: int
-    bytes: int
-    removed_files: int = 0
 
 
 def prepared(target: Target, rows: pa.Schema, *, merge: bool) -> Target:
@@ -71,7 +61,7 @@ def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate 
     if dynamic and where is not None:
         raise UnsupportedFeature("replaceWhere with dynamic overwrites", "Give one of them.")
     with undone(target, files):
-        for _ in range(_ATTEMPTS if _may_repeat(target) else 1):
+        for _ in range(_ATTEMPTS if target.begins_again else 1):
             removed, rest = _replaced(target, files, where, dynamic=dynamic)
             try:
                 with undone(target, rest):
@@ -98,10 +88,6 @@ def checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWr
         yield batch
 
 
-def _may_repeat(target: Target) -> bool:
-    return target.scan.table_format.name == "delta"
-
-
 def _replaced(
     target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool
 ) -> tuple[list[Removed], list[WrittenFile]]:
@@ -113,31 +99,17 @@ def _replaced(
     table = plan.table
     if dynamic:
         table = table.filter(_of_partitions(table.files, target.writes, {file.key for file in files}))
-    if (
-        scan.table_format.name == "delta"
-        and pc.any(pc.greater(pc.list_value_length(table.files["deletes"]), 0)).as_py()
-    ):
-        raise UnsupportedFeature(
-            f"replacing files of {target.name} that have deletion vectors", "deltalake's removals do not name them."
-        )
+    target.check_removable(delete_counts(table.files), partly=False)
     rest: list[WrittenFile] = []
     if where is not None:
         is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
         cut = pc.unique(plan.splits["file"].filter(is_cut))
         if len(cut):
             paths = table.files["path"].take(cut).combine_chunks()
-            if scan.table_format.name == "delta" and _records_changes(scan):
-                raise UnsupportedFeature(
-                    f"replacing some rows of files of {target.name}, which records changes",
-                    "Replace whole partitions, or switch delta.enableChangeDataFeed off.",
-                )
+            target.check_removable(delete_counts(table.files), partly=True)
             rest = write_rows(target.writes, _rows_that_stay(target.scan, as_predicate(where), paths), new_write_id())
     shown = table.files.select(["path", "partition", "size"]).to_pylist()
     return [Removed(each["path"], each["partition"], each["size"]) for each in shown], rest
-
-
-def _records_changes(scan: Scan) -> bool:
-    return str(scan.snapshot.properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
 
 
 def _rows_that_stay(scan: Scan, where: Predicate, paths: pa.Array) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,16 @@ class Removed:
     size: int
 
 
+@dataclass(frozen=True)
+class Saved:
+    """What was committed; the rows of files that deltalake wrote are not known, and 0."""
+
+    files: int
+    rows: int
+    bytes: int
+    removed_files: int = 0
+
+
 class Target(Protocol):
     """A table in the state that it had when it was opened for a write."""
 
@@ -35,6 +45,13 @@ class Target(Protocol):
     @property
     def scan(self) -> Scan:
         """A scan of what it had."""
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether a conflict only says that others have committed: then what to replace is looked for anew."""
+
+    def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
+        """Refuse, by name, to replace files with so many deletes each; or `partly`, so that some rows are kept."""
 
     def has_committed(self) -> bool:
         """Whether the transaction of the options was committed before."""
