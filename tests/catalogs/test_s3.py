@@ -68,3 +68,15 @@ def test_sparks_workers_reach_them_and_its_plans_show_no_secret(
         assert SECRET not in text
         assert KEY not in text
     assert "which Spark is not told" in lakescan.spark.explain(lakescan.table("remote.db.s").scan())
+
+
+def test_a_glue_catalog_has_tables(endpoint: str, tmp_path: Path) -> None:
+    keys = {"access-key-id": KEY, "secret-access-key": SECRET, "region": REGION, "endpoint": endpoint}
+    properties = {f"{service}.{name}": value for service in ("glue", "s3") for name, value in keys.items()}
+    catalog = lakescan.catalog({"name": "aws", "type": "glue", "warehouse": f"s3://lake/{tmp_path.name}", **properties})
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", "id BIGINT, part STRING", partition_by=["bucket(2, id)"]).append(ROWS)
+    assert sorted(lakescan.table("aws.db.t").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert (catalog.namespaces(), catalog.tables("db")) == (["db"], ["db.t"])
+    with pytest.raises(lakescan.UnsupportedFeature, match="Delta tables in catalog 'aws'"):
+        catalog.create_table("db.d", "id BIGINT", format="delta")

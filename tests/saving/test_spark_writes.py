@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from pyspark.errors import PySparkException
 import lakescan
 import lakescan.spark
 from lakescan.spark.types import schema_of
-from tests.saving.support import NAME, data_files, now, pairs
+from tests.saving.killed_sink import NEVER, POINTS, run_killed
+from tests.saving.support import NAME, data_files, now, pairs, rows
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., lakescan.Table]
@@ -174,3 +176,15 @@ def test_the_commits_of_a_stream_name_it(copy: Copy) -> None:
     actions = [json.loads(line) for line in (log / f"{3:020d}.json").read_text().splitlines()]
     transaction = next(action["txn"] for action in actions if "txn" in action)
     assert (transaction["appId"], transaction["version"]) == (query, 2)
+
+
+def test_a_stream_that_is_killed_writes_every_row_once(made: Make, local: lakescan.Catalog, tmp_path: Path) -> None:
+    """Killed once files are written, when they are to be committed, and when they are."""
+    name = made().format
+    source = local.create_table("db.source", "id BIGINT, part STRING", format=name)
+    for number in range(5):
+        source.append(rows((number, "a")))
+    for point in POINTS:
+        assert run_killed(name, tmp_path, point) == -signal.SIGKILL
+    assert run_killed(name, tmp_path, NEVER) == 0
+    assert ids() == list(range(5))

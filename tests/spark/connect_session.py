@@ -1,10 +1,11 @@
-"""A script for a process of its own: the same reads on a Spark Connect session. Prints 'fine' when all is well."""
+"""A script for a process of its own: the same on a Spark Connect session. Prints 'fine' when all is well."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
 import lakescan.spark
@@ -25,11 +26,25 @@ def main(orders: str, customers: str) -> None:
     assert frame.count() == expected
     spark.sql(f"CREATE TEMPORARY VIEW v USING iceberg OPTIONS (path '{orders}')")
     assert spark.sql("select count(*) from v").collect()[0][0] == lakescan.table(orders).scan().to_arrow().num_rows
+    with tempfile.TemporaryDirectory() as folder:
+        writes(spark, frame, folder)
     found = lakescan.doctor(spark)
     assert found.ok, str(found)
     assert "Connect" in str(found)
     spark.stop()
     print("fine")
+
+
+def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
+    """A frame saved and appended, then streamed from an Iceberg table into a Delta table."""
+    lakescan.catalog("local", warehouse=f"{folder}/lake").create_namespace("db")
+    lakescan.spark.register(spark)
+    assert lakescan.save(frame, "local.db.t").rows == frame.count()
+    frame.write.format("iceberg").mode("append").save("local.db.t")
+    stream = spark.readStream.format("iceberg").load("local.db.t").writeStream.format("delta")
+    stream = stream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    stream.start(f"{folder}/copy").awaitTermination()
+    assert lakescan.table(f"{folder}/copy").scan().count() == 2 * frame.count()
 
 
 if __name__ == "__main__":
