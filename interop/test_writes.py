@@ -126,6 +126,18 @@ def test_mapped_columns_are_written_by_their_physical_names(jvm, warehouse: Path
     assert jvm.read.format("delta").load(path).where("key = 2").count() == 1
 
 
+def test_java_reads_mapped_columns_of_a_table_that_is_made_here(jvm, local) -> None:
+    properties = {"delta.columnMapping.mode": "name"}
+    columns = "id BIGINT, `a b` STRING, s STRUCT<x: INT>, p STRING"
+    local.create_table("db.mapped", columns, format="delta", partition_by=["p"], properties=properties)
+    local.table("db.mapped").append(pa.table({"id": [1], "a b": ["x"], "s": [{"x": 1}], "p": ["q"]}))
+    path = local.table("db.mapped").location
+    jvm.sql(f"INSERT INTO delta.`{path}` VALUES (2, 'y', struct(2), 'r')")
+    found = jvm.read.format("delta").load(path).orderBy("id").collect()
+    assert [tuple(row) for row in found] == [(1, "x", (1,), "q"), (2, "y", (2,), "r")]
+    assert sorted(local.table("db.mapped").scan().to_arrow()["a b"].to_pylist()) == ["x", "y"]
+
+
 def test_what_java_asks_of_writers_is_refused_where_it_is_not_done(jvm, warehouse: Path) -> None:
     asked = {
         "constraint": "ALTER TABLE {0} ADD CONSTRAINT positive CHECK (id > 0)",

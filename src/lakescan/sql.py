@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakescan.catalog import Catalog
 from lakescan.catalogs.configured import is_known, known
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.sql_text import (
     CreateNamespace,
     CreateTable,
@@ -66,8 +66,8 @@ def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
 
     rows = spark.sql(wanted.query)
     if not definition.columns:
-        columns = (replace(column, required=False) for column in columns_of(arrow_schema(rows.schema)))
-        definition = replace(definition, columns=numbered(columns))
+        columns = numbered(optional_columns_of(arrow_schema(rows.schema)))
+        definition = replace(definition, columns=columns)
     was_there = catalog.has_table(name)
     table = catalog.create(name, definition, format=wanted.format, exist_ok=False, replace=wanted.replace)
     try:

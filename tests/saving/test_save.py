@@ -123,12 +123,22 @@ def test_columns_go_by_name_and_those_left_out_are_null(made: Make) -> None:
 
 def test_new_columns_are_added_where_that_is_asked_for(made: Make) -> None:
     made().append(rows(A))
-    wide = pa.table({"id": [2], "part": ["b"], "more": [1.5]})
+    wide = pa.table({"ID": pa.array([2], pa.int8()), "part": ["b"], "more": [1.5]})
     now().append(wide, merge_schema=True)
     assert now().schema.names == ["id", "part", "more"]
     assert now().scan().to_arrow().sort_by("id")["more"].to_pylist() == [None, 1.5]
     now().append(wide, mergeSchema="true")
     assert now().scan().count() == 3
+
+
+def test_columns_that_are_added_may_be_null_whatever_the_rows_say(made: Make) -> None:
+    """Rows from before have none."""
+    made().append(rows(A))
+    more = pa.field("more", pa.struct([pa.field("x", pa.int64(), nullable=False)]), nullable=False)
+    schema = pa.schema([("id", pa.int64()), ("part", pa.string()), more])
+    now().append(pa.Table.from_pylist([{"id": 2, "part": "b", "more": {"x": 1}}], schema), merge_schema=True)
+    assert now().schema.field("more").nullable
+    assert now().scan().to_arrow().sort_by("id")["more"].to_pylist() == [None, {"x": 1}]
 
 
 def test_files_end_at_their_target_size(made: Make) -> None:
@@ -138,6 +148,14 @@ def test_files_end_at_their_target_size(made: Make) -> None:
     assert saved.files > 2
     assert now().scan().count() == 300_000
     assert now().scan().where("id = 299999").to_arrow().num_rows == 1
+
+
+def test_rows_that_come_by_partition_need_no_fan_of_open_files(made: Make) -> None:
+    """Rows in another order are written, too, into more files."""
+    batches = pa.Table.from_batches(rows(A, (3, "a"), B, (4, "a")).to_batches(max_chunksize=1))
+    assert made().append(batches).files == 2
+    assert now().append(batches, **{"fanout-enabled": False}).files == 3
+    assert pairs() == sorted([A, (3, "a"), B, (4, "a")] * 2)
 
 
 def test_writers_that_append_at_once_lose_nothing(made: Make) -> None:
@@ -262,3 +280,43 @@ def test_an_iceberg_table_that_was_opened_by_its_location_is_not_written_to(loca
     location = now().scan().to_options()["path"]
     with pytest.raises(lakescan.UnsupportedFeature, match="give the table a name there"):
         lakescan.table(location).append(rows(A))
+
+
+def test_mapped_columns_of_a_new_delta_table_are_written_by_their_physical_names(local: lakescan.Catalog) -> None:
+    columns = "id BIGINT, `a b` STRING, s STRUCT<x: INT>, p STRING"
+    mapping = {"delta.columnMapping.mode": "name"}
+    local.create_table("db.t", columns, format="delta", partition_by=["p"], properties=mapping)
+    data = pa.table({"id": [1, 2], "a b": ["x", "y"], "s": [{"x": 1}, None], "p": ["q", None]})
+    now().append(data)
+    assert now().scan().to_arrow().sort_by("id").to_pylist() == data.to_pylist()
+    assert now().scan().where("s.x = 1").plan().files.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("properties", "where", "message"),
+    [
+        ({"delta.appendOnly": "true"}, "part = 'a'", "whose delta.appendOnly is true"),
+        ({"delta.enableChangeDataFeed": "true"}, "id = 1", "which records changes"),
+    ],
+)
+def test_what_a_delta_table_forbids_is_not_replaced(local, tmp_path, properties, where: str, message: str) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", format="delta", properties=properties).append(rows(A, B))
+    with pytest.raises(lakescan.UnsupportedFeature, match=message):
+        now().overwrite(rows((1, "a")), where=where)
+    assert pairs() == [A, B]
+    assert data_files(tmp_path) == 1
+
+
+def test_files_with_deletion_vectors_are_not_replaced(local: lakescan.Catalog) -> None:
+    from samples.delta_deletes import commit_vectors, stored_vector
+
+    table = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
+    table.append(rows(A, B))
+    folder = Path(table.location.removeprefix("file://"))
+    (name,) = [file.name for file in folder.glob("*.parquet")]
+    commit_vectors(folder, {name: stored_vector(folder, [0])})
+    assert pairs() == [B]
+    with pytest.raises(lakescan.UnsupportedFeature, match="that have deletion vectors"):
+        now().overwrite(rows(A))
+    now().append(rows(N))
+    assert pairs() == [B, N]

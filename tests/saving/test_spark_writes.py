@@ -159,6 +159,15 @@ def test_a_micro_batch_that_is_repeated_is_not_committed_again(copy: Copy, last:
     assert now().history().num_rows == commits
 
 
+def test_columns_that_come_up_in_a_stream_are_refused_or_added_as_asked(copy: Copy, local: lakescan.Catalog) -> None:
+    wide = frame(copy.spark, 5).selectExpr("*", "1.5D AS more")
+    lakescan.table("local.db.source").append(wide, merge_schema=True)
+    with pytest.raises(PySparkException, match="column 'more' is not the table's"):
+        copy.run()
+    copy.run(mergeSchema=True)
+    assert (ids(), now().schema.names) == ([0, 1, 2, 5], ["id", "part", "more"])
+
+
 def test_another_query_is_another_writer(copy: Copy, tmp_path: Path) -> None:
     copy.run()
     Copy(copy.spark, copy.name, tmp_path / "other").run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -41,6 +42,24 @@ _SIMPLE = {
 def columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
     """The columns, without ids; comments are from fields' metadata (`comment`, `doc`). Raises `UnsupportedFeature`."""
     return tuple(map(_column, schema))
+
+
+def optional_columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
+    """The same, all of which may be null, at any depth: that rows have no null says nothing of others to come."""
+    return tuple(map(_optional, columns_of(schema)))
+
+
+def _optional(field: t.Field) -> t.Field:
+    match field.type:
+        case t.Struct():
+            kind: t.Type = t.Struct(tuple(map(_optional, field.type.fields)))
+        case t.ListOf():
+            kind = t.ListOf(_optional(field.type.element))
+        case t.MapOf():
+            kind = t.MapOf(field.type.key, _optional(field.type.value))
+        case _:
+            kind = field.type
+    return replace(field, required=False, type=kind)
 
 
 def _column(field: pa.Field) -> t.Field:

@@ -82,6 +82,11 @@ class DeltaWrites:
         return _TARGET_SIZE if said is None else int(said)
 
     @property
+    def is_fanned_out(self) -> bool:
+        """As the option says."""
+        return self.overrides.get("fanout-enabled", "True") == "True"
+
+    @property
     def parquet_options(self) -> Mapping[str, Any]:
         """The codec."""
         return {"compression": self.overrides.get("compression", "snappy")}

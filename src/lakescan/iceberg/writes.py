@@ -73,6 +73,11 @@ class IcebergWrites:
         """`write.target-file-size-bytes`."""
         return int(self._properties.get("write.target-file-size-bytes", _TARGET_SIZE))
 
+    @property
+    def is_fanned_out(self) -> bool:
+        """As the option says."""
+        return self.overrides.get("fanout-enabled", "True") == "True"
+
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:
         """The codec, its level and the page size."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.creating import as_delta_options
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.delta.commits import DeltaCommit, Transaction, removal
 from lakescan.delta.create import as_schema
@@ -53,7 +53,11 @@ class DeltaTarget:
         """Files by the newest metadata."""
         state = self.scan.snapshot.state
         said = self.options.overrides
-        names = {"write.target-file-size-bytes": "target-file-size", "write.parquet.compression-codec": "compression"}
+        names = {
+            "write.target-file-size-bytes": "target-file-size",
+            "write.parquet.compression-codec": "compression",
+            "fanout-enabled": "fanout-enabled",
+        }
         overrides = {names[name]: value for name, value in said.items() if name in names}
         return DeltaWrites(self.location, state.protocol, state.metadata, self.storage, overrides)
 
@@ -68,13 +72,15 @@ class DeltaTarget:
         return True
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """Files with deletion vectors cannot be; nor some rows of files in tables that record changes."""
+        """No file of a table that is append-only, or has deletion vectors; nor some rows where changes are recorded."""
         if pc.any(pc.greater(deletes, 0)).as_py():
             raise UnsupportedFeature(
                 f"replacing files of {self.name} that have deletion vectors", "deltalake's removals do not name them."
             )
-        recorded = self.writes.metadata.configuration.get("delta.enableChangeDataFeed", "false")
-        if partly and recorded.lower() == "true":
+        configuration = self.writes.metadata.configuration
+        if configuration.get("delta.appendOnly", "false").lower() == "true":
+            raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
+        if partly and configuration.get("delta.enableChangeDataFeed", "false").lower() == "true":
             raise UnsupportedFeature(
                 f"replacing some rows of files of {self.name}, which records changes",
                 "Replace whole partitions, or switch delta.enableChangeDataFeed off.",
@@ -144,7 +150,7 @@ class DeltaTarget:
         from deltalake.exceptions import DeltaError
 
         known = {name.lower() for name in self.writes.schema.names}
-        new = [column for column in numbered(columns_of(rows)) if column.name.lower() not in known]
+        new = [column for column in numbered(optional_columns_of(rows)) if column.name.lower() not in known]
         if new:
             node = json.loads(as_schema(TableDefinition(tuple(new))).to_json())
             fields = Schema.from_json(json.dumps(node)).fields

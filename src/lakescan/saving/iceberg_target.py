@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakescan.catalogs.configured import connection
 from lakescan.catalogs.found import of_storage, translated
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
@@ -142,7 +142,9 @@ class IcebergTarget:
         """By pyiceberg, in a commit of its own."""
         from pyiceberg.exceptions import CommitFailedException
 
-        new = as_schema(TableDefinition(numbered(columns_of(rows))))
+        known = {name.lower() for name in self.writes.schema.names}
+        columns = (column for column in optional_columns_of(rows) if column.name.lower() not in known)
+        new = as_schema(TableDefinition(numbered(columns)))
         try:
             with self._table.update_schema() as update:
                 update.union_by_name(new)

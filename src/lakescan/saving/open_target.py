@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ from lakescan.catalogs.configured import connection
 from lakescan.catalogs.found import find, identifier_of
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.creating import create_delta, create_named
-from lakescan.definition.from_arrow import columns_of
+from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature
@@ -88,5 +87,5 @@ def _made(make: Any) -> None:
 
 
 def _definition(rows: pa.Schema, options: WriteOptions) -> TableDefinition:
-    columns = numbered(replace(column, required=False) for column in columns_of(rows))
+    columns = numbered(optional_columns_of(rows))
     return TableDefinition(columns, partition_by=tuple(map(Term.parse, options.partition_by)))

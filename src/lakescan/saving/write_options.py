@@ -19,6 +19,7 @@ WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "compression": (str, "delta", "another name of compression-codec"),
     "compression-level": (whole, "iceberg", "of the codec"),
     "write-format": (one_of("parquet"), "iceberg", "parquet"),
+    "fanout-enabled": (boolean, "both", "keep the files of many partitions open, for rows in any order: true"),
     "branch": (str, "iceberg", "the branch to commit to"),
     "merge-schema": (boolean, "both", "add columns that the table does not have: false"),
     "mergeSchema": (boolean, "both", "another name of merge-schema"),
@@ -41,7 +42,6 @@ _REFUSED = (
     "maxRecordsPerFile",
     "replaceOn",
     "replaceUsing",
-    "fanout-enabled",
     "distribution-mode",
     "check-ordering",
     "check-nullability",
@@ -79,6 +79,7 @@ class WriteOptions:
             "write.target-file-size-bytes": said.get("target-file-size-bytes"),
             "write.parquet.compression-codec": codec,
             "write.parquet.compression-level": said.get("compression-level"),
+            "fanout-enabled": said.get("fanout-enabled"),
         }
         user = {} if "userMetadata" not in said else {"userMetadata": said["userMetadata"]}
         modes = (said.get("overwrite-mode"), said.get("partitionOverwriteMode"))

@@ -46,6 +46,10 @@ class TableWrites(Protocol):
         """The bytes of a file past which the next one is begun."""
 
     @property
+    def is_fanned_out(self) -> bool:
+        """Whether files of many partitions are open at once; otherwise one, for rows that come by partition."""
+
+    @property
     def parquet_options(self) -> Mapping[str, Any]:
         """Arguments of `pyarrow.parquet.ParquetWriter`."""
 

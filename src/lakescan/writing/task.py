@@ -79,7 +79,7 @@ class _Task:
     def _writer(self, key: Key) -> PartitionWriter:
         found = self._open.pop(key, None)
         if found is None:
-            if len(self._open) >= _OPEN:
+            if len(self._open) >= (_OPEN if self._writes.is_fanned_out else 1):
                 oldest = next(iter(self._open))
                 self._done += self._open.pop(oldest).close()
             found = PartitionWriter(self._writes, key, self._schema, self._new_name)
