@@ -123,9 +123,12 @@ def _set_defaults(transaction: Any, definition: TableDefinition) -> None:
 
 
 def create_delta(
-    location: str, definition: TableDefinition, io_properties: Mapping[str, str], *, replace: bool = False
+    location: str, definition: TableDefinition, settings: Mapping[str, object], *, replace: bool = False
 ) -> None:
-    """Make a table in a folder; raises `CreatedConcurrently` where there is one by now."""
+    """Make a table in a folder; raises `CreatedConcurrently` where there is one by now.
+
+    `settings` say how files are reached, in a catalog's words or in delta-rs's.
+    """
     arguments = delta_arguments(definition)
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -135,7 +138,7 @@ def create_delta(
         DeltaTable.create(
             location,
             mode=mode,
-            storage_options=as_delta_options(io_properties),
+            storage_options=as_delta_options(settings),
             raise_if_key_not_exists=False,
             **arguments,
         )
@@ -155,9 +158,9 @@ _DELTA_OPTIONS = {
 }
 
 
-def as_delta_options(io_properties: Mapping[str, str]) -> dict[str, str]:
-    """What a catalog says of how files are reached, in delta-rs's words."""
-    found = {_DELTA_OPTIONS[name]: value for name, value in io_properties.items() if name in _DELTA_OPTIONS}
+def as_delta_options(settings: Mapping[str, object]) -> dict[str, str]:
+    """Settings of how files are reached, in delta-rs's words."""
+    found = {_DELTA_OPTIONS.get(name, name): str(value) for name, value in settings.items()}
     if found.get("aws_endpoint_url", "").startswith("http://"):
         found["aws_allow_http"] = "true"
     return found

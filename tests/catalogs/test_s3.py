@@ -51,6 +51,17 @@ def test_tables_in_a_bucket_are_written_and_read(remote: lakescan.Catalog, forma
     assert lakescan.table("remote.db.t").inspect("files").num_rows == 3
 
 
+def test_a_delta_table_by_its_path_takes_the_settings_that_are_given(endpoint: str, tmp_path: Path) -> None:
+    settings = {"s3.endpoint": endpoint, "s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION}
+    path = f"s3://lake/{tmp_path.name}/by_path"
+    for mode in ("error", "append"):
+        lakescan.save(ROWS, path, mode=mode, format="delta", storage_options=settings)
+    table = lakescan.table(path, storage_options=settings)
+    assert table.scan().count() == 6
+    table.overwrite(ROWS.slice(0, 1), where="id < 3")
+    assert sorted(lakescan.table(path, storage_options=settings).scan().to_arrow()["id"].to_pylist()) == [1, 3, 3]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_sparks_workers_reach_them_and_its_plans_show_no_secret(

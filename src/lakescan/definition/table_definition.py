@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 from lakescan import types as t
 from lakescan.errors import InvalidOption
@@ -119,25 +120,21 @@ class TableDefinition:
 def numbered(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:
     """The columns with ids by position: columns first, then what they hold, as Iceberg gives them."""
     fields = list(columns)
-    counter = iter(range(len(fields) + 1, 1 << 31))
-    return tuple(_renumbered(each, number, counter) for number, each in enumerate(fields, start=1))
+    ids = count(len(fields) + 1)
+    return tuple(_renumbered(each, number, ids) for number, each in enumerate(fields, start=1))
 
 
-def _renumbered(column: t.Field, number: int, counter: Iterable[int]) -> t.Field:
-    from dataclasses import replace
-
-    next_id = iter(counter)
+def _renumbered(column: t.Field, number: int, ids: Iterator[int]) -> t.Field:
+    """A column with an id, and what it holds with the next ones: all members first, then what they hold."""
     match column.type:
         case t.Struct():
-            ids = [next(next_id) for _ in column.type.fields]
-            pairs = zip(column.type.fields, ids, strict=True)
-            kind: t.Type = t.Struct(tuple(_renumbered(f, i, next_id) for f, i in pairs))
+            pairs = [(member, next(ids)) for member in column.type.fields]
+            kind: t.Type = t.Struct(tuple(_renumbered(*pair, ids) for pair in pairs))
         case t.ListOf():
-            i = next(next_id)
-            kind = t.ListOf(_renumbered(column.type.element, i, next_id))
+            kind = t.ListOf(_renumbered(column.type.element, next(ids), ids))
         case t.MapOf():
-            key, value = next(next_id), next(next_id)
-            kind = t.MapOf(_renumbered(column.type.key, key, next_id), _renumbered(column.type.value, value, next_id))
+            key, value = next(ids), next(ids)
+            kind = t.MapOf(_renumbered(column.type.key, key, ids), _renumbered(column.type.value, value, ids))
         case _:
             kind = column.type
     return replace(column, id=number, type=kind)

@@ -165,5 +165,5 @@ class DeltaTarget:
         return DeltaTarget.open(self.location, self.options, self.storage)
 
 
-def _delta_options(storage: Storage) -> dict[str, Any]:
-    return {**as_delta_options(storage.io_properties), **{k: str(v) for k, v in storage.options.items()}}
+def _delta_options(storage: Storage) -> dict[str, str]:
+    return as_delta_options({**storage.io_properties, **storage.options})

@@ -55,7 +55,7 @@ def open_target(
     if not is_delta:
         if format is None:
             raise InvalidOption(f"{path} is no table yet: say which it is to be with format='delta', or a name")
-        _made(lambda: create_delta(path, _definition(rows, said), {}))
+        _made(lambda: create_delta(path, _definition(rows, said), storage_options))
     return DeltaTarget.open(path, said, storage), said
 
 

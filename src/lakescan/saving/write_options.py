@@ -79,6 +79,7 @@ class WriteOptions:
             "write.target-file-size-bytes": said.get("target-file-size-bytes"),
             "write.parquet.compression-codec": codec,
             "write.parquet.compression-level": said.get("compression-level"),
+            "write.format.default": said.get("write-format"),
             "fanout-enabled": said.get("fanout-enabled"),
         }
         user = {} if "userMetadata" not in said else {"userMetadata": said["userMetadata"]}
