@@ -49,11 +49,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     arguments = iceberg_arguments(definition)
     with translated(identifier):
         try:
-            if not definition.write_defaults:
-                catalog.create_table(identifier.within, **arguments)
-                return
-            with catalog.create_table_transaction(identifier.within, **arguments) as transaction:
-                _set_defaults(transaction, definition)
+            catalog.create_table(identifier.within, **arguments)
         except NotImplementedError as error:
             version = definition.properties.get("format-version", "2")
             raise UnsupportedFeature(
@@ -114,12 +110,6 @@ def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None
             spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
     if arguments["properties"]:
         transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != "format-version"})
-
-
-def _set_defaults(transaction: Any, definition: TableDefinition) -> None:
-    with transaction.update_schema() as update:
-        for name, value in definition.write_defaults.items():
-            update.set_default_value(name, value)
 
 
 def create_delta(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +137,6 @@ def _create_table(found: exp.Create) -> CreateTable:
         partition_by=said.partition_by,
         sort_by=(),
         properties=said.properties,
-        write_defaults=dict(_defaults(columns)),
         location=said.location,
         comment=said.comment,
     )
@@ -190,6 +189,9 @@ def _column(node: exp.ColumnDef) -> t.Field:
 
     comment = _constraint(node, exp.CommentColumnConstraint)
     not_null = _constraint(node, exp.NotNullColumnConstraint)
+    default = _constraint(node, exp.DefaultColumnConstraint)
+    if default is not None and not isinstance(default.this, exp.Null):
+        raise UnsupportedFeature(f"a default of column {node.name!r}", "Neither pyiceberg nor deltalake writes one.")
     required = not_null is not None and not not_null.args.get("allow_null")
     required |= _constraint(node, exp.PrimaryKeyColumnConstraint) is not None
     return t.Field(0, node.name, _type(node.args["kind"]), required, None if comment is None else comment.name)
@@ -210,22 +212,6 @@ def _type(node: exp.DataType) -> t.Type:
     if name in _TYPES:
         return _TYPES[name]
     raise UnsupportedFeature(f"column type {node.sql('spark')}")
-
-
-def _defaults(columns: Iterable[exp.ColumnDef]) -> Iterator[tuple[str, Any]]:
-    """The defaults that columns have, as Python values; only literals."""
-    from sqlglot import exp
-
-    for column in columns:
-        said = _constraint(column, exp.DefaultColumnConstraint)
-        if said is None or isinstance(said.this, exp.Null):
-            continue
-        try:
-            yield column.name, said.this.to_py()
-        except (ValueError, AttributeError) as error:
-            raise UnsupportedFeature(
-                f"DEFAULT {said.this.sql('spark')} of column {column.name}", "Use a literal."
-            ) from error
 
 
 def _constraint(node: exp.ColumnDef, kind: Any) -> Any:

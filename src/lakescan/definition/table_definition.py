@@ -79,7 +79,7 @@ class SortTerm:
 class TableDefinition:
     """A table's columns (their ids are given by position), and how it is kept.
 
-    `write_defaults` has the values, by column, that rows take which do not say one. `properties` are the table's own.
+    `properties` are the table's own.
     """
 
     columns: tuple[t.Field, ...]
@@ -87,7 +87,6 @@ class TableDefinition:
     partition_by: tuple[Term, ...] = ()
     sort_by: tuple[SortTerm, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
-    write_defaults: Mapping[str, object] = field(default_factory=dict)
     location: str | None = None
     comment: str | None = None
 

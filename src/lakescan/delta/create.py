@@ -17,8 +17,6 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
     """The arguments of deltalake's `DeltaTable.create`; raises `UnsupportedFeature` for what the format has not."""
     if definition.primary_key:
         raise UnsupportedFeature("a primary key of a Delta table", "The format records none.")
-    if definition.write_defaults:
-        raise UnsupportedFeature("defaults of columns in a new Delta table")
     if definition.sort_by:
         raise UnsupportedFeature("a sort order of a Delta table", "The format records none.")
     for term in definition.partition_by:

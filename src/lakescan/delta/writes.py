@@ -71,11 +71,6 @@ class DeltaWrites:
         return parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
 
     @property
-    def write_defaults(self) -> Mapping[str, Any]:
-        """None: defaults of columns are a feature that is refused."""
-        return {}
-
-    @property
     def target_size(self) -> int:
         """`delta.targetFileSize`."""
         said = self.overrides.get("target-file-size", self.metadata.configuration.get("delta.targetFileSize"))

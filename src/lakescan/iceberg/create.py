@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan import types as t
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
@@ -31,8 +31,6 @@ def iceberg_arguments(definition: TableDefinition) -> dict[str, Any]:
             raise InvalidOption(
                 f"column {column.name!r} is {column.type}, which takes format version 3: set 'format-version'='3'"
             )
-    if definition.write_defaults and version < 3:
-        raise InvalidOption(f"columns have defaults: {_SINCE}")
     schema = as_schema(definition)
     comment = {} if definition.comment is None else {"comment": definition.comment}
     return {
@@ -51,7 +49,11 @@ def as_schema(definition: TableDefinition) -> Schema:
     schema = definition.schema
     keys = [schema.field(name).id for name in definition.primary_key]
     node = {"type": "struct", "schema-id": 0, "identifier-field-ids": keys, "fields": list(map(_field, schema.fields))}
-    return Schema.model_validate_json(json.dumps(node))
+    try:
+        return Schema.model_validate_json(json.dumps(node))
+    except ValueError as error:
+        why = str(error).splitlines()[-2].strip() if len(str(error).splitlines()) > 1 else str(error)
+        raise UnsupportedFeature("making a table with such columns by pyiceberg", why) from error
 
 
 def _format_version(properties: Mapping[str, str]) -> int:

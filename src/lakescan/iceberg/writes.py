@@ -63,11 +63,6 @@ class IcebergWrites:
 
         return parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
 
-    @cached_property
-    def write_defaults(self) -> Mapping[str, Any]:
-        """The columns' `write-default`s (specification, "Default values")."""
-        return {f.name: f.write_default for f in self._metadata.schema().fields if f.write_default is not None}
-
     @property
     def target_size(self) -> int:
         """`write.target-file-size-bytes`."""

@@ -30,7 +30,7 @@ def prepared(target: Target, rows: pa.Schema, *, merge: bool) -> Target:
         known = {name.lower() for name in target.writes.schema.names}
         if any(name.lower() not in known for name in rows.names):
             target = target.with_columns(rows)
-    Fit.of(target.writes.schema, rows, target.writes.write_defaults)
+    Fit.of(target.writes.schema, rows)
     return target
 
 
@@ -78,7 +78,7 @@ def checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWr
     schema, fit = writes.schema, None
     bound = bind(where, schema)
     for batch in batches:
-        fit = fit or Fit.of(schema, batch.schema, writes.write_defaults)
+        fit = fit or Fit.of(schema, batch.schema)
         rows = fit.apply(batch)
         others = rows.num_rows - (pc.sum(keep(bound, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
         if others:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,9 @@ class Fit:
 
     schema: Schema
     places: tuple[int | None, ...]  # of each column of the table among those of the rows
-    defaults: Mapping[str, Any]
 
     @staticmethod
-    def of(schema: Schema, rows: pa.Schema, defaults: Mapping[str, Any] | None = None) -> Fit:
+    def of(schema: Schema, rows: pa.Schema) -> Fit:
         """Raises `SchemaMismatch` where rows do not fit; it names everything that is wrong, and both sides.
 
         Names are told apart without case, unless the table has two that differ in nothing else.
@@ -34,25 +33,20 @@ class Fit:
                 raise UnsupportedFeature(f"writing column {column.name!r} of type {column.type}")
         given = columns_of(rows)
         places = _places(schema.fields, given)
-        known = defaults or {}
-        wrong = list(_wrong(schema.fields, given, places, known))
+        wrong = list(_wrong(schema.fields, given, places))
         if wrong:
             raise SchemaMismatch(
                 f"the rows do not fit the table: {'; '.join(wrong)}.\n  table: {_shown(schema.fields)}\n"
                 f"  rows:  {_shown(given)}\nColumns are matched by name. New ones are added with merge-schema=true."
             )
-        return Fit(schema, places, known)
+        return Fit(schema, places)
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the table's columns and types; raises `SchemaMismatch` for a value that does not fit."""
-        columns = []
-        for field, place in zip(self.schema.fields, self.places, strict=True):
-            if place is None:
-                value = pa.scalar(self.defaults.get(field.name), field.type.arrow())
-                column = pa.repeat(value, rows.num_rows)
-            else:
-                column = fitted(rows.column(place), field)
-            columns.append(column)
+        columns = [
+            pa.nulls(rows.num_rows, field.type.arrow()) if place is None else fitted(rows.column(place), field)
+            for field, place in zip(self.schema.fields, self.places, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema([_plain(field) for field in self.schema.fields]))
 
 
@@ -158,12 +152,11 @@ def _wrong(
     columns: tuple[t.Field, ...],
     given: tuple[t.Field, ...],
     places: tuple[int | None, ...],
-    defaults: Mapping[str, Any],
 ) -> Iterator[str]:
     for field, place in zip(columns, places, strict=True):
         if place is not None:
             yield from _misfits(given[place], field, "")
-        elif field.required and defaults.get(field.name) is None:
+        elif field.required:
             yield f"column {field.name!r} is required and not there"
     for place, field in enumerate(given):
         if place not in places:

@@ -34,10 +34,6 @@ class TableWrites(Protocol):
         """The columns."""
 
     @property
-    def write_defaults(self) -> Mapping[str, Any]:
-        """The values of columns that rows leave out, where those are not null."""
-
-    @property
     def storage(self) -> Storage:
         """Where files go."""
 

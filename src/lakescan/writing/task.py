@@ -50,7 +50,7 @@ class _Task:
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._fit is None or self._fit[0] != batch.schema:
-            self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema, self._writes.write_defaults)
+            self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema)
         rows = self._fit[1].apply(batch)
         in_file = pa.RecordBatch.from_arrays([rows.column(place) for place in self._places], names=self._schema.names)
         for key, mine in _by_partition(self._writes.partition_keys(rows), in_file):
