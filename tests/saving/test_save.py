@@ -150,6 +150,15 @@ def test_files_end_at_their_target_size(made: Make) -> None:
     assert now().scan().where("id = 299999").to_arrow().num_rows == 1
 
 
+def test_rows_of_a_row_group_are_in_the_order_that_the_table_asks_for(local: lakescan.Catalog) -> None:
+    order = ["part desc nulls last", "s.x", "truncate(10, id) desc"]
+    columns = "id BIGINT, part STRING, s STRUCT<x: INT>"
+    local.create_table("db.t", columns, sort_by=order)
+    given = [(5, "a", 1), (15, "a", 1), (2, None, 3), (3, "b", None), (4, "b", 0), (1, "a", None)]
+    now().append(pa.Table.from_pylist([{"id": i, "part": p, "s": {"x": x}} for i, p, x in given]))
+    assert now().scan().to_arrow()["id"].to_pylist() == [3, 4, 1, 15, 5, 2]
+
+
 def test_rows_that_come_by_partition_need_no_fan_of_open_files(made: Make) -> None:
     """Rows in another order are written, too, into more files."""
     batches = pa.Table.from_batches(rows(A, (3, "a"), B, (4, "a")).to_batches(max_chunksize=1))

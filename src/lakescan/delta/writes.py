@@ -102,6 +102,10 @@ class DeltaWrites:
         """The values of the partition columns."""
         return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
 
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """As they are: the format has no order."""
+        return rows
+
     @property
     def spec_id(self) -> int:
         """There is one."""

@@ -8,7 +8,9 @@ from datetime import date, timedelta
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakescan import types as t
@@ -109,17 +111,28 @@ class IcebergWrites:
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The values of the default partition spec."""
-        import pyarrow.compute as pc
+        return [transform(_at(rows, path)) for path, transform in self._transforms]
 
-        keys = []
-        for path, transform in self._transforms:
-            column = rows.column(path[0])
-            if len(path) > 1:
-                column = pc.struct_field(column, path[1:])
-            if isinstance(column, pa.ExtensionArray):
-                column = column.storage
-            keys.append(transform(column))
-        return keys
+    @cached_property
+    def _sort_keys(self) -> list[tuple[list[int], Any, str, bool]]:
+        """Of each sort field: the way to its column, its transform, its direction, whether nulls are first."""
+        order = self._metadata.sort_order_by_id(self._metadata.default_sort_order_id)
+        found = []
+        for field in order.fields if order is not None else ():
+            source = self._metadata.schema().find_field(field.source_id)
+            direction = "descending" if field.direction.name == "DESC" else "ascending"
+            first = field.null_order.name == "NULLS_FIRST"
+            transform = field.transform.pyarrow_transform(source.field_type)
+            found.append((self._path(field.source_id), transform, direction, first))
+        return found
+
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """By the default sort order; NaN comes after other values."""
+        ranks = [
+            _ranked(transform(_at(rows, path)), direction, nulls_first=first)
+            for path, transform, direction, first in self._sort_keys
+        ]
+        return rows.take(pa.array(np.lexsort(ranks[::-1]))) if ranks else rows
 
     @property
     def spec_id(self) -> int:
@@ -171,6 +184,24 @@ class IcebergWrites:
         plan = compute_statistics_plan(schema, self._properties)
         found = data_file_statistics_from_parquet_metadata(metadata, plan, parquet_path_to_id_mapping(schema))
         return {**found.to_serialized_dict(), "spec_id": self._metadata.default_spec_id}
+
+
+def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
+    """A column, or a member of one, by the places on the way."""
+    column = rows.column(path[0])
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(path) > 1:
+        column = pc.struct_field(column, path[1:])
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def _ranked(values: pa.Array, direction: str, *, nulls_first: bool) -> np.ndarray:
+    """The places of values among all, those that are alike at the same one."""
+    ranks: np.ndarray = pc.rank(values, direction, tiebreaker="dense").to_numpy().astype(np.int64)
+    if nulls_first and values.null_count:
+        ranks[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return ranks
 
 
 def _day(number: int) -> date:

@@ -40,7 +40,7 @@ class PartitionWriter:
             return
         writer, sink = self._opened()
         table = pa.Table.from_batches(self._kept, self._schema)
-        writer.write_table(table, row_group_size=_ROWS)
+        writer.write_table(self._writes.in_order(table), row_group_size=_ROWS)
         self._kept, self._rows, self.kept_bytes = [], 0, 0
         if sink.tell() >= self._writes.target_size:
             self._end()

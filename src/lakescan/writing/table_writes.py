@@ -52,6 +52,9 @@ class TableWrites(Protocol):
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """The columns that files hold, by their place in the schema, under the names that files have them by."""
 
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """Rows of a file, sorted as the table asks its writers to; as they are where it does not."""
+
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The partition values of rows that fit the schema, an array a partition field."""
 
