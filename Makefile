@@ -8,7 +8,7 @@ help: ## show the targets
 setup: ## install everything into .venv; says what is missing
 	@scripts/setup.sh
 
-demo: setup ## make sample tables, read both on Spark, check the answer, draw the plans
+demo: setup ## two tables joined on Spark, plans drawn; then a table's life: created, streamed into, corrected, kept in order
 	@$(PYTHON) -m examples.demo && $(PYTHON) -m examples.pipeline
 
 test: setup ## run all tests
