@@ -40,7 +40,7 @@ class Catalog:
         parts = self._parts(namespace)
         with translated(Identifier(self.name, parts, "")):
             names = {name[-1] for name in self._catalog.list_tables(parts)}
-        return sorted(".".join((*parts, name)) for name in names.union(DeltaNames.of(self._catalog).names(parts)))
+        return sorted(".".join((*parts, name)) for name in names.union(DeltaNames(self._catalog).names(parts)))
 
     def create_namespace(self, name: str, *, exist_ok: bool = False) -> None:
         """Make a namespace; raises `TableExists` where it is there."""
@@ -54,16 +54,17 @@ class Catalog:
 
     def drop_namespace(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop an empty namespace; raises `NoSuchNamespace`, and `TableExists` where it has tables."""
-        from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError
+        from pyiceberg.exceptions import NamespaceNotEmptyError
 
         parts = self._parts(name)
         try:
-            if DeltaNames.of(self._catalog).names(parts):
+            if DeltaNames(self._catalog).names(parts):
                 raise NamespaceNotEmptyError("it has Delta tables")
-            self._catalog.drop_namespace(parts)
-        except NoSuchNamespaceError as error:
+            with translated(Identifier(self.name, parts, "")):
+                self._catalog.drop_namespace(parts)
+        except NoSuchNamespace:
             if not missing_ok:
-                raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {name!r}") from error
+                raise
         except NamespaceNotEmptyError as error:
             raise TableExists(f"namespace {name!r} of catalog {self.name!r} has tables: drop them first") from error
 
@@ -148,20 +149,19 @@ class Catalog:
 
         Raises `NoSuchTable`.
         """
-        from pyiceberg.exceptions import NoSuchTableError
-
-        identifier = self._identifier(name)
-        if DeltaNames.of(self._catalog).location(identifier.within) is not None:
+        identifier, names = self._identifier(name), DeltaNames(self._catalog)
+        if names.location(identifier.within) is not None:
             if purge:
                 raise UnsupportedFeature("purging a Delta table", "Drop it, and delete its folder.")
-            DeltaNames.of(self._catalog).remove(identifier.within)
+            names.remove(identifier.within)
             return
+        drop = self._catalog.purge_table if purge else self._catalog.drop_table
         try:
-            drop = self._catalog.purge_table if purge else self._catalog.drop_table
-            drop(identifier.within)
-        except NoSuchTableError as error:
+            with translated(identifier):
+                drop(identifier.within)
+        except NoSuchTable:
             if not missing_ok:
-                raise NoSuchTable(f"catalog {self.name!r} has no table {name!r}") from error
+                raise
 
     def rename_table(self, name: str, new: str) -> Table:
         """Give a table another name, and open it; raises `NoSuchTable` and `TableExists`."""
@@ -170,7 +170,7 @@ class Catalog:
         old, renamed = self._identifier(name), self._identifier(new)
         if self.has_table(new):
             raise TableExists(f"{renamed} exists already")
-        names = DeltaNames.of(self._catalog)
+        names = DeltaNames(self._catalog)
         location = names.location(old.within)
         if location is not None:
             names.add(renamed.within, location)
@@ -195,7 +195,7 @@ class Catalog:
             raise TableExists(f"{identifier} exists already")
         opened = table(location)
         if opened.format == "delta":
-            DeltaNames.of(self._catalog).add(identifier.within, opened.location)
+            DeltaNames(self._catalog).add(identifier.within, opened.location)
             return self.table(name)
         with translated(identifier):
             try:

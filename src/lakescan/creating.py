@@ -23,7 +23,7 @@ def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefi
     if format == "iceberg":
         create_iceberg(catalog, identifier, definition)
         return
-    names = DeltaNames.of(catalog)
+    names = DeltaNames(catalog)
     if not catalog.namespace_exists(identifier.namespace):
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
     location = definition.location or _default_location(catalog, identifier)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import InvalidOption
-from lakescan.reading.reader import read_group
+from lakescan.local import read_batches
+from lakescan.planning.file_table import delete_counts
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
-from lakescan.saving.save import new_write_id, saved, undone
-from lakescan.saving.target import Removed, Saved
-from lakescan.scan import Scan
+from lakescan.saving.save import as_removed, new_write_id, saved, undone
+from lakescan.saving.target import Saved
 from lakescan.storage import join, split_location
 from lakescan.writing.task import write_rows
 
@@ -35,23 +34,16 @@ def compact(target: IcebergTarget | DeltaTarget, where: str | None) -> Saved:
     some = scan.plan_of(plan, pa.array(_worth_it(plan.files, target.writes.target_size)))
     if not some.files.num_rows:
         return Saved(0, 0, 0)
-    files = write_rows(target.writes, _rows(scan, some), new_write_id())
-    shown = some.files.select(["path", "partition", "size"]).to_pylist()
-    removed = [Removed(each["path"], each["partition"], each["size"]) for each in shown]
+    files = write_rows(target.writes, read_batches([(some, scan.read_context(some))]), new_write_id())
+    removed = as_removed(some.files)
     with undone(target, files):
         target.rewrite(removed, files)
     return saved(files, len(removed))
 
 
-def _rows(scan: Scan, plan: Any) -> Iterator[pa.RecordBatch]:
-    context = scan.read_context(plan)
-    for group in plan.groups:
-        yield from read_group(group, context)
-
-
 def _worth_it(files: pa.Table, target_size: int) -> np.ndarray:
     """Which files have deletes, or are small and not the only small one of their partition."""
-    has_deletes = pc.greater(pc.list_value_length(files["deletes"]), 0).to_numpy()
+    has_deletes = pc.greater(delete_counts(files), 0).to_numpy()
     small = pc.less(files["size"], int(_SMALL * target_size)).to_numpy()
     texts = pa.array(
         [f"{s}{p}" for s, p in zip(files["spec_id"].to_pylist(), files["partition"].to_pylist(), strict=True)]

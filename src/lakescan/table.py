@@ -269,7 +269,8 @@ def table(
             raise InvalidOption(f"{identifier} is of format {found.format}, not {format.lower()}")
         checked.check_format(found.format)
         if found.format == "iceberg":
-            return Table(IcebergTable.of(InCatalog(identifier), storage), storage, location, checked, name=identifier)
+            opened = IcebergTable.of(InCatalog(identifier), storage, found.location)
+            return Table(opened, storage, location, checked, name=identifier)
         return Table(DeltaTable.open(found.location, storage), storage, found.location, checked, name=identifier)
     return _by_path(location, format, storage, checked)
 

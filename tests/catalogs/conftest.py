@@ -1,25 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from tests.support import own_catalog
 
-import pytest
-
-import lakescan
-from lakescan.catalogs import configured
-
-
-@pytest.fixture(autouse=True)
-def no_other_catalogs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test knows the catalogs that it makes."""
-    monkeypatch.setattr(configured, "_GIVEN", {})
-    monkeypatch.setattr(configured, "_OPEN", {})
-    return
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> lakescan.Catalog:
-    """An embedded catalog with the namespace `db`."""
-    found = lakescan.catalog("local", warehouse=tmp_path / "lake")
-    found.create_namespace("db")
-    return found
+local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs

@@ -2,91 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 from lakescan.errors import TableExists, UnsupportedFeature
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
 
 _TABLE = "lakescan_delta_tables"
 
 
 @dataclass(frozen=True)
 class DeltaNames:
-    """The Delta tables of one catalog; those of other kinds than SQL have none."""
+    """The Delta tables of one of pyiceberg's catalogs; those of other kinds than SQL have none."""
 
     catalog: Any
 
-    @staticmethod
-    def of(catalog: Catalog) -> DeltaNames:
-        """The names in a catalog."""
-        return DeltaNames(catalog)
-
     def location(self, name: tuple[str, ...]) -> str | None:
         """Where a table is; None where it has no such name."""
-        rows = self._run("SELECT location FROM {table} WHERE {this}", name)
-        return rows[0][0] if rows else None
+        rows = self._run(lambda table: table.select().where(*self._named(table, name)))
+        return rows[0].location if rows else None
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
         """The tables of a namespace."""
-        rows = self._run(
-            "SELECT name FROM {table} WHERE catalog = :catalog AND namespace = :namespace", (*namespace, "")
-        )
-        return sorted(row[0] for row in rows)
+        rows = self._run(lambda table: table.select().where(*self._within(table, namespace)))
+        return sorted(row.name for row in rows)
 
     def add(self, name: tuple[str, ...], location: str) -> None:
         """Give a table a name; raises `TableExists`, and `UnsupportedFeature` in a catalog that is not of SQL."""
         from sqlalchemy.exc import IntegrityError
 
-        self._writable()
-        try:
-            self._run("INSERT INTO {table} VALUES (:catalog, :namespace, :name, :location)", name, location)
-        except IntegrityError as error:
-            raise TableExists(f"{'.'.join(name)} exists already in catalog {self.catalog.name!r}") from error
-
-    def remove(self, name: tuple[str, ...]) -> bool:
-        """Take a name away; whether it was there."""
-        if self.location(name) is None:
-            return False
-        self._run("DELETE FROM {table} WHERE {this}", name)
-        return True
-
-    def _writable(self) -> None:
-        from sqlalchemy import text
-
         if not self._has_engine:
             raise UnsupportedFeature(
                 f"Delta tables in catalog {self.catalog.name!r}", "Catalogs of type sql have them; use its location."
             )
-        with self.catalog.engine.begin() as connection:
-            connection.execute(
-                text(
-                    f"CREATE TABLE IF NOT EXISTS {_TABLE} (catalog VARCHAR(255), namespace VARCHAR(255), "
-                    "name VARCHAR(255), location VARCHAR(1000), PRIMARY KEY (catalog, namespace, name))"
-                )
-            )
+        _names_table().metadata.create_all(self.catalog.engine)
+        row = {"catalog": self.catalog.name, "namespace": ".".join(name[:-1]), "name": name[-1], "location": location}
+        try:
+            self._run(lambda table: table.insert().values(**row))
+        except IntegrityError as error:
+            raise TableExists(f"{'.'.join(name)} exists already in catalog {self.catalog.name!r}") from error
+
+    def remove(self, name: tuple[str, ...]) -> None:
+        """Take a name away, if it is there."""
+        self._run(lambda table: table.delete().where(*self._named(table, name)))
 
     @property
     def _has_engine(self) -> bool:
         return hasattr(self.catalog, "engine")
 
-    def _run(self, statement: str, name: tuple[str, ...], location: str | None = None) -> list[Any]:
+    def _within(self, table: Any, namespace: tuple[str, ...]) -> list[Any]:
+        return [table.c.catalog == self.catalog.name, table.c.namespace == ".".join(namespace)]
+
+    def _named(self, table: Any, name: tuple[str, ...]) -> list[Any]:
+        return [*self._within(table, name[:-1]), table.c.name == name[-1]]
+
+    def _run(self, statement: Callable[[Any], Any]) -> list[Any]:
+        """The rows of a statement; none where no table was given a name yet."""
         if not self._has_engine:
             return []
-        from sqlalchemy import inspect, text
+        from sqlalchemy import inspect
 
-        this = "catalog = :catalog AND namespace = :namespace AND name = :name"
-        values = {
-            "catalog": self.catalog.name,
-            "namespace": ".".join(name[:-1]),
-            "name": name[-1],
-            "location": location,
-        }
         if not inspect(self.catalog.engine).has_table(_TABLE):
             return []
-        query = text(statement.format(table=_TABLE, this=this))
         with self.catalog.engine.begin() as connection:
-            done = connection.execute(query, {k: v for k, v in values.items() if f":{k}" in query.text})
+            done = connection.execute(statement(_names_table()))
             return list(done) if done.returns_rows else []
+
+
+@cache
+def _names_table() -> Any:
+    from sqlalchemy import Column, MetaData, String, Table
+
+    keys = (Column(name, String(255), primary_key=True) for name in ("catalog", "namespace", "name"))
+    return Table(_TABLE, MetaData(), *keys, Column("location", String(1000)))

@@ -55,7 +55,7 @@ def find(identifier: Identifier) -> FoundTable:
         try:
             table = catalog.load_table(identifier.within)
         except NoSuchTableError:
-            location = DeltaNames.of(catalog).location(identifier.within)
+            location = DeltaNames(catalog).location(identifier.within)
             if location is None:
                 raise
             return FoundTable("delta", location, of_storage(catalog.properties))
@@ -76,7 +76,7 @@ def _names_beside(identifier: Identifier) -> list[str]:
         tables = [name[-1] for name in catalog.list_tables(identifier.namespace)]
     except NoSuchNamespaceError:
         return []
-    return tables + DeltaNames.of(catalog).names(identifier.namespace)
+    return tables + DeltaNames(catalog).names(identifier.namespace)
 
 
 @contextmanager

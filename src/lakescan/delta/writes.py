@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from math import isfinite
 from typing import Any
 from urllib.parse import quote
@@ -65,7 +66,7 @@ class DeltaWrites:
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The current columns."""
         return parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
@@ -73,8 +74,8 @@ class DeltaWrites:
     @property
     def target_size(self) -> int:
         """`delta.targetFileSize`."""
-        said = self.overrides.get("target-file-size", self.metadata.configuration.get("delta.targetFileSize"))
-        return _TARGET_SIZE if said is None else int(said)
+        own = self.metadata.configuration.get("delta.targetFileSize", _TARGET_SIZE)
+        return int(self.overrides.get("write.target-file-size-bytes", own))
 
     @property
     def is_fanned_out(self) -> bool:
@@ -84,7 +85,7 @@ class DeltaWrites:
     @property
     def parquet_options(self) -> Mapping[str, Any]:
         """The codec."""
-        return {"compression": self.overrides.get("compression", "snappy")}
+        return {"compression": self.overrides.get("write.parquet.compression-codec", "snappy")}
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """The columns beside those of the partition, by their physical names; with ids where columns are mapped."""

@@ -57,9 +57,9 @@ class IcebergTable:
         return IcebergTable.of(InFolder(location, storage), storage)
 
     @staticmethod
-    def of(source: MetadataSource, storage: Storage) -> IcebergTable:
-        """Open the table whose metadata file a source names."""
-        location = source.current()
+    def of(source: MetadataSource, storage: Storage, current: str | None = None) -> IcebergTable:
+        """Open the table whose metadata file a source names; the source is not asked where that is known."""
+        location = source.current() if current is None else current
         return IcebergTable(parse_metadata(storage.read(location), location), storage, source)
 
     @property

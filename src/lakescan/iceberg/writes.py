@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -61,8 +62,6 @@ class IcebergWrites:
     @cached_property
     def schema(self) -> Schema:
         """The current columns."""
-        import json
-
         return parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
 
     @property

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.creating import as_delta_options
-from lakescan.definition.from_arrow import optional_columns_of
-from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commits import DeltaCommit, Transaction, removal
 from lakescan.delta.create import as_schema
 from lakescan.delta.table import DeltaTable
@@ -52,14 +51,7 @@ class DeltaTarget:
     def writes(self) -> DeltaWrites:
         """Files by the newest metadata."""
         state = self.scan.snapshot.state
-        said = self.options.overrides
-        names = {
-            "write.target-file-size-bytes": "target-file-size",
-            "write.parquet.compression-codec": "compression",
-            "fanout-enabled": "fanout-enabled",
-        }
-        overrides = {names[name]: value for name, value in said.items() if name in names}
-        return DeltaWrites(self.location, state.protocol, state.metadata, self.storage, overrides)
+        return DeltaWrites(self.location, state.protocol, state.metadata, self.storage, self.options.overrides)
 
     @cached_property
     def scan(self) -> Scan:
@@ -144,20 +136,14 @@ class DeltaTarget:
             None if mine is None else Transaction(*mine),
         )
 
-    def with_columns(self, rows: pa.Schema) -> DeltaTarget:
+    def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """By deltalake, in a commit of its own."""
-        from deltalake import Schema
         from deltalake.exceptions import DeltaError
 
-        known = {name.lower() for name in self.writes.schema.names}
-        new = [column for column in numbered(optional_columns_of(rows)) if column.name.lower() not in known]
-        if new:
-            node = json.loads(as_schema(TableDefinition(tuple(new))).to_json())
-            fields = Schema.from_json(json.dumps(node)).fields
-            try:
-                self._theirs().alter.add_columns(fields)
-            except DeltaError as error:
-                raise CommitConflict(f"{self.location}: no columns can be added: {error}") from error
+        try:
+            self._theirs().alter.add_columns(as_schema(new).fields)
+        except DeltaError as error:
+            raise CommitConflict(f"{self.location}: no columns can be added: {error}") from error
         return self.reopened()
 
     def reopened(self) -> DeltaTarget:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,7 @@ import pyarrow as pa
 from lakescan.catalogs.configured import connection
 from lakescan.catalogs.found import of_storage, translated
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.definition.from_arrow import optional_columns_of
-from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.commits import IcebergCommit
@@ -87,14 +87,19 @@ class IcebergTarget:
         if self.options.transaction is None:
             return False
         app, version = self.options.transaction
-        snapshot = self._table.metadata.snapshot_by_name(self.options.branch)
-        while snapshot is not None:
+        for snapshot in self._line():
             said = {} if snapshot.summary is None else snapshot.summary.additional_properties
             if said.get(QUERY) == app and EPOCH in said:
                 return int(said[EPOCH]) >= version
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else self._table.metadata.snapshot_by_id(parent)
         return False
+
+    def _line(self) -> Iterator[Any]:
+        """The snapshots of the branch, the newest first."""
+        metadata = self._table.metadata
+        at = metadata.snapshot_by_name(self.options.branch)
+        while at is not None:
+            yield at
+            at = None if at.parent_snapshot_id is None else metadata.snapshot_by_id(at.parent_snapshot_id)
 
     def append(self, files: Sequence[WrittenFile]) -> None:
         """By pyiceberg; tried again while others commit."""
@@ -118,19 +123,14 @@ class IcebergTarget:
 
     def expire(self, older_than: datetime, retain_last: int) -> int:
         """Forget snapshots, but the newest of the branch and what branches and tags name; how many there were."""
-        before = {each.snapshot_id for each in self._table.metadata.snapshots}
-        kept: set[int] = set()
-        at = self._table.metadata.snapshot_by_name(self.options.branch)
-        while at is not None and len(kept) < retain_last:
-            kept.add(at.snapshot_id)
-            at = None if at.parent_snapshot_id is None else self._table.metadata.snapshot_by_id(at.parent_snapshot_id)
+        kept = {each.snapshot_id for each in islice(self._line(), retain_last)}
         kept |= {ref.snapshot_id for ref in self._table.metadata.refs.values()}
         limit = older_than.timestamp() * 1000
         old = [each.snapshot_id for each in self._table.metadata.snapshots if each.timestamp_ms < limit]
         gone = [each for each in old if each not in kept]
         if gone:
             self._table.maintenance.expire_snapshots().by_ids(gone).commit()
-        return len(before & set(gone))
+        return len(gone)
 
     def _commit(self) -> IcebergCommit:
         said = dict(self.options.properties)
@@ -138,16 +138,13 @@ class IcebergTarget:
             said |= {QUERY: self.options.transaction[0], EPOCH: str(self.options.transaction[1])}
         return IcebergCommit(self._table, self.writes, self.options.branch, said)
 
-    def with_columns(self, rows: pa.Schema) -> IcebergTarget:
+    def with_columns(self, new: TableDefinition) -> IcebergTarget:
         """By pyiceberg, in a commit of its own."""
         from pyiceberg.exceptions import CommitFailedException
 
-        known = {name.lower() for name in self.writes.schema.names}
-        columns = (column for column in optional_columns_of(rows) if column.name.lower() not in known)
-        new = as_schema(TableDefinition(numbered(columns)))
         try:
             with self._table.update_schema() as update:
-                update.union_by_name(new)
+                update.union_by_name(as_schema(new))
         except CommitFailedException as error:
             raise CommitConflict(f"{self.name}: another writer changed its columns, too: {error}") from error
         return self.reopened()

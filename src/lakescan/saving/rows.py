@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from lakescan.errors import InvalidOption
 from lakescan.expressions.predicate import Predicate
-from lakescan.saving.save import checked
+from lakescan.saving.save import write_checked
 from lakescan.saving.target import Target
 from lakescan.writing.table_writes import WrittenFile
-from lakescan.writing.task import write_rows
 
 
 class Rows(Protocol):
@@ -34,8 +33,7 @@ class ArrowRows:
 
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Here, in one task."""
-        batches = self._batches if where is None else checked(self._batches, where, target.writes)
-        return write_rows(target.writes, batches, write_id)
+        return write_checked(target.writes, self._batches, write_id, where)
 
 
 def rows_of(data: Any) -> Rows:

@@ -9,14 +9,16 @@ from contextlib import contextmanager, suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.definition.from_arrow import optional_columns_of
+from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.local import read_batches
 from lakescan.planning.file_table import delete_counts
-from lakescan.reading.reader import read_group
 from lakescan.saving.target import Removed, Saved, Target
-from lakescan.scan import Scan, as_predicate
+from lakescan.scan import Scan
 from lakescan.writing.fitting import Fit
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 from lakescan.writing.task import write_rows
@@ -28,8 +30,8 @@ def prepared(target: Target, rows: pa.Schema, *, merge: bool) -> Target:
     """The target with columns for the rows; raises `SchemaMismatch` before anything is written."""
     if merge:
         known = {name.lower() for name in target.writes.schema.names}
-        if any(name.lower() not in known for name in rows.names):
-            target = target.with_columns(rows)
+        new = [column for column in optional_columns_of(rows) if column.name.lower() not in known]
+        target = target.with_columns(TableDefinition(numbered(new))) if new else target
     Fit.of(target.writes.schema, rows)
     return target
 
@@ -40,9 +42,8 @@ def new_write_id() -> str:
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
-    """Commit files that were written, or remove them."""
-    if not files or target.has_committed():
-        target.writes.storage.remove([file.location for file in files])
+    """Commit files that were written; nothing where there is none."""
+    if not files:
         return Saved(0, 0, 0)
     with undone(target, files):
         target.append(files)
@@ -55,9 +56,6 @@ def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate 
     Files that the filter cuts are written anew without its rows. Where others commit meanwhile, it begins again from
     what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg).
     """
-    if target.has_committed():
-        target.writes.storage.remove([file.location for file in files])
-        return Saved(0, 0, 0)
     if dynamic and where is not None:
         raise UnsupportedFeature("replaceWhere with dynamic overwrites", "Give one of them.")
     with undone(target, files):
@@ -73,8 +71,15 @@ def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate 
         raise conflict
 
 
-def checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWrites) -> Iterator[pa.RecordBatch]:
-    """Batches that pass on when all of their rows are of a filter; raises `SchemaMismatch` for others."""
+def write_checked(
+    writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, where: Predicate | None
+) -> list[WrittenFile]:
+    """Write rows in one task; with `where`, raises `SchemaMismatch` for rows that are not of it."""
+    return write_rows(writes, batches if where is None else _checked(batches, where, writes), write_id)
+
+
+def _checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWrites) -> Iterator[pa.RecordBatch]:
+    """Batches, made to fit, that pass on when all of their rows are of a filter."""
     schema, fit = writes.schema, None
     bound = bind(where, schema)
     for batch in batches:
@@ -85,7 +90,7 @@ def checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWr
             raise SchemaMismatch(
                 f"{others:,} rows are not of replaceWhere={str(where)!r}: they would add to what is not replaced"
             )
-        yield batch
+        yield rows
 
 
 def _replaced(
@@ -107,9 +112,14 @@ def _replaced(
         if len(cut):
             paths = table.files["path"].take(cut).combine_chunks()
             target.check_removable(delete_counts(table.files), partly=True)
-            rest = write_rows(target.writes, _rows_that_stay(target.scan, as_predicate(where), paths), new_write_id())
-    shown = table.files.select(["path", "partition", "size"]).to_pylist()
-    return [Removed(each["path"], each["partition"], each["size"]) for each in shown], rest
+            rest = write_rows(target.writes, _rows_that_stay(target.scan, where, paths), new_write_id())
+    return as_removed(table.files), rest
+
+
+def as_removed(files: pa.Table) -> list[Removed]:
+    """Files of a file table, to go."""
+    shown = files.select(["path", "partition", "size"]).to_pylist()
+    return [Removed(each["path"], each["partition"], each["size"]) for each in shown]
 
 
 def _rows_that_stay(scan: Scan, where: Predicate, paths: pa.Array) -> Iterator[pa.RecordBatch]:
@@ -117,12 +127,10 @@ def _rows_that_stay(scan: Scan, where: Predicate, paths: pa.Array) -> Iterator[p
     all_rows = scan.where(where).ignore_residuals()
     plan = all_rows.plan()
     some = all_rows.plan_of(plan, pc.is_in(plan.files["path"], value_set=paths).combine_chunks())
-    context = all_rows.read_context(some)
     schema = scan.snapshot.schema
     bound = bind(where, schema)
-    for group in some.groups:
-        for batch in read_group(group, context):
-            yield batch.filter(pc.invert(keep(bound, columns_of(batch, schema), batch.num_rows)))
+    for batch in read_batches([(some, all_rows.read_context(some))]):
+        yield batch.filter(pc.invert(keep(bound, columns_of(batch, schema), batch.num_rows)))
 
 
 def _of_partitions(files: pa.Table, writes: TableWrites, keys: set[Key]) -> pa.Array:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakescan.definition.table_definition import TableDefinition
 from lakescan.scan import Scan
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
@@ -62,8 +63,8 @@ class Target(Protocol):
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Any) -> None:
         """Commit files that replace others; raises `CommitConflict` where another writer was in the way."""
 
-    def with_columns(self, rows: pa.Schema) -> Target:
-        """The table with the columns that rows have and it has not."""
+    def with_columns(self, new: TableDefinition) -> Target:
+        """The table with more columns; raises `CommitConflict`."""
 
     def reopened(self) -> Target:
         """The table as it is now."""

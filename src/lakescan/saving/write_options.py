@@ -64,7 +64,6 @@ class WriteOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
     partition_by: tuple[str, ...] = ()
-    checkpoint: str | None = None
 
     @staticmethod
     def of(options: Mapping[str, Any], format_name: str) -> WriteOptions:
@@ -72,8 +71,6 @@ class WriteOptions:
         said, properties = _checked(options, format_name)
         if ("txnAppId" in said) != ("txnVersion" in said):
             raise InvalidOption("txnAppId and txnVersion go together: give both")
-        if said.get("branch", "main") != "main" and format_name == "delta":
-            raise InvalidOption("Delta tables have no branches")
         codec = said.get("compression-codec", said.get("compression"))
         named = {
             "write.target-file-size-bytes": said.get("target-file-size-bytes"),
@@ -93,7 +90,6 @@ class WriteOptions:
             properties={**properties, **user},
             transaction=(said["txnAppId"], said["txnVersion"]) if "txnAppId" in said else None,
             partition_by=_terms(said.get("partition-by")),
-            checkpoint=said.get("checkpointLocation"),
         )
 
 

@@ -18,13 +18,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from lakescan.catalogs.configured import give_all
 from lakescan.errors import InvalidOption
 from lakescan.saving.open_target import open_target
-from lakescan.saving.save import append, checked, new_write_id, overwrite, prepared
+from lakescan.saving.save import append, new_write_id, overwrite, prepared, write_checked
 from lakescan.saving.target import Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import as_predicate
 from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.task import write_rows
 
 _LOG = logging.getLogger("lakescan")
 
@@ -60,24 +59,22 @@ class _Tasks:
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
         target, said = sink.open(rows)
         self._writes: TableWrites = target.writes
-        self._where = said.replace_where if is_overwrite else None
+        text = said.replace_where if is_overwrite else None
+        self._where = None if text is None else as_predicate(text)
         self._write_id = new_write_id()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
-        rows = iterator if self._where is None else checked(iterator, as_predicate(self._where), self._writes)
-        return Written(write_rows(self._writes, rows, self._write_id))
+        return Written(write_checked(self._writes, iterator, self._write_id, self._where))
 
-    def _save(self, files: list[WrittenFile], transaction: tuple[str, int] | None) -> None:
-        give_all(self._sink.catalogs)
-        target, said = self._sink.open(self._rows)
-        if transaction is not None:
-            target = replace(target, options=replace(said, transaction=transaction))  # type: ignore[type-var]
-        if not self._is_overwrite:
+    def _save(self, sink: Sink, files: list[WrittenFile]) -> None:
+        target, said = sink.open(self._rows)
+        if target.has_committed():
+            target.writes.storage.remove([file.location for file in files])
+        elif self._is_overwrite:
+            overwrite(target, files, where=self._where, dynamic=said.dynamic)
+        else:
             append(target, files)
-            return
-        where = None if self._where is None else as_predicate(self._where)
-        overwrite(target, files, where=where, dynamic=said.dynamic)
 
     def _undo(self) -> None:
         """Remove the files of all tasks, those that were killed, too."""
@@ -96,7 +93,7 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what all tasks wrote."""
-        self._save(_files(messages), None)
+        self._save(self._sink, _files(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks wrote."""
@@ -108,7 +105,8 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit what all tasks of a micro-batch wrote, unless it was committed before."""
-        self._save(_files(messages), (self._query, batchId))
+        numbers = {"txnappid": self._query, "txnversion": batchId}
+        self._save(replace(self._sink, options={**self._sink.options, **numbers}), _files(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove what tasks wrote."""

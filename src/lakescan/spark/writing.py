@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakescan.expressions.predicate import Predicate
-from lakescan.saving.save import checked
+from lakescan.saving.save import write_checked
 from lakescan.saving.target import Target
 from lakescan.spark.session import use_this_python
 from lakescan.spark.types import arrow_schema
 from lakescan.writing.table_writes import WrittenFile
-from lakescan.writing.task import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,8 +36,7 @@ class SparkRows:
         writes = target.writes
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            rows = batches if where is None else checked(batches, where, writes)
-            done = [pickle.dumps(file, protocol=5) for file in write_rows(writes, rows, write_id)]
+            done = [pickle.dumps(file, protocol=5) for file in write_checked(writes, batches, write_id, where)]
             yield pa.RecordBatch.from_pydict({"file": pa.array(done, pa.binary())})
 
         found = self._frame.mapInArrow(write, "file binary").collect()

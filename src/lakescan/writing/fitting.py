@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +48,11 @@ class Fit:
             pa.nulls(rows.num_rows, field.type.arrow()) if place is None else fitted(rows.column(place), field)
             for field, place in zip(self.schema.fields, self.places, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=pa.schema([_plain(field) for field in self.schema.fields]))
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        return pa.schema([_plain(field) for field in self.schema.fields])
 
 
 def fitted(array: pa.Array, field: t.Field, where: str = "") -> pa.Array:
@@ -86,7 +91,7 @@ def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array
         if inner.required and array.null_count:  # members of structs that are null are none
             present = child.filter(array.is_valid())
             fitted(present, inner, f"{path}.")
-            members.append(fitted(child, _optional(inner), f"{path}."))
+            members.append(fitted(child, replace(inner, required=False), f"{path}."))
         else:
             members.append(fitted(child, inner, f"{path}."))
     mask = array.is_null() if array.null_count else None
@@ -125,10 +130,6 @@ def _offsets(array: Any) -> pa.Array:
         return offsets
     valid = pa.concat_arrays([array.is_valid(), pa.array([True])])
     return pc.if_else(valid, offsets, pa.scalar(None, offsets.type))
-
-
-def _optional(field: t.Field) -> t.Field:
-    return t.Field(field.id, field.name, field.type, required=False)
 
 
 def _plain(field: t.Field) -> pa.Field:
