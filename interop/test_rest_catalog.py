@@ -149,12 +149,72 @@ def test_a_writer_that_is_killed_leaves_all_or_nothing(rest: lakescan.Catalog, j
         assert java(jvm, "db.killed") == rows
 
 
-def test_format_version_three_is_made_by_the_server_and_refused_by_writes(rest: lakescan.Catalog, jvm: Any) -> None:
-    made = rest.create_table("db.three", "id BIGINT", properties={"format-version": "3"})
-    jvm.sql("INSERT INTO rest.db.three VALUES (1)")
-    assert rest.table("db.three").scan().to_arrow()["id"].to_pylist() == [1]
-    with pytest.raises(lakescan.UnsupportedFeature):
-        made.append(pa.table({"id": [1]}))
+LINEAGE = ("id", "n", "part", "_row_id", "_last_updated_sequence_number")
+
+
+def lineage(jvm: Any, catalog: lakescan.Catalog, name: str) -> list[tuple[Any, ...]]:
+    """The rows with their ids, as the JVM has them, and as they are read here."""
+    theirs = sorted(tuple(row) for row in jvm.table(f"rest.{name}").selectExpr(*LINEAGE).collect())
+    mine = catalog.table(name).scan().select(*LINEAGE).to_arrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in mine) == theirs
+    return theirs
+
+
+def test_tables_of_format_version_three_are_written_in_turn_and_rows_keep_their_ids(
+    rest: lakescan.Catalog, jvm: Any
+) -> None:
+    lakescan.sql(
+        None,
+        "CREATE TABLE rest.db.three (id BIGINT NOT NULL, n INT DEFAULT 7, part STRING) USING iceberg PARTITIONED BY "
+        "(part) TBLPROPERTIES ('format-version'='3', 'write.delete.mode'='merge-on-read')",
+    )
+
+    def table() -> lakescan.Table:
+        return rest.table("db.three")
+
+    ids = pa.array(range(6), pa.int64())
+    table().append(pa.table({"id": ids, "part": ["a", "b"] * 3}))
+    jvm.sql("INSERT INTO rest.db.three VALUES (10, 1, 'a'), (11, 2, 'b')")
+    jvm.sql("DELETE FROM rest.db.three WHERE id = 2")  # by a deletion vector
+    before = lineage(jvm, rest, "db.three")
+    assert [row[:2] for row in before] == [(0, 7), (1, 7), (3, 7), (4, 7), (5, 7), (10, 1), (11, 2)]
+    assert len({row[3] for row in before}) == len(before)
+    table().append(pa.table({"id": [20], "n": pa.array([3], pa.int32()), "part": ["c"]}))
+    table().overwrite(pa.table({"id": [4], "part": ["a"]}), where="id = 4")  # cuts the file that has the vector
+    after = lineage(jvm, rest, "db.three")
+    assert {row for row in before if row[0] != 4} < set(after)
+    newest = max(before, key=lambda row: row[3])
+    assert next(row for row in after if row[0] == 4)[3] > newest[3]
+    assert jvm.table("rest.db.three.delete_files").count() == 0
+    jvm.sql("DELETE FROM rest.db.three WHERE id = 5")
+    kept = lineage(jvm, rest, "db.three")
+    done = table().compact()
+    assert done.removed_files > done.files
+    assert lineage(jvm, rest, "db.three") == kept
+    assert jvm.table("rest.db.three.delete_files").count() == 0
+    jvm.sql("UPDATE rest.db.three SET n = 8 WHERE id = 3")
+    assert next(row for row in lineage(jvm, rest, "db.three") if row[0] == 3)[1] == 8
+    summaries = [row["summary"] for row in jvm.table("rest.db.three.snapshots").orderBy("committed_at").collect()]
+    assert summaries[-2]["total-position-deletes"] == "0"
+    lakescan.sql(None, "CREATE OR REPLACE TABLE rest.db.three (id BIGINT, note STRING DEFAULT 'new') USING iceberg")
+    table().append(pa.table({"id": [1]}))
+    found = [tuple(row) for row in jvm.table("rest.db.three").selectExpr("id", "note", "_row_id").collect()]
+    assert found == [(1, "new", found[0][2])]
+    assert found[0][2] > newest[3]
+
+
+def test_rows_from_before_version_three_get_their_ids_with_the_next_commit(rest: lakescan.Catalog, jvm: Any) -> None:
+    rest.create_table("db.upgraded", "id BIGINT, n INT, part STRING")
+    for number in range(2):
+        rest.table("db.upgraded").append(pa.table({"id": [number], "part": ["a"]}))
+    jvm.sql("ALTER TABLE rest.db.upgraded SET TBLPROPERTIES ('format-version'='3')")
+    rest.table("db.upgraded").append(pa.table({"id": [2], "part": ["a"]}))
+    first = lineage(jvm, rest, "db.upgraded")
+    assert len({row[3] for row in first} - {None}) == 3
+    rest.table("db.upgraded").compact()
+    assert lineage(jvm, rest, "db.upgraded") == first
+    jvm.sql("INSERT INTO rest.db.upgraded VALUES (3, 1, 'a')")
+    assert len({row[3] for row in lineage(jvm, rest, "db.upgraded")}) == 4
 
 
 def test_streams_go_from_a_catalog_into_another_table(rest: lakescan.Catalog, jvm: Any, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ PARTITIONS = {
         ("truncate(3, part)", "months(day)"),
         ("day", "hours(at)"),
     ],
+    "iceberg version 3": [(), ("part", "bucket(4, id)")],
     "delta": [(), ("part",), ("day", "part"), ("at",), ("price",)],
 }
 
@@ -80,8 +81,10 @@ def _location(table: lakescan.Table) -> str:
 
 @pytest.mark.parametrize(("format", "by"), [(f, p) for f, some in PARTITIONS.items() for p in some])
 def test_java_reads_what_is_written_here(jvm, local, format: str, by: tuple[str, ...]) -> None:
-    name = f"db.{format}_{PARTITIONS[format].index(by)}"
-    local.create_table(name, COLUMNS, format=format, partition_by=by)
+    name = f"db.{format.replace(' ', '_')}_{PARTITIONS[format].index(by)}"
+    format, _, version = format.partition(" version ")
+    properties = {"format-version": version} if version else {}
+    local.create_table(name, COLUMNS, format=format, partition_by=by, properties=properties)
     local.table(name).append(rows(0, 30))
     local.table(name).append(rows(30, 10))
     table = local.table(name)
@@ -108,6 +111,25 @@ def test_delta_tables_are_written_in_turn(jvm, local) -> None:
     lakescan.table(path).overwrite(pa.table({"id": [9], "part": ["x y"]}), where="id >= 5")
     assert sorted(row["id"] for row in jvm.read.format("delta").load(path).collect()) == [0, 2, 3, 4, 9]
     assert sorted(lakescan.table(path).scan().to_arrow()["id"].to_pylist()) == [0, 2, 3, 4, 9]
+
+
+def test_java_reads_a_table_that_was_overwritten_with_its_vectors_and_columns(jvm, warehouse: Path) -> None:
+    path = f"{warehouse}/overwritten_vectors"
+    jvm.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, part STRING) USING delta TBLPROPERTIES "
+        "('delta.enableDeletionVectors'='true', 'delta.enableChangeDataFeed'='true')"
+    )
+    jvm.sql(f"INSERT INTO delta.`{path}` SELECT id, 'a' FROM range(10)")
+    jvm.sql(f"DELETE FROM delta.`{path}` WHERE id = 3")
+    lakescan.table(path).overwrite(pa.table({"id": [1], "part": ["b"]}))
+    assert [tuple(row) for row in jvm.read.format("delta").load(path).collect()] == [(1, "b")]
+    changed = lakescan.table(path).scan().options(readChangeFeed=True, startingVersion=3, endingVersion=3).to_arrow()
+    assert sorted(changed["_change_type"].to_pylist()) == ["delete"] * 9 + ["insert"]
+    lakescan.table(path).overwrite(pa.table({"key": [2.5]}), overwriteSchema=True)
+    java = jvm.read.format("delta").load(path)
+    assert (java.columns, [tuple(row) for row in java.collect()]) == (["key"], [(2.5,)])
+    jvm.sql(f"INSERT INTO delta.`{path}` VALUES (3.5)")
+    assert sorted(lakescan.table(path).scan().to_arrow()["key"].to_pylist()) == [2.5, 3.5]
 
 
 @pytest.mark.parametrize("mode", ["name"])

@@ -15,8 +15,8 @@ from lakescan.catalogs.identifiers import Identifier, parts_of, within
 from lakescan.creating import create_delta, create_named, replace_iceberg
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.sql_text import parse_columns
-from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered
-from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature
+from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
+from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.table import FORMATS, Table, table
 
 
@@ -89,6 +89,7 @@ class Catalog:
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         sort_by: Sequence[str] = (),
+        defaults: Mapping[str, Any] | None = None,
         properties: Mapping[str, str] | None = None,
         location: str | os.PathLike[str] | None = None,
         comment: str | None = None,
@@ -99,7 +100,8 @@ class Catalog:
 
         `columns` are an Arrow schema, or text as in SQL: `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`.
         `partition_by` takes columns and Iceberg's transforms (`days(ts)`, `bucket(16, id)`), `sort_by` the same with
-        `desc` and `nulls last`, `primary_key` the identifier fields: required, neither float nor double. `properties`
+        `desc` and `nulls last`, `primary_key` the identifier fields: required, neither float nor double. `defaults` are
+        the values of columns that rows do not have (Iceberg, format version 3). `properties`
         are the table's own (`format-version`, `write.target-file-size-bytes`, `delta.enableDeletionVectors`, ...).
         With `exist_ok`, a table that is there is opened; with `replace`, it is replaced, its history kept (Iceberg).
 
@@ -107,6 +109,11 @@ class Catalog:
         `InvalidOption` and `UnsupportedFeature` for what the format does not have.
         """
         fields, key = parse_columns(columns) if isinstance(columns, str) else (columns_of(columns), ())
+        given = dict(defaults or {})
+        fields = tuple(with_default(field, given.pop(field.name, None)) for field in fields)
+        if given:
+            suggestion = nearest(min(given), [field.name for field in fields])
+            raise InvalidOption(f"defaults has {min(given)!r}, which is no column.{suggestion}")
         definition = TableDefinition(
             numbered(fields),
             tuple(primary_key) or key,

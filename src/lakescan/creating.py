@@ -11,7 +11,7 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.create import delta_arguments
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
-from lakescan.iceberg.create import iceberg_arguments
+from lakescan.iceberg.create import create_version_3, iceberg_arguments
 from lakescan.storage import join
 
 if TYPE_CHECKING:
@@ -49,13 +49,10 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     arguments = iceberg_arguments(definition)
     with translated(identifier):
         try:
-            catalog.create_table(identifier.within, **arguments)
-        except NotImplementedError as error:
-            version = definition.properties.get("format-version", "2")
-            raise UnsupportedFeature(
-                f"a table of format version {version} in catalog {identifier.catalog!r}",
-                "pyiceberg does not write its metadata; REST catalogs do that themselves.",
-            ) from error
+            if arguments["properties"]["format-version"] == "3":
+                create_version_3(catalog, identifier.within, arguments)
+            else:
+                catalog.create_table(identifier.within, **arguments)
         except (TableAlreadyExistsError, CommitFailedException) as error:
             raise CreatedConcurrently(f"{identifier} was not there a moment ago, and another writer made it") from error
 
@@ -63,15 +60,21 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
 def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
     """Give a table other columns, and no rows; its earlier snapshots stay."""
     from pyiceberg.exceptions import CommitFailedException
-    from pyiceberg.expressions import AlwaysTrue
 
-    arguments = iceberg_arguments(definition)
+    from lakescan.iceberg.producers import emptying
+
     with translated(identifier):
         opened = catalog.load_table(identifier.within)
+    version = str(opened.metadata.format_version)
+    if definition.properties.get("format-version", version) != version:
+        raise UnsupportedFeature(
+            f"replacing {identifier}, of format version {version}, by one of another", "Drop it, and make it."
+        )
+    arguments = iceberg_arguments(definition, version)
     try:
         with opened.transaction() as transaction:
             if opened.current_snapshot() is not None:
-                transaction.delete(AlwaysTrue())
+                emptying(transaction)
             _become(transaction, opened, arguments)
     except CommitFailedException as error:
         raise CommitConflict(f"{identifier} was changed while it was replaced: {error}") from error
@@ -82,10 +85,10 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
 
 
 def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
-    """Columns of the same name and type keep their ids, as Java has it; the rest is dropped and added."""
+    """Columns of the same name, type and default keep their ids, as Java has it; the rest is dropped and added."""
     schema = arguments["schema"]
-    before = {column.name: column for column in opened.schema().fields}
-    kept = {c.name for c in schema.fields if c.name in before and before[c.name].field_type == c.field_type}
+    before = {column.name: (column.field_type, column.write_default) for column in opened.schema().fields}
+    kept = {c.name for c in schema.fields if before.get(c.name) == (c.field_type, c.write_default)}
     with transaction.update_spec() as spec:
         for field in opened.spec().fields:
             spec.remove_field(field.name)
@@ -96,7 +99,7 @@ def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None
     with transaction.update_schema(allow_incompatible_changes=True) as update:
         for column in schema.fields:
             if column.name not in kept:
-                update.add_column(column.name, column.field_type, column.doc)
+                update.add_column(column.name, column.field_type, column.doc, default_value=column.write_default)
     with transaction.update_schema(allow_incompatible_changes=True) as update:
         for after, column in zip([None, *schema.fields], schema.fields, strict=False):
             update.update_column(column.name, required=column.required, doc=column.doc)

@@ -27,14 +27,16 @@ def compact(target: IcebergTarget | DeltaTarget, where: str | None) -> Saved:
     """Write the small files of each partition, and all files that have deletes, anew; in one commit."""
     if isinstance(target, DeltaTarget):
         return target.compacted()
-    scan = (target.scan if where is None else target.scan.where(where)).ignore_residuals()
+    writes = target.writes.of_moved_rows
+    scan = target.scan.select(*writes.schema.names).ignore_residuals()
+    scan = scan if where is None else scan.where(where)
     if scan.snapshot.id is None:
         return Saved(0, 0, 0)
     plan = scan.plan()
     some = scan.plan_of(plan, pa.array(_worth_it(plan.files, target.writes.target_size)))
     if not some.files.num_rows:
         return Saved(0, 0, 0)
-    files = write_rows(target.writes, read_batches([(some, scan.read_context(some))]), new_write_id())
+    files = write_rows(writes, read_batches([(some, scan.read_context(some))]), new_write_id())
     removed = as_removed(some.files)
     with undone(target, files):
         target.rewrite(removed, files)

@@ -130,7 +130,8 @@ class Field:
     """A named, typed column, struct member, list element, map key or map value.
 
     `physical_name` is its name in data files (Delta column mapping), else `name`. `default` is the value that
-    rows of files written before the column existed take (Iceberg's `initial-default`), as a Python value.
+    rows of files written before the column existed take (Iceberg's `initial-default`), as a Python value;
+    `write_default` is what writers put where rows do not have the column.
     """
 
     id: int
@@ -140,6 +141,7 @@ class Field:
     doc: str | None = None
     default: Any = None
     physical_name: str = ""
+    write_default: Any = None
 
     def __post_init__(self) -> None:
         if not self.physical_name:

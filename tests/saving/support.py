@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import lakescan
 
 NAME = "local.db.t"
+Make = Callable[..., lakescan.Table]
+
+
+def maker(kind: str, local: lakescan.Catalog) -> Make:
+    """What makes the table of a format: `delta`, `iceberg`, `iceberg version 3`."""
+    format, _, version = kind.partition(" version ")
+    own = {"format-version": version} if version else {}
+
+    def make(columns: str = "id BIGINT, part STRING", partition_by: tuple[str, ...] = ("part",), **more: Any) -> Any:
+        properties = {**own, **(more.pop("properties", None) or {})}
+        return local.create_table(
+            "db.t", columns, format=format, partition_by=partition_by, properties=properties, **more
+        )
+
+    return make
 
 
 def rows(*pairs: tuple[int, str | None]) -> pa.Table:

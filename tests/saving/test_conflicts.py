@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from lakescan.saving.rows import rows_of
 from lakescan.saving.save import append
 from lakescan.saving.write_options import WriteOptions
 from lakescan.writing.task import write_rows
-from tests.saving.support import data_files, now, pairs, rows
+from tests.saving.support import Make, data_files, now, pairs, rows
 
-Make = Callable[..., lakescan.Table]
 A, B = (1, "a"), (2, "b")
 NO_OPTIONS = WriteOptions()
 

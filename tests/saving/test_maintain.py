@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import lakescan
-from tests.saving.support import data_files, now, pairs, rows
+from tests.saving.support import Make, data_files, now, pairs, rows
 
-Make = Callable[..., lakescan.Table]
 ALL = [(n, "ab"[n % 2]) for n in range(8)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ import pytest
 
 import lakescan
 from lakescan.saving.target import Saved
-from tests.saving.support import data_files, now, pairs, rows
+from tests.saving.support import Make, data_files, now, pairs, rows
 
 A, B, N = (1, "a"), (2, "b"), (3, None)
-Make = Callable[..., lakescan.Table]
 
 
 def test_rows_that_are_appended_are_there_and_in_their_partitions(made: Make) -> None:
@@ -220,13 +218,15 @@ def test_options_of_the_other_format_are_refused(local: lakescan.Catalog) -> Non
         table.append(pa.table({"id": [1]}), branch="dev")
 
 
-def test_branches_are_committed_to(local: lakescan.Catalog) -> None:
+def test_branches_are_committed_to_and_begin_with_what_the_table_has(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING").append(rows(A))
     now().append(rows(B), branch="dev")
     assert pairs() == [A]
-    assert now().scan().as_of(branch="dev").to_arrow()["id"].to_pylist() == [2]
+    assert sorted(now().scan().as_of(branch="dev").to_arrow()["id"].to_pylist()) == [1, 2]
     now().overwrite(rows(N), branch="dev", where="id > 1")
-    assert now().scan().as_of(branch="dev").to_arrow()["id"].to_pylist() == [3]
+    assert sorted(now().scan().as_of(branch="dev").to_arrow()["id"].to_pylist()) == [1, 3]
+    now().overwrite(rows(N), branch="other")
+    assert now().scan().as_of(branch="other").to_arrow()["id"].to_pylist() == [3]
     assert pairs() == [A]
 
 
@@ -316,7 +316,7 @@ def test_what_a_delta_table_forbids_is_not_replaced(local, tmp_path, properties,
     assert data_files(tmp_path) == 1
 
 
-def test_files_with_deletion_vectors_are_not_replaced(local: lakescan.Catalog) -> None:
+def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(local: lakescan.Catalog) -> None:
     from samples.delta_deletes import commit_vectors, stored_vector
 
     table = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
@@ -326,6 +326,66 @@ def test_files_with_deletion_vectors_are_not_replaced(local: lakescan.Catalog) -
     commit_vectors(folder, {name: stored_vector(folder, [0])})
     assert pairs() == [B]
     with pytest.raises(lakescan.UnsupportedFeature, match="that have deletion vectors"):
-        now().overwrite(rows(A))
+        now().overwrite(rows(A), where="id < 5")
     now().append(rows(N))
     assert pairs() == [B, N]
+    assert now().overwrite(rows(A)).removed_files == 2
+    assert pairs() == [A]
+
+
+def test_an_overwrite_may_give_a_delta_table_other_columns(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT NOT NULL, part STRING", format="delta", partition_by=["part"]).append(rows(A))
+    new = pa.table({"part": ["x", "y"], "price": [1.5, None]})
+    saved = now().overwrite(new, overwriteSchema=True)
+    assert (saved.files, saved.removed_files) == (2, 1)
+    assert now().scan().to_arrow().sort_by("part").equals(new.cast(now().scan().schema))
+    assert now().partitioning == "part"
+    assert now().history()["operation"].to_pylist() == ["CREATE TABLE", "WRITE", "WRITE"]  # one commit
+    assert now().scan().as_of(version=1).to_arrow().to_pylist() == [{"id": 1, "part": "a"}]
+    now().overwrite(new)
+    assert now().scan().count() == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"replaceWhere": "id = 1"}, lakescan.InvalidOption, "overwrites of the whole table"),
+        ({"partitionOverwriteMode": "dynamic"}, lakescan.InvalidOption, "overwrites of the whole table"),
+        ({"mergeSchema": True}, lakescan.InvalidOption, "overwrites of the whole table"),
+    ],
+)
+def test_other_columns_are_for_overwrites_of_the_whole_table(made: Make, options, error, message: str) -> None:
+    table = made()
+    with pytest.raises(error, match=message):
+        table.overwrite(pa.table({"id": ["x"], "part": ["a"]}), overwriteSchema=True, **options)
+    with pytest.raises(lakescan.InvalidOption, match="is for overwrites"):
+        table.append(rows(A), overwriteSchema=True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "new", "message"),
+    [
+        (
+            "id BIGINT, part STRING",
+            {"partition_by": ["part"]},
+            pa.table({"id": [1]}),
+            "drops the partition column 'part'",
+        ),
+        ("id BIGINT", {"properties": {"delta.columnMapping.mode": "name"}}, pa.table({"x": [1]}), "columns are mapped"),
+        (
+            "id BIGINT",
+            {},
+            pa.table({"t": pa.array([0], pa.timestamp("us"))}),
+            "with columns of type timestamp",
+        ),
+    ],
+)
+def test_other_columns_that_take_more_than_a_commit_are_refused(local, columns, options, new, message) -> None:
+    table = local.create_table("db.t", columns, format="delta", **options)
+    with pytest.raises(lakescan.UnsupportedFeature, match=message):
+        table.overwrite(new, overwriteSchema=True)
+
+
+def test_an_iceberg_table_gets_other_columns_by_being_replaced(local: lakescan.Catalog) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="CREATE OR REPLACE TABLE"):
+        local.create_table("db.t", "id BIGINT").overwrite(pa.table({"x": [1]}), overwriteSchema=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,15 @@ import lakescan
 import lakescan.spark
 from lakescan.spark.types import schema_of
 from tests.saving.killed_sink import NEVER, POINTS, run_killed
-from tests.saving.support import NAME, data_files, now, pairs, rows
+from tests.saving.support import NAME, Make, data_files, maker, now, pairs, rows
 
 pytestmark = pytest.mark.spark
-Make = Callable[..., lakescan.Table]
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def made(request: pytest.FixtureRequest, local: lakescan.Catalog) -> Make:
+    """Makes the table of each format in turn."""
+    return maker(request.param, local)
 
 
 @pytest.fixture
@@ -59,6 +63,26 @@ def test_tables_take_frames(here: Any, made: Make) -> None:
     assert ids() == [1, 2, 3, 4, 5]
     lakescan.save(frame(here, 7), NAME, mode="overwrite")
     assert ids() == [7]
+
+
+def test_rows_of_frames_have_ids_in_tables_of_format_version_three(here: Any, local: lakescan.Catalog) -> None:
+    maker("iceberg version 3", local)("id BIGINT, part STRING, n INT DEFAULT 7")
+    now().append(frame(here, *range(4)))
+    frame(here, 4, 5).write.format("iceberg").mode("append").save(NAME)
+    frame(here, 5, 6).write.format("iceberg").mode("overwrite").option("replaceWhere", "id >= 5").save(NAME)
+    found = now().scan().select("id", "n", "_row_id").to_spark(here).collect()
+    assert sorted(row["id"] for row in found) == list(range(7))
+    assert {row["n"] for row in found} == {7}
+    assert len({row["_row_id"] for row in found}) == 7
+
+
+def test_an_overwrite_may_give_a_delta_table_other_columns(here: Any, local: lakescan.Catalog) -> None:
+    maker("delta", local)().append(rows((1, "a")))
+    new = here.createDataFrame([("b", 1.5)], "part string, price double")
+    with pytest.raises(PySparkException, match="mergeSchema adds columns"):
+        new.write.format("delta").mode("append").option("overwriteSchema", "true").save(NAME)
+    new.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(NAME)
+    assert now().scan().to_arrow().to_pylist() == [{"part": "b", "price": 1.5}]
 
 
 def test_a_table_is_made_where_none_is(here: Any, local: lakescan.Catalog, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import InvalidOption, NoSuchCatalog, missing_dependency, nearest
+from lakescan.iceberg.metadata_text import write_metadata
 from lakescan.storage import split_location
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def connection(name: str) -> Catalog:
 
 def _connected(name: str, properties: dict[str, str]) -> Catalog:
     try:
-        from pyiceberg.catalog import load_catalog
+        from pyiceberg.catalog import MetastoreCatalog, load_catalog
         from pyiceberg.exceptions import NotInstalledError
     except ImportError as error:
         raise missing_dependency("pyiceberg", "iceberg", "catalogs") from error
@@ -81,9 +82,12 @@ def _connected(name: str, properties: dict[str, str]) -> Catalog:
             "or in pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
     try:
-        return load_catalog(name, **properties)
+        found = load_catalog(name, **properties)
     except (ValueError, NotInstalledError) as error:
         raise InvalidOption(f"catalog {name!r} cannot be opened as it is configured: {error}") from error
+    if isinstance(found, MetastoreCatalog):  # others have it written by a server
+        vars(found)["_write_metadata"] = write_metadata
+    return found
 
 
 def _completed(properties: dict[str, str]) -> dict[str, str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakescan import types as t
-from lakescan.definition.table_definition import TableDefinition, Term, numbered
-from lakescan.errors import InvalidOption, UnsupportedFeature, missing_dependency
+from lakescan.definition.table_definition import TableDefinition, Term, numbered, with_default
+from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature, missing_dependency
+from lakescan.expressions.sql import literal_of
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -189,12 +190,21 @@ def _column(node: exp.ColumnDef) -> t.Field:
 
     comment = _constraint(node, exp.CommentColumnConstraint)
     not_null = _constraint(node, exp.NotNullColumnConstraint)
-    default = _constraint(node, exp.DefaultColumnConstraint)
-    if default is not None and not isinstance(default.this, exp.Null):
-        raise UnsupportedFeature(f"a default of column {node.name!r}", "Neither pyiceberg nor deltalake writes one.")
     required = not_null is not None and not not_null.args.get("allow_null")
     required |= _constraint(node, exp.PrimaryKeyColumnConstraint) is not None
-    return t.Field(0, node.name, _type(node.args["kind"]), required, None if comment is None else comment.name)
+    doc = None if comment is None else comment.name
+    column = t.Field(0, node.name, _type(node.args["kind"]), required, doc)
+    default = _constraint(node, exp.DefaultColumnConstraint)
+    return column if default is None else with_default(column, _default(node.name, default.this))
+
+
+def _default(column: str, node: exp.Expression) -> Any:
+    try:
+        return literal_of(node)
+    except InvalidFilter as error:
+        raise InvalidOption(
+            f"the default of column {column!r}, {node.sql('spark')}, is no literal: other expressions are not kept"
+        ) from error
 
 
 def _type(node: exp.DataType) -> t.Type:

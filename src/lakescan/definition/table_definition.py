@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 from lakescan import types as t
 from lakescan.errors import InvalidOption
+from lakescan.expressions.bind import value_of
 from lakescan.schema import Schema
 
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
@@ -114,6 +116,19 @@ class TableDefinition:
             raise InvalidOption(f"column {column.name!r} is {column.type}: primary keys take neither floats nor nested")
         if not column.required:
             raise InvalidOption(f"column {column.name!r} of the primary key may be null: make it NOT NULL")
+
+
+def with_default(column: t.Field, value: Any) -> t.Field:
+    """A column that rows without it have a value of; raises `InvalidOption` where it is none of its type."""
+    if value is None:
+        return column
+    try:
+        exact = value_of(value, column.type)
+    except ValueError as error:
+        raise InvalidOption(
+            f"the default of column {column.name!r}, {value!r}, is no {column.type}: {error}"
+        ) from error
+    return replace(column, default=exact, write_default=exact)
 
 
 def numbered(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:

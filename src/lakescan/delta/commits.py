@@ -43,6 +43,13 @@ class DeltaCommit:
         """
         self._commit([*removed, *(self._add(file) for file in files)], retries=0)
 
+    def overwrite(self, files: Iterable[WrittenFile]) -> None:
+        """Put files in the place of all there are, and the columns of the writes in the place of the table's.
+
+        Raises `CommitConflict` where another writer has committed anything since.
+        """
+        self._commit([self._add(file) for file in files], retries=0, mode="overwrite")
+
     def last_version_of(self, app_id: str) -> int | None:
         """The number of the last commit of an application."""
         found: int | None = self._table().transaction_version(app_id)
@@ -55,8 +62,8 @@ class DeltaCommit:
             raise missing_dependency("deltalake", "delta", "writing Delta tables") from error
         return DeltaTable(self.writes.location, version=self.version, storage_options=dict(self.options))
 
-    def _commit(self, actions: list[Any], retries: int) -> None:
-        from deltalake import CommitProperties
+    def _commit(self, actions: list[Any], retries: int, mode: str = "append") -> None:
+        from deltalake import CommitProperties, Schema
         from deltalake.exceptions import CommitFailedError, DeltaError
         from deltalake.transaction import Transaction as AppTransaction
 
@@ -71,8 +78,8 @@ class DeltaCommit:
         try:
             table.create_write_transaction(
                 actions,
-                "append",
-                table.schema(),
+                mode,
+                Schema.from_json(self.writes.metadata.schema_string),
                 list(self.writes.metadata.partition_columns),
                 commit_properties=properties,
             )

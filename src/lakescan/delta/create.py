@@ -42,6 +42,8 @@ def as_schema(definition: TableDefinition) -> Any:
 
 
 def _field(field: t.Field) -> dict[str, Any]:
+    if field.write_default is not None:
+        raise UnsupportedFeature(f"a default of column {field.name!r} of a Delta table", "deltalake writes none.")
     metadata = {} if field.doc is None else {"comment": field.doc}
     return {"name": field.name, "type": _type(field.type), "nullable": not field.required, "metadata": metadata}
 

@@ -72,6 +72,11 @@ class DeltaWrites:
         return parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
 
     @property
+    def of_moved_rows(self) -> DeltaWrites:
+        """As others are: tables that track rows are not written."""
+        return self
+
+    @property
     def target_size(self) -> int:
         """`delta.targetFileSize`."""
         own = self.metadata.configuration.get("delta.targetFileSize", _TARGET_SIZE)

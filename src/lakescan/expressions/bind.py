@@ -125,6 +125,16 @@ def _bind_in(leaf: In, field: t.Field) -> Predicate:
     return In(leaf.column, field.id, tuple(values), leaf.negate)
 
 
+def value_of(value: Any, kind: t.Type) -> Any:
+    """A literal as a value of a type; raises `ValueError` where it is none, or would be rounded."""
+    try:
+        exact = _coerce(value, kind).as_py()
+        pa.scalar(exact, kind.arrow())  # what is out of its range
+        return exact
+    except (_Inexact, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
+        raise ValueError(str(error) or "not such a value") from error
+
+
 def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
     if isinstance(value, pa.Scalar):
         value = value.as_py()

@@ -160,6 +160,11 @@ def _column(node: Any, text: str) -> str:
     )
 
 
+def literal_of(node: Any) -> Any:
+    """The value of a literal of sqlglot's; raises `InvalidFilter` for other expressions."""
+    return _value(node, node.sql(dialect="spark"))
+
+
 def _value(node: Any, text: str) -> Any:
     from sqlglot import exp
 

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakescan.errors import CommitConflict
 from lakescan.expressions.predicate import And, Comparison, In, IsNull, Or, Predicate
@@ -43,17 +43,19 @@ class IcebergCommit:
         """Add files, whatever other writers commit meanwhile; raises `CommitConflict` where that never ends."""
         from pyiceberg.exceptions import CommitFailedException
 
+        from lakescan.iceberg.producers import appending
+
         added = [self._data_file(each) for each in files]
         started, wait, table = time.monotonic(), _FIRST_WAIT, self.table
         mine = {_WRITE: uuid.uuid4().hex}
         while True:
             try:
-                with table.transaction() as transaction:
-                    update = transaction.update_snapshot({**self.properties, **mine}, self.branch)
-                    merges = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-                    with update.merge_append() if merges else update.fast_append() as producer:
-                        for each in added:
-                            producer.append_data_file(each)
+                with (
+                    table.transaction() as transaction,
+                    appending(transaction, self.branch, {**self.properties, **mine}) as producer,
+                ):
+                    for each in added:
+                        producer.append_data_file(each)
                 return
             except CommitFailedException as error:
                 if time.monotonic() - started > _SECONDS:
@@ -72,10 +74,12 @@ class IcebergCommit:
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.expressions import AlwaysTrue
 
+        from lakescan.iceberg.producers import overwriting
+
         try:
             with (
                 self.table.transaction() as transaction,
-                transaction.update_snapshot(dict(self.properties), self.branch).overwrite() as producer,
+                overwriting(transaction, self.branch, dict(self.properties)) as producer,
             ):
                 producer.delete_by_predicate(
                     AlwaysTrue() if where is None else expression_of(where, self.table.schema())
@@ -95,15 +99,17 @@ class IcebergCommit:
         Raises `CommitConflict` where another writer has removed one of the files, or rows of them.
         """
         from pyiceberg.exceptions import CommitFailedException, ValidationException
+        from pyiceberg.expressions import AlwaysTrue
+
+        from lakescan.iceberg.producers import rewriting
 
         try:
-            with self.table.transaction() as transaction:
-                producer = rewriting(transaction, self.table.io, self.branch)
+            with self.table.transaction() as transaction, rewriting(transaction, self.branch) as producer:
+                producer.delete_by_predicate(AlwaysTrue())
                 for each in self._files_at(removed):
                     producer.delete_data_file(each)
                 for file in files:
                     producer.append_data_file(self._data_file(file))
-                producer.commit()
         except (CommitFailedException, ValidationException) as error:
             raise CommitConflict(f"{self._where}: another writer changed what was rewritten: {error}") from error
 
@@ -119,6 +125,7 @@ class IcebergCommit:
         details = dict(file.details)
         spec_id = details.pop("spec_id")
         found = DataFile.from_args(
+            _table_format_version=max(2, self.table.metadata.format_version),
             content=DataFileContent.DATA,
             file_path=file.location,
             file_format=FileFormat.PARQUET,
@@ -150,32 +157,6 @@ def _has(table: Table, write: str) -> bool:
     """Whether one of a table's snapshots is that of a write."""
     summaries = (snapshot.summary for snapshot in table.metadata.snapshots)
     return any(each is not None and each.additional_properties.get(_WRITE) == write for each in summaries)
-
-
-def rewriting(transaction: Any, io: Any, branch: str) -> Any:
-    """pyiceberg's overwrite as a `replace`, which it has none of: rows added elsewhere are no conflict."""
-    from pyiceberg.expressions import AlwaysTrue
-    from pyiceberg.table.snapshots import Operation, Summary
-    from pyiceberg.table.update import snapshot as theirs
-    from pyiceberg.table.update.validate import _validate_data_files_exist, _validate_no_new_deletes_for_data_files
-
-    class RewriteFiles(theirs._OverwriteFiles):
-        """Files that replace others."""
-
-        def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
-            found = super()._summary(snapshot_properties)
-            return Summary(operation=Operation.REPLACE, **found.additional_properties)
-
-        def _validate_concurrency(self) -> None:
-            window, table = self._commit_window, self._transaction._table
-            if window is None or window.is_empty() or window.head is None:
-                return
-            _validate_data_files_exist(table, window.head, self._deleted_data_files, window.base)
-            _validate_no_new_deletes_for_data_files(table, window.head, None, self._deleted_data_files, window.base)
-
-    found = RewriteFiles(Operation.OVERWRITE, transaction, io, branch=branch)
-    found.delete_by_predicate(AlwaysTrue())
-    return found
 
 
 def expression_of(predicate: Predicate, schema: Schema) -> BooleanExpression:

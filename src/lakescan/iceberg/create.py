@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +18,19 @@ if TYPE_CHECKING:
 
 # Iceberg has no narrower integers.
 _WIDENED = {t.BYTE: "int", t.SHORT: "int"}
-_SINCE = "that takes format version 3, set 'format-version'='3'"
+_SINCE = "set 'format-version'='3'"
 _SINCE_3 = (t.UNKNOWN, t.VARIANT)
 
 
-def iceberg_arguments(definition: TableDefinition) -> dict[str, Any]:
+def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -> dict[str, Any]:
     """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for what the format version does not have."""
-    version = _format_version(definition.properties)
+    version = _format_version(definition.properties, default_version)
     for column in t.walk(definition.columns):
         is_new = column.type in _SINCE_3 or isinstance(column.type, t.Geospatial)
         is_new |= isinstance(column.type, t.Timestamp) and column.type.unit == "ns"
-        if is_new and version < 3:
-            raise InvalidOption(
-                f"column {column.name!r} is {column.type}, which takes format version 3: set 'format-version'='3'"
-            )
+        what = str(column.type) if is_new else "" if column.write_default is None else "with a default"
+        if what and version < 3:
+            raise InvalidOption(f"column {column.name!r} is {what}, which takes format version 3: {_SINCE}")
     schema = as_schema(definition)
     comment = {} if definition.comment is None else {"comment": definition.comment}
     return {
@@ -56,8 +56,32 @@ def as_schema(definition: TableDefinition) -> Schema:
         raise UnsupportedFeature("making a table with such columns by pyiceberg", why) from error
 
 
-def _format_version(properties: Mapping[str, str]) -> int:
-    text = properties.get("format-version", "2")
+def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> None:
+    """Make a table of format version 3: pyiceberg leaves out its next row id, and defaults of columns."""
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import TableAlreadyExistsError
+    from pyiceberg.table.update import AddSchemaUpdate
+
+    schema = arguments["schema"]
+    if not isinstance(catalog, MetastoreCatalog):  # a server writes the metadata
+        with catalog.create_table_transaction(name, **arguments) as transaction:
+            transaction._updates = tuple(
+                AddSchemaUpdate(schema_=schema) if isinstance(each, AddSchemaUpdate) else each
+                for each in transaction._updates
+            )
+        return
+    staged = catalog._create_staged_table(name, **arguments)
+    metadata = staged.metadata.model_copy(update={"next_row_id": 0, "schemas": [schema]})
+    catalog._write_metadata(metadata, staged.io, staged.metadata_location)
+    try:
+        catalog.register_table(name, staged.metadata_location)
+    except TableAlreadyExistsError:
+        staged.io.delete(staged.metadata_location)
+        raise
+
+
+def _format_version(properties: Mapping[str, str], default: str) -> int:
+    text = properties.get("format-version", default)
     if text not in ("1", "2", "3"):
         raise InvalidOption(f"'format-version'={text!r}: Iceberg tables are of version 1, 2 or 3")
     return int(text)
@@ -65,7 +89,32 @@ def _format_version(properties: Mapping[str, str]) -> int:
 
 def _field(field: t.Field) -> dict[str, Any]:
     node = {"id": field.id, "name": field.name, "required": field.required, "type": _type(field.type)}
-    return node if field.doc is None else {**node, "doc": field.doc}
+    doc = {} if field.doc is None else {"doc": field.doc}
+    return {**node, **doc, **{f"{which}-default": _json(field) for which in _default_kinds(field)}}
+
+
+def _default_kinds(field: t.Field) -> list[str]:
+    """Of a column that is made, rows before and after are alike."""
+    return [] if field.write_default is None else ["initial", "write"]
+
+
+def _json(field: t.Field) -> Any:
+    """A default as a JSON value (specification, "JSON single-value serialization")."""
+    value = field.write_default
+    match field.type:
+        case t.BOOLEAN | t.STRING | t.BYTE | t.SHORT | t.INT | t.LONG | t.FLOAT | t.DOUBLE:
+            return value
+        case t.Decimal():
+            return f"{value:f}"
+        case t.DATE | t.TIME:
+            return value.isoformat()
+        case t.Timestamp(unit="us"):
+            return value.isoformat(timespec="microseconds")
+        case t.UUID:
+            return str(uuid.UUID(bytes=value))
+        case t.BINARY | t.Fixed():
+            return value.hex()
+    raise UnsupportedFeature(f"a default of column {field.name!r}, which is {field.type}")
 
 
 def _type(kind: t.Type) -> str | dict[str, Any]:

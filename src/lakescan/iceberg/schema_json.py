@@ -49,14 +49,15 @@ def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
 
 def _field(node: Mapping[str, Any]) -> t.Field:
     kind = parse_type(node["type"])
-    default = node.get("initial-default")
+    before, after = (node.get(f"{which}-default") for which in ("initial", "write"))
     return t.Field(
         id=int(node["id"]),
         name=node["name"],
         type=kind,
         required=bool(node.get("required", False)),
         doc=node.get("doc"),
-        default=None if default is None else _value(default, kind),
+        default=None if before is None else _value(before, kind),
+        write_default=None if after is None else _value(after, kind),
     )
 
 

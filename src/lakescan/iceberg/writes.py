@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakescan import metadata_columns as m
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.schema_json import parse_schema
@@ -22,22 +23,22 @@ from lakescan.storage import Storage
 from lakescan.writing.table_writes import Key
 
 _CODECS = {"uncompressed": "none"}
-_WRITTEN = 2  # the newest format version that pyiceberg commits to
 _TARGET_SIZE = 512 * 2**20  # write.target-file-size-bytes, where the table does not say
 
 
 @dataclass(frozen=True)
 class IcebergWrites:
-    """A table by the JSON of its metadata; `overrides` are write options over its properties."""
+    """A table by the JSON of its metadata; `overrides` are write options over its properties.
+
+    With `keeps_lineage`, rows come with their ids, and when they were last changed, and keep them.
+    """
 
     metadata_json: str
     storage: Storage
     overrides: Mapping[str, str]
+    keeps_lineage: bool = False
 
     def __post_init__(self) -> None:
-        if self._metadata.format_version > _WRITTEN:
-            version = self._metadata.format_version
-            raise UnsupportedFeature(f"writing Iceberg tables of format version {version}", "pyiceberg does not.")
         if (kind := self._properties.get("write.format.default", "parquet").lower()) != "parquet":
             raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
         if any(name.startswith("encryption.") for name in self._properties):
@@ -62,7 +63,17 @@ class IcebergWrites:
     @cached_property
     def schema(self) -> Schema:
         """The current columns."""
-        return parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
+        found = parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
+        if not self.keeps_lineage:
+            return found
+        if taken := {m.ROW_ID.name, m.LAST_UPDATED.name}.intersection(found.names):
+            raise UnsupportedFeature(f"moving rows of a table with a column {min(taken)!r} of its own")
+        return found.extended((m.ROW_ID, m.LAST_UPDATED))
+
+    @property
+    def of_moved_rows(self) -> IcebergWrites:
+        """From version 3 on, rows keep their ids (specification, "Row Lineage")."""
+        return replace(self, keeps_lineage=True) if self._metadata.format_version > 2 else self
 
     @property
     def target_size(self) -> int:
@@ -178,8 +189,13 @@ class IcebergWrites:
             data_file_statistics_from_parquet_metadata,
             parquet_path_to_id_mapping,
         )
+        from pyiceberg.schema import Schema
+        from pyiceberg.types import LongType, NestedField
 
         schema = self._metadata.schema()
+        if self.keeps_lineage:
+            more = (NestedField(each.id, each.name, LongType()) for each in (m.ROW_ID, m.LAST_UPDATED))
+            schema = Schema(*schema.fields, *more)
         plan = compute_statistics_plan(schema, self._properties)
         found = data_file_statistics_from_parquet_metadata(metadata, plan, parquet_path_to_id_mapping(schema))
         return {**found.to_serialized_dict(), "spec_id": self._metadata.default_spec_id}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import types as t
 from lakescan.creating import as_delta_options
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commits import DeltaCommit, Transaction, removal
@@ -27,6 +28,8 @@ from lakescan.scan import Scan
 from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import WrittenFile
 
+_OF_FEATURES = {t.Timestamp(zoned=False), t.VARIANT}  # types that take a table feature
+
 
 @dataclass(frozen=True)
 class DeltaTarget:
@@ -36,6 +39,7 @@ class DeltaTarget:
     options: WriteOptions
     storage: Storage
     _opened: DeltaTable
+    _columns: TableDefinition | None = None  # that an overwrite gives the table
 
     @staticmethod
     def open(location: str, options: WriteOptions, storage: Storage) -> DeltaTarget:
@@ -49,9 +53,12 @@ class DeltaTarget:
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """Files by the newest metadata."""
+        """Files by the newest metadata, or the columns that the table is to have."""
         state = self.scan.snapshot.state
-        return DeltaWrites(self.location, state.protocol, state.metadata, self.storage, self.options.overrides)
+        metadata = state.metadata
+        if self._columns is not None:
+            metadata = replace(metadata, schema_string=as_schema(self._columns).to_json())
+        return DeltaWrites(self.location, state.protocol, metadata, self.storage, self.options.overrides)
 
     @cached_property
     def scan(self) -> Scan:
@@ -64,14 +71,14 @@ class DeltaTarget:
         return True
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """No file of a table that is append-only, or has deletion vectors; nor some rows where changes are recorded."""
+        """No file that has a deletion vector; nor some rows where changes are recorded."""
         if pc.any(pc.greater(deletes, 0)).as_py():
             raise UnsupportedFeature(
-                f"replacing files of {self.name} that have deletion vectors", "deltalake's removals do not name them."
+                f"replacing some files of {self.name} that have deletion vectors",
+                "deltalake's removals do not name them, but those of an overwrite of the whole table.",
             )
+        self._check_not_append_only()
         configuration = self.writes.metadata.configuration
-        if configuration.get("delta.appendOnly", "false").lower() == "true":
-            raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
         if partly and configuration.get("delta.enableChangeDataFeed", "false").lower() == "true":
             raise UnsupportedFeature(
                 f"replacing some rows of files of {self.name}, which records changes",
@@ -88,6 +95,16 @@ class DeltaTarget:
     def append(self, files: Sequence[WrittenFile]) -> None:
         """By deltalake, which tries again while others append."""
         self._commit().append(files)
+
+    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """By deltalake, which finds the files, on just this version."""
+        if removed:
+            self._check_not_append_only()
+        self._commit().overwrite(files)
+
+    def _check_not_append_only(self) -> None:
+        if self.writes.metadata.configuration.get("delta.appendOnly", "false").lower() == "true":
+            raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Predicate | None) -> None:
         """By deltalake, on just this version."""
@@ -146,9 +163,22 @@ class DeltaTarget:
             raise CommitConflict(f"{self.location}: no columns can be added: {error}") from error
         return self.reopened()
 
+    def with_schema(self, new: TableDefinition) -> DeltaTarget:
+        """In the commit of the overwrite; partitions stay, and no feature is added."""
+        state = self.scan.snapshot.state
+        instead = "CREATE OR REPLACE TABLE does that."
+        if state.metadata.column_mapping_mode != "none":
+            raise UnsupportedFeature(f"overwriteSchema of {self.name}, whose columns are mapped", instead)
+        if gone := set(state.metadata.partition_columns).difference(new.schema.names):
+            raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(gone)!r}", instead)
+        newer = {c.type for c in t.walk(new.columns)}.intersection(_OF_FEATURES)
+        if newer and not newer.intersection(c.type for c in t.walk(self.writes.schema.fields)):
+            raise UnsupportedFeature(f"overwriteSchema with columns of type {min(map(str, newer))}", instead)
+        return replace(self, _columns=new)
+
     def reopened(self) -> DeltaTarget:
         """The table as it is now."""
-        return DeltaTarget.open(self.location, self.options, self.storage)
+        return replace(DeltaTarget.open(self.location, self.options, self.storage), _columns=self._columns)
 
 
 def _delta_options(storage: Storage) -> dict[str, str]:

@@ -19,6 +19,7 @@ from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.commits import IcebergCommit
 from lakescan.iceberg.create import as_schema
+from lakescan.iceberg.metadata_text import metadata_text
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.writes import IcebergWrites
 from lakescan.planning.table_format import SnapshotSelector
@@ -43,10 +44,10 @@ class IcebergTarget:
 
     @staticmethod
     def open(identifier: Identifier, options: WriteOptions, storage: Storage | None = None) -> IcebergTarget:
-        """Raises `NoSuchTable`."""
+        """Raises `NoSuchTable`. A branch that is not there begins with what the table has, as Java's do."""
         catalog = connection(identifier.catalog)
         with translated(identifier):
-            table = catalog.load_table(identifier.within)
+            table = _with_branch(catalog.load_table(identifier.within), options.branch)
         if storage is None:
             storage = Storage(io_properties=of_storage({**catalog.properties, **table.io.properties}))
         return IcebergTarget(identifier, options, storage, table)
@@ -59,19 +60,14 @@ class IcebergTarget:
     @cached_property
     def writes(self) -> IcebergWrites:
         """Files by the default partition spec and the current schema."""
-        try:
-            text = self._table.metadata.model_dump_json()
-        except NotImplementedError as error:
-            raise UnsupportedFeature(f"writing to {self.name} by pyiceberg", str(error)) from error
-        return IcebergWrites(text, self.storage, self.options.overrides)
+        return IcebergWrites(metadata_text(self._table.metadata), self.storage, self.options.overrides)
 
     @cached_property
     def scan(self) -> Scan:
         """The branch as it was."""
         opened = IcebergTable.open(self._table.metadata_location, self.storage)
         branch = self.options.branch
-        is_there = branch == "main" or branch in self._table.metadata.refs
-        selector = SnapshotSelector(branch=branch) if is_there and branch != "main" else None
+        selector = SnapshotSelector(branch=branch) if branch in self._table.metadata.refs else None
         return Scan(opened, self.storage, self.name, _selector=selector)
 
     @property
@@ -108,6 +104,10 @@ class IcebergTarget:
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Predicate | None) -> None:
         """By pyiceberg, which looks for conflicts with what was committed meanwhile."""
         self._commit().replace([each.location for each in removed], files, where)
+
+    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """By pyiceberg."""
+        self.replace(removed, files, None)
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit files that have the rows of others."""
@@ -149,6 +149,26 @@ class IcebergTarget:
             raise CommitConflict(f"{self.name}: another writer changed its columns, too: {error}") from error
         return self.reopened()
 
+    def with_schema(self, new: TableDefinition) -> IcebergTarget:
+        """Not in one commit."""
+        raise UnsupportedFeature(
+            f"overwriteSchema of the Iceberg table {self.name}", "CREATE OR REPLACE TABLE gives it other columns."
+        )
+
     def reopened(self) -> IcebergTarget:
         """The table as it is now."""
         return replace(self, _table=self._table.catalog.load_table(self.identifier.within))
+
+
+def _with_branch(table: Any, branch: str) -> Any:
+    """The table with a branch, if it has any snapshot to begin one with."""
+    from pyiceberg.exceptions import CommitFailedException
+
+    at = table.current_snapshot()
+    if at is None or branch in table.metadata.refs:
+        return table
+    try:
+        table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
+    except CommitFailedException:  # another writer made it, or committed to the table: it is looked at anew
+        return _with_branch(table.refresh(), branch)
+    return table.refresh()

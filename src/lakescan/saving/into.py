@@ -16,7 +16,8 @@ def append_rows(target: Target, rows: Rows, options: WriteOptions) -> Saved:
     """Add rows in one commit."""
     if target.has_committed():
         return Saved(0, 0, 0)
-    target = prepared(target, rows.schema, merge=options.merge_schema)
+    options.check_appends()
+    target = prepared(target, rows.schema, options)
     return append(target, rows.write(target, new_write_id(), None))
 
 
@@ -26,6 +27,7 @@ def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str
         return Saved(0, 0, 0)
     condition: Any = options.replace_where if where is None else where
     predicate = None if condition is None else as_predicate(condition)
-    target = prepared(target, rows.schema, merge=options.merge_schema)
+    options.check_overwrites(condition)
+    target = prepared(target, rows.schema, options)
     files = rows.write(target, new_write_id(), predicate)
     return overwrite(target, files, where=predicate, dynamic=options.dynamic)

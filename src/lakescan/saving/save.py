@@ -18,6 +18,7 @@ from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.local import read_batches
 from lakescan.planning.file_table import delete_counts
 from lakescan.saving.target import Removed, Saved, Target
+from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.writing.fitting import Fit
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
@@ -26,9 +27,11 @@ from lakescan.writing.task import write_rows
 _ATTEMPTS = 10  # at replacing rows of a table to which others append
 
 
-def prepared(target: Target, rows: pa.Schema, *, merge: bool) -> Target:
+def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     """The target with columns for the rows; raises `SchemaMismatch` before anything is written."""
-    if merge:
+    if options.overwrite_schema:
+        target = target.with_schema(TableDefinition(numbered(optional_columns_of(rows))))
+    elif options.merge_schema:
         known = {name.lower() for name in target.writes.schema.names}
         new = [column for column in optional_columns_of(rows) if column.name.lower() not in known]
         target = target.with_columns(TableDefinition(numbered(new))) if new else target
@@ -56,14 +59,15 @@ def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate 
     Files that the filter cuts are written anew without its rows. Where others commit meanwhile, it begins again from
     what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg).
     """
-    if dynamic and where is not None:
-        raise UnsupportedFeature("replaceWhere with dynamic overwrites", "Give one of them.")
     with undone(target, files):
         for _ in range(_ATTEMPTS if target.begins_again else 1):
             removed, rest = _replaced(target, files, where, dynamic=dynamic)
             try:
                 with undone(target, rest):
-                    target.replace(removed, [*files, *rest], where)
+                    if where is None and not dynamic:
+                        target.replace_all(removed, files)
+                    else:
+                        target.replace(removed, [*files, *rest], where)
                 return saved(files, len(removed))
             except CommitConflict as error:
                 conflict = error
@@ -102,6 +106,8 @@ def _replaced(
         return [], []
     plan = scan.plan()
     table = plan.table
+    if where is None and not dynamic:
+        return as_removed(table.files), []
     if dynamic:
         table = table.filter(_of_partitions(table.files, target.writes, {file.key for file in files}))
     target.check_removable(delete_counts(table.files), partly=False)
@@ -112,7 +118,9 @@ def _replaced(
         if len(cut):
             paths = table.files["path"].take(cut).combine_chunks()
             target.check_removable(delete_counts(table.files), partly=True)
-            rest = write_rows(target.writes, _rows_that_stay(target.scan, where, paths), new_write_id())
+            writes = target.writes.of_moved_rows
+            rows = _rows_that_stay(target.scan.select(*writes.schema.names), where, paths)
+            rest = write_rows(writes, rows, new_write_id())
     return as_removed(table.files), rest
 
 

@@ -52,7 +52,7 @@ class Target(Protocol):
         """Whether a conflict only says that others have committed: then what to replace is looked for anew."""
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """Refuse, by name, to replace files with so many deletes each; or `partly`, so that some rows are kept."""
+        """Refuse, by name, to replace some files with so many deletes each; or `partly`, so that some rows are kept."""
 
     def has_committed(self) -> bool:
         """Whether the transaction of the options was committed before."""
@@ -60,11 +60,17 @@ class Target(Protocol):
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit more files; raises `CommitConflict`."""
 
+    def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """Commit files that replace all; raises `CommitConflict` where another writer was in the way."""
+
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Any) -> None:
         """Commit files that replace others; raises `CommitConflict` where another writer was in the way."""
 
     def with_columns(self, new: TableDefinition) -> Target:
         """The table with more columns; raises `CommitConflict`."""
+
+    def with_schema(self, new: TableDefinition) -> Target:
+        """The table as it is to be overwritten, with other columns; raises `UnsupportedFeature`."""
 
     def reopened(self) -> Target:
         """The table as it is now."""

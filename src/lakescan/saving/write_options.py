@@ -23,6 +23,7 @@ WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "branch": (str, "iceberg", "the branch to commit to"),
     "merge-schema": (boolean, "both", "add columns that the table does not have: false"),
     "mergeSchema": (boolean, "both", "another name of merge-schema"),
+    "overwriteSchema": (boolean, "both", "overwrite gives the table the columns of the rows (Delta): false"),
     "overwrite-mode": (_MODES, "both", "what overwrite replaces: static (all), dynamic (the partitions of the rows)"),
     "partitionOverwriteMode": (_MODES, "both", "another name of overwrite-mode"),
     "replaceWhere": (str, "both", "overwrite replaces the rows of this filter, which all new rows have to match"),
@@ -36,7 +37,6 @@ WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "path": (str, "both", "the table's identifier or location"),
 }
 _REFUSED = (
-    "overwriteSchema",
     "optimizeWrite",
     "dataChange",
     "maxRecordsPerFile",
@@ -59,6 +59,7 @@ class WriteOptions:
     overrides: Mapping[str, str] = field(default_factory=dict)  # by the names of Iceberg's properties
     branch: str = "main"
     merge_schema: bool = False
+    overwrite_schema: bool = False
     dynamic: bool = False
     replace_where: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -85,12 +86,27 @@ class WriteOptions:
             overrides={name: str(value) for name, value in named.items() if value is not None},
             branch=said.get("branch", "main"),
             merge_schema=bool(said.get("merge-schema") or said.get("mergeSchema")),
+            overwrite_schema=bool(said.get("overwriteSchema")),
             dynamic="dynamic" in modes,
             replace_where=said.get("replaceWhere"),
             properties={**properties, **user},
             transaction=(said["txnAppId"], said["txnVersion"]) if "txnAppId" in said else None,
             partition_by=_terms(said.get("partition-by")),
         )
+
+    def check_appends(self) -> None:
+        """Raises `InvalidOption` for what only overwrites do."""
+        if self.overwrite_schema:
+            raise InvalidOption("overwriteSchema is for overwrites: mergeSchema adds columns with an append")
+
+    def check_overwrites(self, where: object) -> None:
+        """Raises `InvalidOption` where one asks for more than one kind of overwrite; `where` are the rows it is of."""
+        if self.dynamic and where is not None:
+            raise InvalidOption("replaceWhere and dynamic overwrites are two ways to say what is replaced: give one")
+        if self.overwrite_schema and (self.dynamic or where is not None or self.merge_schema):
+            raise InvalidOption(
+                "overwriteSchema goes with overwrites of the whole table: without replaceWhere, dynamic, mergeSchema"
+            )
 
 
 def _checked(options: Mapping[str, Any], format_name: str) -> tuple[dict[str, Any], dict[str, str]]:

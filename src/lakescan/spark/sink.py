@@ -49,7 +49,7 @@ class Sink:
         """The table, made or widened for rows where that is asked for."""
         give_all(self.catalogs)
         target, said = open_target(self.path, self.format, self.options, self.storage_options, rows)
-        return prepared(target, rows, merge=said.merge_schema), said
+        return prepared(target, rows, said), said
 
 
 class _Tasks:
@@ -58,6 +58,10 @@ class _Tasks:
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
         target, said = sink.open(rows)
+        if is_overwrite:
+            said.check_overwrites(said.replace_where)
+        else:
+            said.check_appends()
         self._writes: TableWrites = target.writes
         text = said.replace_where if is_overwrite else None
         self._where = None if text is None else as_predicate(text)

@@ -45,7 +45,7 @@ class Fit:
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the table's columns and types; raises `SchemaMismatch` for a value that does not fit."""
         columns = [
-            pa.nulls(rows.num_rows, field.type.arrow()) if place is None else fitted(rows.column(place), field)
+            _absent(field, rows.num_rows) if place is None else fitted(rows.column(place), field)
             for field, place in zip(self.schema.fields, self.places, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
@@ -80,12 +80,19 @@ def fitted(array: pa.Array, field: t.Field, where: str = "") -> pa.Array:
         raise SchemaMismatch(f"column {path!r} is {kind}, and a value would be lost: {error}") from error
 
 
+def _absent(field: t.Field, rows: int) -> pa.Array:
+    """What rows have of a column that is not theirs: its default."""
+    if field.write_default is None:
+        return pa.nulls(rows, field.type.arrow())
+    return pa.repeat(pa.scalar(field.write_default, field.type.arrow()), rows)
+
+
 def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
     names = [name.lower() for name in array.type.names]
     members = []
     for inner in kind.fields:
         if inner.name.lower() not in names:
-            members.append(pa.nulls(len(array), inner.type.arrow()))
+            members.append(_absent(inner, len(array)))
             continue
         child = pc.struct_field(array, [names.index(inner.name.lower())])
         if inner.required and array.null_count:  # members of structs that are null are none
@@ -157,7 +164,7 @@ def _wrong(
     for field, place in zip(columns, places, strict=True):
         if place is not None:
             yield from _misfits(given[place], field, "")
-        elif field.required:
+        elif field.required and field.write_default is None:
             yield f"column {field.name!r} is required and not there"
     for place, field in enumerate(given):
         if place not in places:
@@ -173,7 +180,7 @@ def _misfits(given: t.Field, wanted: t.Field, where: str) -> Iterator[str]:
                 found = by_name.pop(inner.name.lower(), None)
                 if found is not None:
                     yield from _misfits(found, inner, f"{path}.")
-                elif inner.required:
+                elif inner.required and inner.write_default is None:
                     yield f"column {path}.{inner.name} is required and not there"
             yield from (f"column {path}.{field.name} is not the table's" for field in by_name.values())
         case t.ListOf() as theirs, t.ListOf() as ours:

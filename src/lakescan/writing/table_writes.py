@@ -76,5 +76,9 @@ class TableWrites(Protocol):
     def data_folder(self) -> str:
         """The folder that new files are under."""
 
+    @property
+    def of_moved_rows(self) -> TableWrites:
+        """How rows of other files are written anew, with what the table keeps of each beside its columns."""
+
     def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
         """What is to be committed of a file beside its location, partition and size."""
