@@ -72,7 +72,7 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
         )
     arguments = iceberg_arguments(definition, version)
     try:
-        with opened.transaction() as transaction:
+        with translated(identifier), opened.transaction() as transaction:
             if opened.current_snapshot() is not None:
                 emptying(transaction)
             _become(transaction, opened, arguments)

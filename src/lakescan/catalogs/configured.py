@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import InvalidOption, NoSuchCatalog, missing_dependency, nearest
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _GIVEN: dict[str, dict[str, str]] = {}
-_OPEN: dict[tuple[int, str], tuple[dict[str, str], Catalog]] = {}  # by process: connections do not survive a fork
+# By process, as connections do not survive a fork; by thread where threads cannot share one, else 0.
+_OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
 _LOCK = Lock()
 _FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: its file, seconds to wait for another writer
 
@@ -61,11 +62,14 @@ def connection(name: str) -> Catalog:
     """A catalog by its name, connected once a process; raises `NoSuchCatalog` and `MissingDependency`."""
     properties = _GIVEN.get(name, {})
     with _LOCK:
-        before = _OPEN.get((os.getpid(), name))
-        if before is None or before[0] != properties:
-            before = properties, _connected(name, properties)
-            _OPEN[os.getpid(), name] = before
-        return before[1]
+        for thread in (0, get_ident()):
+            before = _OPEN.get((os.getpid(), thread, name))
+            if before is not None and before[0] == properties:
+                return before[1]
+        found = _connected(name, properties)
+        is_shared = type(found).__name__ != "HiveCatalog"  # which has one socket
+        _OPEN[os.getpid(), 0 if is_shared else get_ident(), name] = properties, found
+        return found
 
 
 def _connected(name: str, properties: dict[str, str]) -> Catalog:

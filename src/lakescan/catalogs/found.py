@@ -98,3 +98,8 @@ def translated(identifier: Identifier) -> Iterator[None]:
         ) from error
     except RESTError as error:
         raise StorageError(f"catalog {identifier.catalog!r} does not answer for {identifier}: {error}") from error
+    except Exception as error:
+        if not any(kind.__name__ == "TException" for kind in type(error).__mro__):  # of thrift: a Hive metastore's
+            raise
+        why = getattr(error, "message", None) or error
+        raise StorageError(f"catalog {identifier.catalog!r} refused {identifier}: {why}") from error

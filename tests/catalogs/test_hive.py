@@ -1,0 +1,66 @@
+"""A Hive catalog, in a metastore that the test starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+import lakescan.spark
+from tests.support.hive_server import hive_server
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def uri(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hive_server(spark._jvm, tmp_path_factory.mktemp("hive")) as found:
+        yield found
+
+
+@pytest.fixture
+def hive(uri: str, tmp_path: Path) -> lakescan.Catalog:
+    found = lakescan.catalog("hive", type="hive", uri=uri, warehouse=f"file://{tmp_path}")
+    found.create_namespace("db", exist_ok=True)
+    return found
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_table_has_its_life_in_a_hive_catalog(hive: lakescan.Catalog, spark: Any, version: str) -> None:
+    properties = {"format-version": version}
+    made = hive.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"], properties=properties)
+    made.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
+    with pytest.raises(lakescan.TableExists):
+        hive.create_table("db.t", "id BIGINT")
+    hive.table("db.t").overwrite(pa.table({"id": [3], "part": ["b"]}), where="part = 'b'")
+    lakescan.spark.register(spark)
+    spark.range(4, 6).selectExpr("id", "'c' AS part").write.format("iceberg").mode("append").save("hive.db.t")
+    found = spark.read.format("iceberg").load("hive.db.t").collect()
+    assert sorted(tuple(row) for row in found) == [(1, "a"), (3, "b"), (4, "c"), (5, "c")]
+    assert str(hive.rename_table("db.t", "db.u").name) == "hive.db.u"
+    assert hive.tables("db") == ["db.u"]
+    with pytest.raises(lakescan.NoSuchTable):
+        hive.table("db.t")
+    hive.drop_table("db.u")
+    assert hive.tables("db") == []
+
+
+def test_writers_at_once_in_a_hive_catalog_lose_nothing(hive: lakescan.Catalog) -> None:
+    hive.create_table("db.many", "id BIGINT")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: hive.table("db.many").append(pa.table({"id": [number]})), range(8)))
+    assert sorted(hive.table("db.many").scan().to_arrow()["id"].to_pylist()) == list(range(8))
+    hive.drop_table("db.many")
+
+
+def test_what_the_metastore_refuses_is_said_in_its_words(hive: lakescan.Catalog) -> None:
+    table = hive.create_table("db.kept", "id BIGINT")
+    with pytest.raises(lakescan.StorageError, match="types incompatible with the existing columns"):
+        hive.create_table("db.kept", "id INT", replace=True)
+    table.append(pa.table({"id": [1]}))
+    hive.drop_table("db.kept")

@@ -1,0 +1,71 @@
+"""A Hive metastore of the test's own: the one that PySpark's JARs have, over an embedded Derby database."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+_SETTINGS = {
+    "derby.stream.error.file": "{folder}/derby.log",
+    "datanucleus.schema.autoCreateAll": "true",
+    "datanucleus.connectionPoolingType": "none",
+    "hive.metastore.schema.verification": "false",
+    "hive.metastore.warehouse.dir": "file://{folder}/hive",
+    "hive.async.log.enabled": "false",
+    "java.io.tmpdir": "{folder}",
+}
+
+
+@contextmanager
+def hive_server(jvm: Any, folder: Path) -> Iterator[str]:
+    """Start a metastore; its URI. A JVM that has Hive's classes makes the tables of its locks before."""
+    java = shutil.which("java")
+    if java is None:
+        pytest.skip("no java on the path to run a Hive metastore")
+    url = f"jdbc:derby:;databaseName={folder}/metastore;create=true"
+    _make_lock_tables(jvm, url)
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        port = some.getsockname()[1]
+    settings = [f"-D{name}={value.format(folder=folder)}" for name, value in _SETTINGS.items()]
+    jars = f"{Path(pyspark.__file__).parent}/jars/*"
+    command = [java, "-cp", jars, f"-Djavax.jdo.option.ConnectionURL={url}", *settings]
+    with (folder / "hive.out").open("w") as out:
+        process = subprocess.Popen(
+            [*command, "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)], stdout=out, stderr=out
+        )
+    try:
+        _wait(port, process, folder / "hive.out")
+        yield f"thrift://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _make_lock_tables(jvm: Any, url: str) -> None:
+    conf = jvm.org.apache.hadoop.hive.conf.HiveConf()
+    conf.set("javax.jdo.option.ConnectionURL", url)
+    jvm.org.apache.hadoop.hive.metastore.txn.TxnDbUtil.prepDb(conf)
+    closed = "jdbc:derby:;shutdown=true"  # which Derby answers with an error, always
+    with pytest.raises(Exception, match="Derby system shutdown"):
+        jvm.java.sql.DriverManager.getConnection(closed)
+
+
+def _wait(port: int, process: subprocess.Popen[bytes], out: Path) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as some:
+            some.settimeout(1)
+            if some.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.3)
+    raise RuntimeError(f"the metastore did not start: {out.read_text()[-2000:]}")
