@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+
+import lakescan
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,6 +52,9 @@ def test_options_are_given_as_name_and_value(shop) -> None:
         (["head", "/nowhere"], "NotATable: /nowhere does not exist"),
         (["head", "SHOP", "-o", "versionAsOf"], "InvalidOption: options are written name=value"),
         (["head", "SHOP", "-w", "contry = 'FR'"], "Did you mean 'country'"),
+        (["--catalog", "local", "tables", "local"], "InvalidOption: catalogs are written name=folder"),
+        (["tables", "nowhere"], "NoSuchCatalog: no catalog 'nowhere' is known"),
+        (["expire-snapshots", "SHOP", "--older-than", "2026-01-31"], "UnsupportedFeature"),
     ],
 )
 def test_an_error_is_one_line_that_says_what_to_do(shop, arguments: list[str], message: str) -> None:
@@ -56,3 +62,28 @@ def test_an_error_is_one_line_that_says_what_to_do(shop, arguments: list[str], m
     assert found.returncode == 1
     assert message in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
+    def run_here(*arguments: str) -> str:
+        found = run("--catalog", f"local={tmp_path}/lake", *arguments)
+        assert found.returncode == 0, found.stderr
+        return found.stdout.strip()
+
+    run_here("sql", "CREATE NAMESPACE local.db")
+    assert run_here("sql", "CREATE TABLE local.db.t (id BIGINT, part STRING)") == "local.db.t: id, part"
+    run_here("sql", "CREATE TABLE local.db.d (id BIGINT) USING delta")
+    assert run_here("tables", "local").split() == ["local.db.d", "local.db.t"]
+    assert run_here("compact", "local.db.t") == "there is nothing to put together"
+    local = lakescan.catalog("local", warehouse=tmp_path / "lake")
+    for number in range(3):
+        local.table("db.t").append(pa.table({"id": [number], "part": ["a"]}))
+        local.table("db.d").append(pa.table({"id": [number]}))
+    assert run_here("compact", "local.db.t").startswith("3 files became 1")
+    assert run_here("expire-snapshots", "local.db.t", "--older-than", "2100-01-01") == "3 snapshots forgotten"
+    orphans = run_here("remove-orphans", "local.db.t", "--older-than", "2100-01-01", "--dry-run").split("\n")
+    assert sum(line.endswith(".parquet") for line in orphans) == 3
+    assert orphans[-1].endswith("files would be removed")
+    assert run_here("checkpoint", "local.db.d") == "a checkpoint was written"
+    assert len(list(Path(tmp_path, "lake").rglob("*.checkpoint.parquet"))) == 1
+    assert "2" in run_here("head", "local.db.t", "-s", "id", "-w", "id = 2")

@@ -1,4 +1,4 @@
-"""The commands: doctor, explain, history, head, inspect."""
+"""The commands that look: doctor, explain, history, head, inspect."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
+from lakescan.catalog import catalog
+from lakescan.cli.upkeep import app as upkeep
 from lakescan.diagnose import Diagnosis, doctor
 from lakescan.errors import InvalidOption, LakescanError
 from lakescan.explain import plan_for_terminal, write_html
@@ -17,14 +19,29 @@ from lakescan.scan import Scan
 from lakescan.table import Table, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
+app.add_typer(upkeep)
 console = Console()
 _TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", "clusterId", "userId", "userName")
 
-TablePath = Annotated[str, typer.Argument(help="A table's folder or URI, or an Iceberg metadata JSON.")]
+TablePath = Annotated[
+    str, typer.Argument(help="A table's folder or URI, an Iceberg metadata JSON, or catalog.namespace.table.")
+]
 OptionList = Annotated[list[str] | None, typer.Option("--option", "-o", help="A read option, name=value.")]
 Relocate = Annotated[str | None, typer.Option(help="JSON of old location prefix to new one.")]
 Where = Annotated[str | None, typer.Option("--where", "-w", help="Rows to read, as SQL.")]
 Columns = Annotated[str | None, typer.Option("--select", "-s", help="Columns, separated by commas.")]
+
+
+@app.callback()
+def catalogs(
+    embedded: Annotated[
+        list[str] | None,
+        typer.Option("--catalog", help="An embedded catalog, name=folder; pyiceberg's configuration has the others."),
+    ] = None,
+) -> None:
+    """Iceberg and Delta tables, from the command line."""
+    for name, folder in _pairs(embedded, "catalogs are written name=folder, e.g. --catalog local=./lake"):
+        catalog(name, warehouse=folder)
 
 
 @app.command("doctor")
@@ -106,11 +123,15 @@ def run() -> None:
 
 
 def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:
-    pairs: list[tuple[str, str, Any]] = [text.partition("=") for text in options or []]
-    if any(not equals for _, equals, _ in pairs):
-        raise InvalidOption("options are written name=value, e.g. -o versionAsOf=3")
-    moved = json.loads(relocate) if relocate else None
-    return table(path, relocate=moved, **{name: value for name, _, value in pairs})
+    said: dict[str, Any] = dict(_pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
+    return table(path, relocate=json.loads(relocate) if relocate else None, **said)
+
+
+def _pairs(texts: list[str] | None, otherwise: str) -> list[tuple[str, str]]:
+    parted = [text.partition("=") for text in texts or []]
+    if any(not equals for _, equals, _ in parted):
+        raise InvalidOption(otherwise)
+    return [(name, value) for name, _, value in parted]
 
 
 def _scan(opened: Table, where: str | None, select: str | None) -> Scan:
