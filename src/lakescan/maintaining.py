@@ -9,23 +9,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import InvalidOption
-from lakescan.local import read_batches
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.executors import PlanningExecutor
+from lakescan.planning.by_partition import partition_numbers
 from lakescan.planning.file_table import delete_counts
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
-from lakescan.saving.save import as_removed, new_write_id, saved, undone
+from lakescan.saving.rewriting import rewritten
+from lakescan.saving.save import as_removed, saved, undone
 from lakescan.saving.target import Saved
 from lakescan.storage import join, split_location
-from lakescan.writing.task import write_rows
 
 _SMALL = 0.75  # of the target size: files below it are worth to be put together
 _LEAST = timedelta(hours=24)  # writers may be at work on files that are younger
 
 
-def compact(target: IcebergTarget | DeltaTarget, where: str | None) -> Saved:
+def compact(
+    target: IcebergTarget | DeltaTarget, where: str | None = None, executor: PlanningExecutor | None = None
+) -> Saved:
     """Write the small files of each partition, and all files that have deletes, anew; in one commit."""
     if isinstance(target, DeltaTarget):
+        if executor is not None:
+            raise UnsupportedFeature("compacting a Delta table by an executor", "deltalake does it, in this process.")
         return target.compacted()
     writes = target.writes.of_moved_rows
     scan = target.scan.select(*writes.schema.names).ignore_residuals()
@@ -36,7 +41,7 @@ def compact(target: IcebergTarget | DeltaTarget, where: str | None) -> Saved:
     some = scan.plan_of(plan, pa.array(_worth_it(plan.files, target.writes.target_size)))
     if not some.files.num_rows:
         return Saved(0, 0, 0)
-    files = write_rows(writes, read_batches([(some, scan.read_context(some))]), new_write_id())
+    files = rewritten(writes, some, scan.read_context(some), executor)
     removed = as_removed(some.files)
     with undone(target, files):
         target.rewrite(removed, files)
@@ -47,10 +52,7 @@ def _worth_it(files: pa.Table, target_size: int) -> np.ndarray:
     """Which files have deletes, or are small and not the only small one of their partition."""
     has_deletes = pc.greater(delete_counts(files), 0).to_numpy()
     small = pc.less(files["size"], int(_SMALL * target_size)).to_numpy()
-    texts = pa.array(
-        [f"{s}{p}" for s, p in zip(files["spec_id"].to_pylist(), files["partition"].to_pylist(), strict=True)]
-    )
-    place = pc.dictionary_encode(texts).indices.to_numpy()
+    place = partition_numbers(files)
     counts = np.bincount(place, weights=small | has_deletes, minlength=len(files))
     worth: np.ndarray = has_deletes | (small & (counts[place] > 1))
     return worth

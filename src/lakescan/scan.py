@@ -357,7 +357,7 @@ class Scan:
 
     def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
         """A plan of some of the files of a plan of this scan: those where the mask is true."""
-        if pc.all(mask).as_py():
+        if pc.all(mask).as_py() and not self._ignore_residuals:
             return plan
         some = Candidates.pruned(plan.table.filter(mask), self.filter, {})
         return self._planned(some, ScanMetrics(), parallelism)

@@ -19,6 +19,7 @@ from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature, nearest
+from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
 from lakescan.iceberg.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
@@ -132,20 +133,22 @@ class Table:
     def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> Saved:
         """Put rows in the place of all others, or of those of a filter, in one commit; see `append`.
 
-        With `where`, all new rows have to be of it, and files that it cuts are written anew without its rows, by this
-        process. With `overwrite_mode="dynamic"`, the partitions that the rows are of are replaced. Raises
-        `CommitConflict` where another writer changed what is replaced.
+        With `where`, all new rows have to be of it, and files that it cuts are written anew without its rows, by
+        threads, or for a Spark data frame by its workers. With `overwrite_mode="dynamic"`, the partitions that the rows
+        are of are replaced. Raises `CommitConflict` where another writer changed what is replaced.
         """
         said = WriteOptions.of(options, self.format)
         return overwrite_rows(self._target(said), rows_of(rows), said, where)
 
-    def compact(self, *, where: str | None = None, **options: Any) -> Saved:
+    def compact(self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any) -> Saved:
         """Write small files of each partition anew as larger ones, and all files with deletes without them.
 
-        `where` says which files, by rows that they may have (Iceberg). Streams pass the commit over. Delta's is
-        deltalake's. `target_file_size_bytes` and `compression_codec` are options. Raises `CommitConflict`.
+        `where` says which files, by rows that they may have (Iceberg). Each partition is written by itself, by threads,
+        or where an executor runs it: `compact(executor=lakescan.spark.SparkExecutor(spark))`. Streams pass the commit
+        over. Delta's is deltalake's. `target_file_size_bytes` and `compression_codec` are options. Raises
+        `CommitConflict`.
         """
-        return compact(self._target(WriteOptions.of(options, self.format)), where)
+        return compact(self._target(WriteOptions.of(options, self.format)), where, executor)
 
     def expire_snapshots(self, older_than: datetime, *, retain_last: int = 1) -> int:
         """Forget Iceberg snapshots from before a time, but the last ones and those of branches and tags.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lakescan
 from tests.saving.support import Make, data_files, now, pairs, rows
 
+PROCESSES = partial(ProcessPoolExecutor, mp_context=multiprocessing.get_context("spawn"))
 ALL = [(n, "ab"[n % 2]) for n in range(8)]
 
 
@@ -30,6 +35,27 @@ def test_compacting_puts_the_small_files_of_a_partition_together(many: lakescan.
     assert now().scan().plan().files.num_rows == 2
     again = now().compact()
     assert (again.files, again.removed_files) == (0, 0)
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, PROCESSES], ids=["threads", "processes"])
+def test_an_executor_compacts_each_partition_by_itself(local: lakescan.Catalog, pool: Any) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
+    for pair in ALL:
+        now().append(rows(pair))
+    with pool(2) as executor:
+        done = now().compact(executor=executor)
+    assert (done.files, done.removed_files) == (2, 8)
+    assert pairs() == ALL
+
+
+def test_a_compaction_that_fails_leaves_no_file(local: lakescan.Catalog, tmp_path: Path) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
+    for pair in ALL:
+        now().append(rows(pair))
+    next(Path(tmp_path).rglob("part=b/*.parquet")).unlink()
+    with pytest.raises(lakescan.MissingFile):
+        now().compact()
+    assert data_files(tmp_path) == 7
 
 
 def test_streams_pass_a_compaction_over(many: lakescan.Table) -> None:

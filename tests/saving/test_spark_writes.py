@@ -76,6 +76,20 @@ def test_rows_of_frames_have_ids_in_tables_of_format_version_three(here: Any, lo
     assert len({row["_row_id"] for row in found}) == 7
 
 
+def test_workers_compact_a_table_and_write_the_rows_that_an_overwrite_leaves(
+    here: Any, local: lakescan.Catalog
+) -> None:
+    maker("iceberg version 3", local)()
+    for number in range(6):
+        now().append(rows((number, "ab"[number % 2])))
+    done = now().compact(executor=lakescan.spark.SparkExecutor(here))
+    assert (done.files, done.removed_files) == (2, 6)
+    new = here.createDataFrame([(4, "a"), (8, "a")], "id long, part string")
+    saved = now().overwrite(new, where="part = 'a' and id >= 4")
+    assert saved.removed_files == 1
+    assert pairs() == [(0, "a"), (1, "b"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (8, "a")]
+
+
 def test_an_overwrite_may_give_a_delta_table_other_columns(here: Any, local: lakescan.Catalog) -> None:
     maker("delta", local)().append(rows((1, "a")))
     new = here.createDataFrame([("b", 1.5)], "part string, price double")

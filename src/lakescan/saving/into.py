@@ -6,10 +6,11 @@ from typing import Any
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.saving.rows import Rows
-from lakescan.saving.save import append, new_write_id, overwrite, prepared
+from lakescan.saving.save import append, overwrite, prepared
 from lakescan.saving.target import Saved, Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import as_predicate
+from lakescan.writing.task import new_write_id
 
 
 def append_rows(target: Target, rows: Rows, options: WriteOptions) -> Saved:
@@ -30,4 +31,4 @@ def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str
     options.check_overwrites(condition)
     target = prepared(target, rows.schema, options)
     files = rows.write(target, new_write_id(), predicate)
-    return overwrite(target, files, where=predicate, dynamic=options.dynamic)
+    return overwrite(target, files, where=predicate, dynamic=options.dynamic, executor=rows.executor)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
+from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.saving.save import write_checked
 from lakescan.saving.target import Target
@@ -21,12 +22,18 @@ class Rows(Protocol):
     def schema(self) -> pa.Schema:
         """Their columns."""
 
+    @property
+    def executor(self) -> PlanningExecutor | None:
+        """Where rows of the table that stay are written; None for here."""
+
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write them all; with `where`, raise `SchemaMismatch` for rows that are not of it."""
 
 
 class ArrowRows:
     """Record batches in this process, gone through once."""
+
+    executor = None
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         self.schema, self._batches = schema, batches

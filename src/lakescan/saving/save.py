@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
+from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.local import read_batches
 from lakescan.planning.file_table import delete_counts
+from lakescan.saving.rewriting import rewritten
 from lakescan.saving.target import Removed, Saved, Target
 from lakescan.saving.write_options import WriteOptions
-from lakescan.scan import Scan
 from lakescan.writing.fitting import Fit
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 from lakescan.writing.task import write_rows
@@ -39,11 +39,6 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     return target
 
 
-def new_write_id() -> str:
-    """What the names of a write's files begin with."""
-    return uuid.uuid4().hex[:16]
-
-
 def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
     """Commit files that were written; nothing where there is none."""
     if not files:
@@ -53,15 +48,22 @@ def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
     return saved(files)
 
 
-def overwrite(target: Target, files: Sequence[WrittenFile], *, where: Predicate | None, dynamic: bool) -> Saved:
+def overwrite(
+    target: Target,
+    files: Sequence[WrittenFile],
+    *,
+    where: Predicate | None,
+    dynamic: bool,
+    executor: PlanningExecutor | None = None,
+) -> Saved:
     """Commit files in the place of all rows, of those of a filter, or of the partitions that they are of.
 
-    Files that the filter cuts are written anew without its rows. Where others commit meanwhile, it begins again from
-    what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg).
+    Files that the filter cuts are written anew without its rows, by the executor. Where others commit meanwhile, it
+    begins again from what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg).
     """
     with undone(target, files):
         for _ in range(_ATTEMPTS if target.begins_again else 1):
-            removed, rest = _replaced(target, files, where, dynamic=dynamic)
+            removed, rest = _replaced(target, files, where, executor, dynamic=dynamic)
             try:
                 with undone(target, rest):
                     if where is None and not dynamic:
@@ -98,47 +100,48 @@ def _checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableW
 
 
 def _replaced(
-    target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool
+    target: Target,
+    files: Sequence[WrittenFile],
+    where: Predicate | None,
+    executor: PlanningExecutor | None,
+    *,
+    dynamic: bool,
 ) -> tuple[list[Removed], list[WrittenFile]]:
     """The files that go, and those that are written for the rows of them that stay."""
-    scan = target.scan if where is None else target.scan.where(where)
     if target.scan.snapshot.id is None:
         return [], []
-    plan = scan.plan()
-    table = plan.table
-    if where is None and not dynamic:
-        return as_removed(table.files), []
+    if where is not None:
+        return _without_rows(target, where, executor)
+    table = target.scan.plan().table
     if dynamic:
         table = table.filter(_of_partitions(table.files, target.writes, {file.key for file in files}))
-    target.check_removable(delete_counts(table.files), partly=False)
-    rest: list[WrittenFile] = []
-    if where is not None:
-        is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
-        cut = pc.unique(plan.splits["file"].filter(is_cut))
-        if len(cut):
-            paths = table.files["path"].take(cut).combine_chunks()
-            target.check_removable(delete_counts(table.files), partly=True)
-            writes = target.writes.of_moved_rows
-            rows = _rows_that_stay(target.scan.select(*writes.schema.names), where, paths)
-            rest = write_rows(writes, rows, new_write_id())
-    return as_removed(table.files), rest
+        target.check_removable(delete_counts(table.files), partly=False)
+    return as_removed(table.files), []
+
+
+def _without_rows(
+    target: Target, where: Predicate, executor: PlanningExecutor | None
+) -> tuple[list[Removed], list[WrittenFile]]:
+    """The files that may have rows of a filter; those that have others, too, written anew with these."""
+    writes = target.writes.of_moved_rows
+    scan = target.scan.select(*writes.schema.names).where(where)
+    plan = scan.plan()
+    is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
+    cut = pc.is_in(pa.array(np.arange(len(plan.table))), value_set=plan.splits["file"].filter(is_cut).combine_chunks())
+    deletes, some_are_cut = delete_counts(plan.files), bool(pc.any(cut).as_py())
+    target.check_removable(deletes, partly=some_are_cut)
+    if not some_are_cut:
+        return as_removed(plan.files), []
+    whole = scan.ignore_residuals()
+    some = whole.plan_of(plan, cut)
+    rest = rewritten(writes, some, whole.read_context(some), executor, bind(where, scan.snapshot.schema))
+    return as_removed(plan.files), rest
 
 
 def as_removed(files: pa.Table) -> list[Removed]:
     """Files of a file table, to go."""
     shown = files.select(["path", "partition", "size"]).to_pylist()
     return [Removed(each["path"], each["partition"], each["size"]) for each in shown]
-
-
-def _rows_that_stay(scan: Scan, where: Predicate, paths: pa.Array) -> Iterator[pa.RecordBatch]:
-    """The rows of some files that a filter does not match."""
-    all_rows = scan.where(where).ignore_residuals()
-    plan = all_rows.plan()
-    some = all_rows.plan_of(plan, pc.is_in(plan.files["path"], value_set=paths).combine_chunks())
-    schema = scan.snapshot.schema
-    bound = bind(where, schema)
-    for batch in read_batches([(some, all_rows.read_context(some))]):
-        yield batch.filter(pc.invert(keep(bound, columns_of(batch, schema), batch.num_rows)))
 
 
 def _of_partitions(files: pa.Table, writes: TableWrites, keys: set[Key]) -> pa.Array:

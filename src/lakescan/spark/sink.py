@@ -18,12 +18,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from lakescan.catalogs.configured import give_all
 from lakescan.errors import InvalidOption
 from lakescan.saving.open_target import open_target
-from lakescan.saving.save import append, new_write_id, overwrite, prepared, write_checked
+from lakescan.saving.save import append, overwrite, prepared, write_checked
 from lakescan.saving.target import Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import as_predicate
 from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import TableWrites, WrittenFile
+from lakescan.writing.task import new_write_id
 
 _LOG = logging.getLogger("lakescan")
 

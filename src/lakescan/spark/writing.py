@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakescan.expressions.predicate import Predicate
 from lakescan.saving.save import write_checked
 from lakescan.saving.target import Target
+from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import use_this_python
 from lakescan.spark.types import arrow_schema
 from lakescan.writing.table_writes import WrittenFile
@@ -29,6 +30,11 @@ class SparkRows:
     def schema(self) -> pa.Schema:
         """Its columns, as workers get them."""
         return arrow_schema(self._frame.schema)
+
+    @property
+    def executor(self) -> SparkExecutor:
+        """Its workers."""
+        return SparkExecutor(self._frame.sparkSession)
 
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """By Spark's tasks; one that fails removes its files, one that is killed leaves what no commit names."""

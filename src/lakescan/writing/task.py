@@ -21,6 +21,11 @@ _KEPT = 128 * 2**20  # bytes of rows that wait for their row groups
 _OPEN = 128  # partitions whose files are open at once
 
 
+def new_write_id() -> str:
+    """What the names of a write's files begin with."""
+    return uuid.uuid4().hex[:16]
+
+
 def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str) -> list[WrittenFile]:
     """Write rows that may be of any partitions, in any order; `write_id` is in the name of each file.
 
