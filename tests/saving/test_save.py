@@ -201,7 +201,7 @@ def test_users_texts_are_kept_with_the_commit(made: Make) -> None:
     ("options", "error", "message"),
     [
         ({"merge_shema": True}, lakescan.InvalidOption, "Did you mean 'mergeSchema'"),
-        ({"maxRecordsPerFile": 5}, lakescan.UnsupportedFeature, "write option 'maxRecordsPerFile'"),
+        ({"dataChange": False}, lakescan.UnsupportedFeature, "write option 'dataChange'"),
         ({"overwrite_mode": "some"}, lakescan.InvalidOption, "static"),
         ({"target-file-size-bytes": "big"}, lakescan.InvalidOption, "bytes past which a file ends"),
     ],
@@ -216,6 +216,17 @@ def test_options_of_the_other_format_are_refused(local: lakescan.Catalog) -> Non
     table = local.create_table("db.t", "id INT", format="delta")
     with pytest.raises(lakescan.InvalidOption, match="for iceberg tables"):
         table.append(pa.table({"id": [1]}), branch="dev")
+
+
+def test_files_have_at_most_the_rows_that_are_asked_for(made: Make) -> None:
+    made(partition_by=())
+    batches = [rows(*((10 * n + i, "a") for i in range(size))) for n, size in enumerate((1, 7, 2, 5))]
+    saved = now().append(pa.concat_tables(batches), maxRecordsPerFile=4)
+    assert (saved.files, saved.rows) == (4, 15)
+    assert sorted(now().scan().plan().files["record_count"].to_pylist()) == [3, 4, 4, 4]
+    assert len(pairs()) == 15
+    with pytest.raises(lakescan.InvalidOption, match="a whole number above 0"):
+        now().append(rows(A), maxRecordsPerFile=0)
 
 
 def test_branches_are_committed_to_and_begin_with_what_the_table_has(local: lakescan.Catalog) -> None:

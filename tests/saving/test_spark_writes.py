@@ -99,6 +99,26 @@ def test_an_overwrite_may_give_a_delta_table_other_columns(here: Any, local: lak
     assert now().scan().to_arrow().to_pylist() == [{"part": "b", "price": 1.5}]
 
 
+BY = {"iceberg": ("bucket(3, id)", "truncate(1, part)"), "delta": ("part",)}
+
+
+@pytest.mark.parametrize("format", BY)
+def test_rows_are_brought_together_by_partition_before_they_are_written(here: Any, local, format: str) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING, b BINARY", format=format, partition_by=BY[format])
+    data = here.range(0, 600, 1, 8).selectExpr("id", "concat(substr('xyz', id % 3 + 1, 1), id) AS part", "X'ff00' AS b")
+    if format == "delta":
+        data = data.selectExpr("id", "substr(part, 1, 1) AS part", "b")
+    together = {"delta": {"optimizeWrite": True}}.get(format, {})
+    apart = {"delta": {}}.get(format, {"distribution-mode": "none"})
+    partitions = 9 if format == "iceberg" else 3
+    assert now().append(data, **together).files == partitions
+    assert now().append(data, **apart).files == 8 * partitions
+    assert now().scan().count() == 1200
+    writer = data.write.format(format).mode("append").options(**(together or {"distribution-mode": "hash"}))
+    with pytest.raises(PySparkException, match=r"Table\.append does"):
+        writer.save(NAME)
+
+
 def test_a_table_is_made_where_none_is(here: Any, local: lakescan.Catalog, tmp_path: Path) -> None:
     writer = frame(here, 1, 2, 3).write.mode("append").option("partition-by", "bucket(2, id)")
     writer.format("iceberg").save(NAME)

@@ -41,6 +41,9 @@ def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
     lakescan.spark.register(spark)
     assert lakescan.save(frame, "local.db.t").rows == frame.count()
     frame.write.format("iceberg").mode("append").save("local.db.t")
+    by_bucket = {"partition-by": f"bucket(2, {frame.columns[0]})"}
+    assert lakescan.save(frame, "local.db.parts", **by_bucket).files <= 2  # brought together by partition
+    assert lakescan.table("local.db.parts").compact(executor=lakescan.spark.SparkExecutor(spark)).removed_files == 0
     stream = spark.readStream.format("iceberg").load("local.db.t").writeStream.format("delta")
     stream = stream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     stream.start(f"{folder}/copy").awaitTermination()

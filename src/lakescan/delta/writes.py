@@ -83,9 +83,27 @@ class DeltaWrites:
         return int(self.overrides.get("write.target-file-size-bytes", own))
 
     @property
+    def max_rows(self) -> int | None:
+        """As the option `maxRecordsPerFile` says."""
+        said = self.overrides.get("max-records-per-file")
+        return None if said is None else int(said)
+
+    @property
     def is_fanned_out(self) -> bool:
         """As the option says."""
         return self.overrides.get("fanout-enabled", "True") == "True"
+
+    @property
+    def is_clustered(self) -> bool:
+        """Where optimized writes are asked for (`optimizeWrite`, `delta.autoOptimize.optimizeWrite`)."""
+        own = self.metadata.configuration.get("delta.autoOptimize.optimizeWrite", "false").lower()
+        mode = self.overrides.get("write.distribution-mode", "none" if own in ("false", "none") else "hash")
+        return bool(self.metadata.partition_columns) and mode != "none"
+
+    @property
+    def partition_sources(self) -> Sequence[str]:
+        """The partition columns."""
+        return self.metadata.partition_columns
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:

@@ -81,9 +81,25 @@ class IcebergWrites:
         return int(self._properties.get("write.target-file-size-bytes", _TARGET_SIZE))
 
     @property
+    def max_rows(self) -> int | None:
+        """As the option `maxRecordsPerFile` says."""
+        said = self.overrides.get("max-records-per-file")
+        return None if said is None else int(said)
+
+    @property
     def is_fanned_out(self) -> bool:
         """As the option says."""
         return self.overrides.get("fanout-enabled", "True") == "True"
+
+    @property
+    def is_clustered(self) -> bool:
+        """`write.distribution-mode`, which is `hash` by default; `range` is taken for it."""
+        return bool(self._transforms) and self._properties.get("write.distribution-mode", "hash") != "none"
+
+    @property
+    def partition_sources(self) -> Sequence[str]:
+        """The columns of the default partition spec."""
+        return [self.schema.fields[path[0]].name for path, _ in self._transforms]
 
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
-from lakescan.option_values import boolean, one_of, parse_size, whole
+from lakescan.option_values import boolean, one_of, parse_size, positive, whole
 from lakescan.options import normalised
 
 _SNAPSHOT_PROPERTY = "snapshot-property."
@@ -15,11 +15,18 @@ _MODES = one_of("static", "dynamic")
 # Each option: how its value is read, the formats that have it, what it does.
 WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "target-file-size-bytes": (parse_size, "both", "bytes past which a file ends"),
+    "maxRecordsPerFile": (positive, "both", "rows of a file at most"),
     "compression-codec": (str, "both", "zstd (Iceberg), snappy (Delta), gzip, lz4, uncompressed"),
     "compression": (str, "delta", "another name of compression-codec"),
     "compression-level": (whole, "iceberg", "of the codec"),
     "write-format": (one_of("parquet"), "iceberg", "parquet"),
     "fanout-enabled": (boolean, "both", "keep the files of many partitions open, for rows in any order: true"),
+    "distribution-mode": (
+        one_of("none", "hash"),
+        "iceberg",
+        "hash: rows of a Spark frame are brought together by partition before they are written; none",
+    ),
+    "optimizeWrite": (boolean, "delta", "the same, of a partitioned table: false"),
     "branch": (str, "iceberg", "the branch to commit to"),
     "merge-schema": (boolean, "both", "add columns that the table does not have: false"),
     "mergeSchema": (boolean, "both", "another name of merge-schema"),
@@ -37,12 +44,9 @@ WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "path": (str, "both", "the table's identifier or location"),
 }
 _REFUSED = (
-    "optimizeWrite",
     "dataChange",
-    "maxRecordsPerFile",
     "replaceOn",
     "replaceUsing",
-    "distribution-mode",
     "check-ordering",
     "check-nullability",
     "isolation-level",
@@ -72,13 +76,16 @@ class WriteOptions:
         said, properties = _checked(options, format_name)
         if ("txnAppId" in said) != ("txnVersion" in said):
             raise InvalidOption("txnAppId and txnVersion go together: give both")
+        optimized = None if "optimizeWrite" not in said else "hash" if said["optimizeWrite"] else "none"
         codec = said.get("compression-codec", said.get("compression"))
         named = {
             "write.target-file-size-bytes": said.get("target-file-size-bytes"),
+            "max-records-per-file": said.get("maxRecordsPerFile"),
             "write.parquet.compression-codec": codec,
             "write.parquet.compression-level": said.get("compression-level"),
             "write.format.default": said.get("write-format"),
             "fanout-enabled": said.get("fanout-enabled"),
+            "write.distribution-mode": said.get("distribution-mode", optimized),
         }
         user = {} if "userMetadata" not in said else {"userMetadata": said["userMetadata"]}
         modes = (said.get("overwrite-mode"), said.get("partitionOverwriteMode"))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakescan.catalogs.configured import give_all
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.saving.open_target import open_target
 from lakescan.saving.save import append, overwrite, prepared, write_checked
 from lakescan.saving.target import Target
@@ -59,6 +59,10 @@ class _Tasks:
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
         target, said = sink.open(rows)
+        if said.overrides.get("write.distribution-mode", "none") != "none":
+            raise UnsupportedFeature(
+                "bringing rows of df.write together by partition", "Spark's Python sources cannot; Table.append does."
+            )
         if is_overwrite:
             said.check_overwrites(said.replace_where)
         else:

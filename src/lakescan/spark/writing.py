@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql.functions import arrow_udf, col
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.saving.save import write_checked
@@ -14,10 +15,13 @@ from lakescan.saving.target import Target
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import use_this_python
 from lakescan.spark.types import arrow_schema
-from lakescan.writing.table_writes import WrittenFile
+from lakescan.writing.clustering import partition_codes
+from lakescan.writing.table_writes import TableWrites, WrittenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_CODE = "__lakescan_partition"
 
 
 class SparkRows:
@@ -45,5 +49,21 @@ class SparkRows:
             done = [pickle.dumps(file, protocol=5) for file in write_checked(writes, batches, write_id, where)]
             yield pa.RecordBatch.from_pydict({"file": pa.array(done, pa.binary())})
 
-        found = self._frame.mapInArrow(write, "file binary").collect()
+        frame = _clustered(self._frame, writes) if writes.is_clustered else self._frame
+        found = frame.mapInArrow(write, "file binary").collect()
         return [pickle.loads(row["file"]) for row in found]
+
+
+def _clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
+    """The frame shuffled by partition; Spark puts small partitions together, and cuts large ones."""
+    there = {name.lower(): name for name in frame.columns}
+    names = [name for name in dict.fromkeys(writes.partition_sources) if name.lower() in there]
+    if not names:
+        return frame
+
+    def code(*columns: pa.Array) -> pa.Array:
+        return partition_codes(writes, dict(zip(names, columns, strict=True)))
+
+    sources = [col(f"`{there[name.lower()].replace('`', '``')}`") for name in names]
+    with_code = frame.withColumn(_CODE, arrow_udf(code, "long")(*sources))
+    return with_code.hint("rebalance", _CODE).drop(_CODE)

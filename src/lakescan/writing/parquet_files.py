@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 _ROWS = 1 << 20  # of a row group at most
+_NO_LIMIT = 1 << 62
 
 
 class PartitionWriter:
@@ -19,6 +20,7 @@ class PartitionWriter:
         self._writes, self._key, self._schema, self._new_name = writes, key, schema, new_name
         self._kept: list[pa.RecordBatch] = []
         self._rows = 0
+        self._written = 0  # rows of the open file
         self.kept_bytes = 0
         self._location = ""
         self._sink: pa.NativeFile | None = None
@@ -28,11 +30,24 @@ class PartitionWriter:
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Take rows of the partition."""
+        while (room := self._room()) < rows.num_rows:
+            self._take(rows.slice(0, room))
+            self.flush()
+            self._end()
+            rows = rows.slice(room)
+        self._take(rows)
+        if self._rows >= _ROWS or self.kept_bytes >= self._writes.target_size:
+            self.flush()
+
+    def _room(self) -> int:
+        """How many rows more the file may have."""
+        most = self._writes.max_rows
+        return _NO_LIMIT if most is None else most - self._written - self._rows
+
+    def _take(self, rows: pa.RecordBatch) -> None:
         self._kept.append(rows)
         self._rows += rows.num_rows
         self.kept_bytes += rows.nbytes
-        if self._rows >= _ROWS or self.kept_bytes >= self._writes.target_size:
-            self.flush()
 
     def flush(self) -> None:
         """Write what is kept as a row group; the file ends where it has its size."""
@@ -41,6 +56,7 @@ class PartitionWriter:
         writer, sink = self._opened()
         table = pa.Table.from_batches(self._kept, self._schema)
         writer.write_table(self._writes.in_order(table), row_group_size=_ROWS)
+        self._written += self._rows
         self._kept, self._rows, self.kept_bytes = [], 0, 0
         if sink.tell() >= self._writes.target_size:
             self._end()
@@ -48,8 +64,7 @@ class PartitionWriter:
     def close(self) -> list[WrittenFile]:
         """End the last file; all files of the partition."""
         self.flush()
-        if self._writer is not None:
-            self._end()
+        self._end()
         return self.done
 
     def abandon(self) -> None:
@@ -67,7 +82,9 @@ class PartitionWriter:
         return self._writer, self._sink
 
     def _end(self) -> None:
-        writer, sink = self._opened()
+        if self._writer is None or self._sink is None:
+            return
+        writer, sink = self._writer, self._sink
         writer.close()
         size = sink.tell()
         sink.close()
@@ -75,3 +92,4 @@ class PartitionWriter:
         details = self._writes.describe(metadata)
         self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))
         self._writer = self._sink = None
+        self._written = 0

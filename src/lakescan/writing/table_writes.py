@@ -42,8 +42,20 @@ class TableWrites(Protocol):
         """The bytes of a file past which the next one is begun."""
 
     @property
+    def max_rows(self) -> int | None:
+        """The rows of a file at most."""
+
+    @property
     def is_fanned_out(self) -> bool:
         """Whether files of many partitions are open at once; otherwise one, for rows that come by partition."""
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether rows of a data frame are brought together by partition before they are written."""
+
+    @property
+    def partition_sources(self) -> Sequence[str]:
+        """The columns that partitions are made of."""
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:
