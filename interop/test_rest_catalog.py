@@ -203,6 +203,35 @@ def test_tables_of_format_version_three_are_written_in_turn_and_rows_keep_their_
     assert found[0][2] > newest[3]
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
+    rest: lakescan.Catalog, jvm: Any, version: str
+) -> None:
+    """By files of positions, and by vectors; a later commit that has none hides nothing."""
+    from lakescan.maintaining import compact
+    from lakescan.saving.iceberg_target import IcebergTarget
+    from lakescan.saving.into import overwrite_rows
+    from lakescan.saving.rows import rows_of
+    from lakescan.saving.write_options import WriteOptions
+
+    properties = {"format-version": version, "write.delete.mode": "merge-on-read"}
+    table = f"db.deleted_{version}"
+    rest.create_table(table, "id BIGINT, part STRING", partition_by=["part"], properties=properties)
+    for number in range(4):
+        rest.table(table).append(pa.table({"id": [2 * number, 2 * number + 1], "part": ["a", "a"]}))
+    name, said = rest.table(table).name, WriteOptions()
+    assert name is not None
+    before = IcebergTarget.open(name, said)
+    jvm.sql(f"DELETE FROM rest.{table} WHERE id = 3")
+    jvm.sql(f"INSERT INTO rest.{table} VALUES (8, 'b')")
+    with pytest.raises(lakescan.CommitConflict):
+        compact(before)
+    with pytest.raises(lakescan.CommitConflict):
+        overwrite_rows(before, rows_of(pa.table({"id": [2], "part": ["a"]})), said, "id = 2")
+    assert compact(IcebergTarget.open(name, said)).removed_files == 4
+    assert [row[0] for row in java(jvm, table)] == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
 def test_rows_from_before_version_three_get_their_ids_with_the_next_commit(rest: lakescan.Catalog, jvm: Any) -> None:
     rest.create_table("db.upgraded", "id BIGINT, n INT, part STRING")
     for number in range(2):

@@ -59,7 +59,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
 
 def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
     """Give a table other columns, and no rows; its earlier snapshots stay."""
-    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
 
     from lakescan.iceberg.producers import emptying
 
@@ -76,7 +76,7 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
             if opened.current_snapshot() is not None:
                 emptying(transaction)
             _become(transaction, opened, arguments)
-    except CommitFailedException as error:
+    except (CommitFailedException, ValidationException) as error:
         raise CommitConflict(f"{identifier} was changed while it was replaced: {error}") from error
     except ValueError as error:
         raise UnsupportedFeature(

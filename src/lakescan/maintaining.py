@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.planning.by_partition import partition_numbers
-from lakescan.planning.file_table import delete_counts
+from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
 from lakescan.saving.rewriting import rewritten
-from lakescan.saving.save import as_removed, saved, undone
+from lakescan.saving.save import WAITS, as_removed, saved, undone
 from lakescan.saving.target import Saved
+from lakescan.scan import Scan
 from lakescan.storage import join, split_location
+from lakescan.writing.table_writes import WrittenFile
 
 _SMALL = 0.75  # of the target size: files below it are worth to be put together
 _LEAST = timedelta(hours=24)  # writers may be at work on files that are younger
@@ -33,8 +36,7 @@ def compact(
             raise UnsupportedFeature("compacting a Delta table by an executor", "deltalake does it, in this process.")
         return target.compacted()
     writes = target.writes.of_moved_rows
-    scan = target.scan.select(*writes.schema.names).ignore_residuals()
-    scan = scan if where is None else scan.where(where)
+    scan = _all_rows(target, where)
     if scan.snapshot.id is None:
         return Saved(0, 0, 0)
     plan = scan.plan()
@@ -42,10 +44,33 @@ def compact(
     if not some.files.num_rows:
         return Saved(0, 0, 0)
     files = rewritten(writes, some, scan.read_context(some), executor)
-    removed = as_removed(some.files)
     with undone(target, files):
-        target.rewrite(removed, files)
-    return saved(files, len(removed))
+        _commit_as_planned(target, where, some.table, files)
+    return saved(files, len(some.table))
+
+
+def _all_rows(target: IcebergTarget, where: str | None) -> Scan:
+    """A scan of all rows of files that may have some of a filter, with what is kept when they move."""
+    scan = target.scan.select(*target.writes.of_moved_rows.schema.names).ignore_residuals()
+    return scan if where is None else scan.where(where)
+
+
+def _commit_as_planned(
+    target: IcebergTarget, where: str | None, table: FileTable, files: Sequence[WrittenFile]
+) -> None:
+    """Commit files in the place of others, while others commit; raises `CommitConflict` where they changed these."""
+    before, conflict = table.state(), None
+    for wait in WAITS:
+        try:
+            return target.rewrite(as_removed(table.files), files)
+        except CommitConflict as error:
+            conflict = error
+            time.sleep(wait)
+            target = target.reopened()
+            now = _all_rows(target, where).plan().table.state()
+            if {path: now.get(path) for path in before} != before:
+                raise CommitConflict(f"{target.name}: another writer changed what was rewritten") from error
+    raise conflict or AssertionError
 
 
 def _worth_it(files: pa.Table, target_size: int) -> np.ndarray:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import lakescan
+from lakescan.catalogs.configured import connection
 from lakescan.errors import StorageError
 from lakescan.saving.into import append_rows, overwrite_rows
 from lakescan.saving.rows import rows_of
 from lakescan.saving.save import append
 from lakescan.saving.write_options import WriteOptions
 from lakescan.writing.task import write_rows
-from tests.saving.support import Make, data_files, now, pairs, rows
+from tests.saving.support import Make, data_files, maker, now, pairs, rows
 
 A, B = (1, "a"), (2, "b")
 NO_OPTIONS = WriteOptions()
@@ -101,3 +102,26 @@ def test_an_append_that_was_made_though_its_answer_was_lost_is_not_made_again(lo
     monkeypatch.setattr(Transaction, "commit_transaction", lost)
     now().append(rows(A))
     assert (pairs(), len(calls)) == ([A], 1)
+
+
+def test_an_overwrite_goes_on_where_others_changed_other_rows(made: Make, tmp_path: Path) -> None:
+    made().append(rows(A, B))
+    before = target_of(now())
+    now().append(rows((3, "b")))
+    overwrite_rows(before, rows_of(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
+    assert pairs() == [B, (3, "b"), (9, "a")]
+    assert data_files(tmp_path) == 4
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3"])
+def test_rows_that_were_written_for_another_partition_spec_are_not_committed(kind: str, local, tmp_path: Path) -> None:
+    maker(kind, local)().append(rows(A))
+    before = target_of(now())
+    theirs = connection("local").load_table("db.t")
+    with theirs.update_spec() as update:
+        update.add_field("id", "bucket[4]", "id_bucket")
+    now().append(rows(B))
+    with pytest.raises(lakescan.CommitConflict, match="changed the partition spec"):
+        append_rows(before, rows_of(rows((3, "c"))), NO_OPTIONS)
+    assert pairs() == [A, B]
+    assert data_files(tmp_path) == 2

@@ -9,23 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakescan.errors import CommitConflict
-from lakescan.expressions.predicate import And, Comparison, In, IsNull, Or, Predicate
 from lakescan.iceberg.writes import IcebergWrites
 from lakescan.writing.table_writes import WrittenFile
 
 if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-_KINDS = {
-    "=": "EqualTo",
-    "<": "LessThan",
-    "<=": "LessThanOrEqual",
-    ">": "GreaterThan",
-    ">=": "GreaterThanOrEqual",
-}
 _WRITE = "lakescan.write-id"  # in the summaries of appends
 _SECONDS, _FIRST_WAIT = 120.0, 0.05  # that appends are tried again for
 
@@ -45,7 +35,7 @@ class IcebergCommit:
 
         from lakescan.iceberg.producers import appending
 
-        added = [self._data_file(each) for each in files]
+        written = list(files)
         started, wait, table = time.monotonic(), _FIRST_WAIT, self.table
         mine = {_WRITE: uuid.uuid4().hex}
         while True:
@@ -54,8 +44,8 @@ class IcebergCommit:
                     table.transaction() as transaction,
                     appending(transaction, self.branch, {**self.properties, **mine}) as producer,
                 ):
-                    for each in added:
-                        producer.append_data_file(each)
+                    for each in written:
+                        producer.append_data_file(self._data_file(each))
                 return
             except CommitFailedException as error:
                 if time.monotonic() - started > _SECONDS:
@@ -66,52 +56,29 @@ class IcebergCommit:
                 if _has(table, mine[_WRITE]):  # the commit that failed was made: its answer was lost
                     return
 
-    def replace(self, removed: Collection[str], files: Iterable[WrittenFile], where: Predicate | None) -> None:
-        """Put files in the place of others, all of which hold rows of `where`, if that is given.
+    def replace(self, removed: Collection[str], files: Iterable[WrittenFile], *, same_rows: bool = False) -> None:
+        """Put files in the place of others; where they have the `same_rows`, streams pass the commit over.
 
-        Raises `CommitConflict` where another writer has added rows of `where`, or removed one of the files.
+        Raises `CommitConflict` where another writer has committed to the branch since, whatever it was.
         """
         from pyiceberg.exceptions import CommitFailedException, ValidationException
         from pyiceberg.expressions import AlwaysTrue
 
-        from lakescan.iceberg.producers import overwriting
+        from lakescan.iceberg.producers import overwriting, rewriting
 
+        kind = rewriting if same_rows else overwriting
         try:
             with (
                 self.table.transaction() as transaction,
-                overwriting(transaction, self.branch, dict(self.properties)) as producer,
+                kind(transaction, self.branch, dict(self.properties)) as producer,
             ):
-                producer.delete_by_predicate(
-                    AlwaysTrue() if where is None else expression_of(where, self.table.schema())
-                )
+                producer.delete_by_predicate(AlwaysTrue())  # files to remove are looked for in all manifests
                 for each in self._files_at(removed):
                     producer.delete_data_file(each)
                 for file in files:
                     producer.append_data_file(self._data_file(file))
         except (CommitFailedException, ValidationException) as error:
-            raise CommitConflict(
-                f"{self._where}: another writer changed what this one replaces: {error}. Look again, and repeat it."
-            ) from error
-
-    def rewrite(self, removed: Collection[str], files: Iterable[WrittenFile]) -> None:
-        """Put files in the place of others that have the same rows; streams pass the commit over.
-
-        Raises `CommitConflict` where another writer has removed one of the files, or rows of them.
-        """
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
-        from pyiceberg.expressions import AlwaysTrue
-
-        from lakescan.iceberg.producers import rewriting
-
-        try:
-            with self.table.transaction() as transaction, rewriting(transaction, self.branch) as producer:
-                producer.delete_by_predicate(AlwaysTrue())
-                for each in self._files_at(removed):
-                    producer.delete_data_file(each)
-                for file in files:
-                    producer.append_data_file(self._data_file(file))
-        except (CommitFailedException, ValidationException) as error:
-            raise CommitConflict(f"{self._where}: another writer changed what was rewritten: {error}") from error
+            raise CommitConflict(f"{self._where}: {error}") from error
 
     @property
     def _where(self) -> str:
@@ -124,6 +91,8 @@ class IcebergCommit:
         key = self.writes.partition_key(file.key)
         details = dict(file.details)
         spec_id = details.pop("spec_id")
+        if spec_id != self.table.metadata.default_spec_id:
+            raise CommitConflict(f"{self._where}: another writer changed the partition spec: write the rows anew")
         found = DataFile.from_args(
             _table_format_version=max(2, self.table.metadata.format_version),
             content=DataFileContent.DATA,
@@ -157,28 +126,3 @@ def _has(table: Table, write: str) -> bool:
     """Whether one of a table's snapshots is that of a write."""
     summaries = (snapshot.summary for snapshot in table.metadata.snapshots)
     return any(each is not None and each.additional_properties.get(_WRITE) == write for each in summaries)
-
-
-def expression_of(predicate: Predicate, schema: Schema) -> BooleanExpression:
-    """A filter as pyiceberg's; one that is true of more rows where it has none like it."""
-    from pyiceberg import expressions as e
-    from pyiceberg.expressions.visitors import bind
-
-    match predicate:
-        case And(left, right):
-            return e.And(expression_of(left, schema), expression_of(right, schema))
-        case Or(left, right):
-            return e.Or(expression_of(left, schema), expression_of(right, schema))
-        case IsNull():
-            found = e.NotNull(predicate.column) if predicate.negate else e.IsNull(predicate.column)
-        case In(negate=False, has_null=False):
-            found = e.In(predicate.column, set(predicate.values))
-        case Comparison() if predicate.op in _KINDS and predicate.value is not None:
-            found = getattr(e, _KINDS[predicate.op])(predicate.column, predicate.value)
-        case _:
-            return e.AlwaysTrue()
-    try:
-        bind(schema, found, case_sensitive=True)
-    except (ValueError, TypeError):
-        return e.AlwaysTrue()
-    return found

@@ -1,46 +1,70 @@
-"""The kinds of snapshots that are committed: appends, overwrites, and rewrites, which pyiceberg has none of."""
+"""The kinds of snapshots that are committed: appends, overwrites, and rewrites, which pyiceberg has none of.
+
+pyiceberg's own look for conflicts is left out: deletes that others add to files that are replaced may escape it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Transaction
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _MergeAppendFiles, _OverwriteFiles, _SnapshotProducer
-from pyiceberg.table.update.validate import _validate_data_files_exist, _validate_no_new_deletes_for_data_files
 
 from lakescan.iceberg.row_lineage import LineageSnapshot
 
 
-class _Rewrite:
-    """A `replace`, which changes no rows: rows added elsewhere are no conflict."""
+class _Added:
+    """Files that are added whatever others commit, but a partition spec that is not theirs."""
+
+    def _validate_concurrency(self: Any) -> None:
+        if any(file.spec_id != self._transaction.table_metadata.default_spec_id for file in self._added_data_files):
+            raise CommitFailedException("another writer changed the partition spec")
+
+
+class _AsPlanned:
+    """Files that replace others on just the snapshot that they were planned on: what has changed is for who planned."""
+
+    def _validate_concurrency(self: Any) -> None:
+        if self._commit_window is not None and not self._commit_window.is_empty():
+            raise CommitFailedException("another writer was faster")
+
+
+class _Replace(_AsPlanned):
+    """A `replace`, which changes no rows."""
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
         found = super()._summary(snapshot_properties)  # type: ignore[misc]
         return Summary(operation=Operation.REPLACE, **found.additional_properties)
 
-    def _validate_concurrency(self: Any) -> None:
-        window, table = self._commit_window, self._transaction._table
-        if window is None or window.is_empty() or window.head is None:
-            return
-        _validate_data_files_exist(table, window.head, self._deleted_data_files, window.base)
-        _validate_no_new_deletes_for_data_files(table, window.head, None, self._deleted_data_files, window.base)
 
-
-class _RewriteFiles(_Rewrite, _OverwriteFiles):
+class _FastAppend(_Added, _FastAppendFiles):
     pass
 
 
-class _LineageAppend(LineageSnapshot, _FastAppendFiles):
+class _MergeAppend(_Added, _MergeAppendFiles):
     pass
 
 
-class _LineageOverwrite(LineageSnapshot, _OverwriteFiles):
+class _Overwrite(_AsPlanned, _OverwriteFiles):
     pass
 
 
-class _LineageRewrite(_Rewrite, LineageSnapshot, _OverwriteFiles):
+class _Rewrite(_Replace, _OverwriteFiles):
+    pass
+
+
+class _LineageAppend(_Added, LineageSnapshot, _FastAppendFiles):
+    pass
+
+
+class _LineageOverwrite(_AsPlanned, LineageSnapshot, _OverwriteFiles):
+    pass
+
+
+class _LineageRewrite(_Replace, LineageSnapshot, _OverwriteFiles):
     pass
 
 
@@ -48,7 +72,7 @@ def appending(transaction: Transaction, branch: str, properties: dict[str, str])
     """Files added; manifests are merged where the table asks for it, but in version 3."""
     metadata = transaction.table_metadata
     merges = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-    kind = _LineageAppend if metadata.format_version > 2 else _MergeAppendFiles if merges else _FastAppendFiles
+    kind = _LineageAppend if metadata.format_version > 2 else _MergeAppend if merges else _FastAppend
     return _made(kind, Operation.APPEND, transaction, branch, properties)
 
 
@@ -56,14 +80,14 @@ def overwriting(transaction: Transaction, branch: str, properties: dict[str, str
     """Files in the place of others; an append where there are none."""
     metadata = transaction.table_metadata
     is_first = metadata.snapshot_by_name(branch) is None
-    kind = _LineageOverwrite if metadata.format_version > 2 else _OverwriteFiles
+    kind = _LineageOverwrite if metadata.format_version > 2 else _Overwrite
     return _made(kind, Operation.APPEND if is_first else Operation.OVERWRITE, transaction, branch, properties)
 
 
-def rewriting(transaction: Transaction, branch: str) -> _SnapshotProducer[Any]:
+def rewriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
     """Files in the place of others that have the same rows."""
-    kind = _LineageRewrite if transaction.table_metadata.format_version > 2 else _RewriteFiles
-    return _made(kind, Operation.OVERWRITE, transaction, branch, {})
+    kind = _LineageRewrite if transaction.table_metadata.format_version > 2 else _Rewrite
+    return _made(kind, Operation.OVERWRITE, transaction, branch, properties)
 
 
 def emptying(transaction: Transaction) -> None:

@@ -72,6 +72,13 @@ class FileTable:
         files = FILES.empty_table().append_column("partition", nothing).append_column("constants", nothing)
         return FileTable(files, DELETES.empty_table() if deletes is None else deletes)
 
+    def state(self) -> dict[str, frozenset[tuple[object, ...]]]:
+        """The deletes of each file by its path: two tables that have the same have the same rows. A step a file."""
+        names = ("path", "offset", "inline", "sequence_number", "kept")
+        deletes = list(zip(*(self.deletes[name].to_pylist() for name in names), strict=True))
+        lists = zip(self.files["path"].to_pylist(), self.files["deletes"].to_pylist(), strict=True)
+        return {path: frozenset(deletes[row] for row in rows or ()) for path, rows in lists}
+
     def filter(self, mask: pa.Array) -> FileTable:
         """The files where the mask is true, with their statistics; the delete table stays whole."""
         stats = {field_id: s.filter(mask) for field_id, s in self.stats.items()}

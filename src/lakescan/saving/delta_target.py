@@ -21,7 +21,6 @@ from lakescan.delta.create import as_schema
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.writes import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.expressions.predicate import Predicate
 from lakescan.saving.target import Removed, Saved
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
@@ -106,7 +105,7 @@ class DeltaTarget:
         if self.writes.metadata.configuration.get("delta.appendOnly", "false").lower() == "true":
             raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Predicate | None) -> None:
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """By deltalake, on just this version."""
         names = [field.name for field in self.writes.partition_fields]
         now = int(time.time() * 1000)

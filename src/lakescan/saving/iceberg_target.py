@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -16,7 +17,6 @@ from lakescan.catalogs.found import of_storage, translated
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.commits import IcebergCommit
 from lakescan.iceberg.create import as_schema
 from lakescan.iceberg.metadata_text import metadata_text
@@ -72,7 +72,7 @@ class IcebergTarget:
 
     @property
     def begins_again(self) -> bool:
-        """No: pyiceberg tells commits that are in the way from others."""
+        """No: who replaces rows has seen them."""
         return False
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
@@ -101,17 +101,17 @@ class IcebergTarget:
         """By pyiceberg; tried again while others commit."""
         self._commit().append(files)
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Predicate | None) -> None:
-        """By pyiceberg, which looks for conflicts with what was committed meanwhile."""
-        self._commit().replace([each.location for each in removed], files, where)
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """By pyiceberg, on just this snapshot."""
+        self._commit().replace([each.location for each in removed], files)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """By pyiceberg."""
-        self.replace(removed, files, None)
+        self.replace(removed, files)
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit files that have the rows of others."""
-        self._commit().rewrite([each.location for each in removed], files)
+        self._commit().replace([each.location for each in removed], files, same_rows=True)
 
     def other_files(self) -> list[str]:
         """What the metadata names beside data, deletes and manifests."""
@@ -136,7 +136,7 @@ class IcebergTarget:
         said = dict(self.options.properties)
         if self.options.transaction is not None:
             said |= {QUERY: self.options.transaction[0], EPOCH: str(self.options.transaction[1])}
-        return IcebergCommit(self._table, self.writes, self.options.branch, said)
+        return IcebergCommit(copy(self._table), self.writes, self.options.branch, said)
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
         """By pyiceberg, in a commit of its own."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +18,18 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.planning.file_table import delete_counts
+from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.plan import ScanPlan
 from lakescan.saving.rewriting import rewritten
 from lakescan.saving.target import Removed, Saved, Target
 from lakescan.saving.write_options import WriteOptions
+from lakescan.scan import Scan
 from lakescan.writing.fitting import Fit
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 from lakescan.writing.task import write_rows
 
-_ATTEMPTS = 10  # at replacing rows of a table to which others append
+# Seconds between attempts at replacing rows of a table to which others commit.
+WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 25)
 
 
 def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
@@ -61,20 +66,33 @@ def overwrite(
     Files that the filter cuts are written anew without its rows, by the executor. Where others commit meanwhile, it
     begins again from what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg).
     """
-    with undone(target, files):
-        for _ in range(_ATTEMPTS if target.begins_again else 1):
-            removed, rest = _replaced(target, files, where, executor, dynamic=dynamic)
+    written, found, conflict = list(files), None, None
+    with undone(target, written):
+        for wait in WAITS:
+            now = _replaced(target, files, where, dynamic=dynamic)
+            if found is not None and found.table.state() != now.table.state():
+                if not target.begins_again:
+                    raise CommitConflict(
+                        f"{target.name}: another writer changed what this one replaces. Look again, and repeat it."
+                    ) from conflict
+                _discard(target, written[len(files) :])
+                del written[len(files) :]
+                found = None
+            if found is None:
+                found, more = now, _rest(target, now, where, executor)
+                written += more
             try:
-                with undone(target, rest):
-                    if where is None and not dynamic:
-                        target.replace_all(removed, files)
-                    else:
-                        target.replace(removed, [*files, *rest], where)
+                removed = as_removed(now.table.files)
+                if where is None and not dynamic:
+                    target.replace_all(removed, written)
+                else:
+                    target.replace(removed, written)
                 return saved(files, len(removed))
             except CommitConflict as error:
                 conflict = error
+                time.sleep(wait)
                 target = target.reopened()
-        raise conflict
+        raise conflict or AssertionError
 
 
 def write_checked(
@@ -99,43 +117,51 @@ def _checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableW
         yield rows
 
 
-def _replaced(
-    target: Target,
-    files: Sequence[WrittenFile],
-    where: Predicate | None,
-    executor: PlanningExecutor | None,
-    *,
-    dynamic: bool,
-) -> tuple[list[Removed], list[WrittenFile]]:
-    """The files that go, and those that are written for the rows of them that stay."""
+@dataclass(frozen=True)
+class _Replaced:
+    """The files that go, and those of them to be written anew for the rows that stay: a plan of these, if any."""
+
+    table: FileTable
+    cut: ScanPlan | None = None
+    scan: Scan | None = None
+
+
+def _replaced(target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool) -> _Replaced:
+    """What an overwrite is in the place of, as the target has it."""
     if target.scan.snapshot.id is None:
-        return [], []
+        return _Replaced(FileTable.empty())
     if where is not None:
-        return _without_rows(target, where, executor)
+        return _of_filter(target, where)
     table = target.scan.plan().table
     if dynamic:
         table = table.filter(_of_partitions(table.files, target.writes, {file.key for file in files}))
         target.check_removable(delete_counts(table.files), partly=False)
-    return as_removed(table.files), []
+    return _Replaced(table)
 
 
-def _without_rows(
-    target: Target, where: Predicate, executor: PlanningExecutor | None
-) -> tuple[list[Removed], list[WrittenFile]]:
-    """The files that may have rows of a filter; those that have others, too, written anew with these."""
-    writes = target.writes.of_moved_rows
-    scan = target.scan.select(*writes.schema.names).where(where)
+def _of_filter(target: Target, where: Predicate) -> _Replaced:
+    """The files that may have rows of a filter; cut are those that have others, too."""
+    scan = target.scan.select(*target.writes.of_moved_rows.schema.names).where(where)
     plan = scan.plan()
     is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     cut = pc.is_in(pa.array(np.arange(len(plan.table))), value_set=plan.splits["file"].filter(is_cut).combine_chunks())
-    deletes, some_are_cut = delete_counts(plan.files), bool(pc.any(cut).as_py())
-    target.check_removable(deletes, partly=some_are_cut)
+    some_are_cut = bool(pc.any(cut).as_py())
+    target.check_removable(delete_counts(plan.files), partly=some_are_cut)
     if not some_are_cut:
-        return as_removed(plan.files), []
+        return _Replaced(plan.table)
     whole = scan.ignore_residuals()
-    some = whole.plan_of(plan, cut)
-    rest = rewritten(writes, some, whole.read_context(some), executor, bind(where, scan.snapshot.schema))
-    return as_removed(plan.files), rest
+    return _Replaced(plan.table, whole.plan_of(plan, cut), whole)
+
+
+def _rest(
+    target: Target, replaced: _Replaced, where: Predicate | None, executor: PlanningExecutor | None
+) -> list[WrittenFile]:
+    """The rows of files that are cut, written anew but for those that the filter matches."""
+    if replaced.cut is None or replaced.scan is None or where is None:
+        return []
+    context = replaced.scan.read_context(replaced.cut)
+    without = bind(where, replaced.scan.snapshot.schema)
+    return rewritten(target.writes.of_moved_rows, replaced.cut, context, executor, without)
 
 
 def as_removed(files: pa.Table) -> list[Removed]:
@@ -168,9 +194,14 @@ def undone(target: Target, files: Sequence[WrittenFile]) -> Iterator[None]:
     try:
         yield
     except (CommitConflict, UnsupportedFeature, SchemaMismatch):
-        locations = [file.location for file in files]
-        with suppress(Exception):  # what cannot be looked at may have been committed
-            named = set(target.reopened().scan.plan().files["path"].to_pylist())
-            if named.isdisjoint(locations):
-                target.writes.storage.remove(locations)
+        _discard(target, files)
         raise
+
+
+def _discard(target: Target, files: Sequence[WrittenFile]) -> None:
+    """Remove files that are not committed; they stay where the table cannot be looked at, or names them."""
+    locations = [file.location for file in files]
+    with suppress(Exception):
+        named = set(target.reopened().scan.plan().files["path"].to_pylist())
+        if named.isdisjoint(locations):
+            target.writes.storage.remove(locations)

@@ -49,7 +49,7 @@ class Target(Protocol):
 
     @property
     def begins_again(self) -> bool:
-        """Whether a conflict only says that others have committed: then what to replace is looked for anew."""
+        """Whether an overwrite begins anew where others have changed what it replaces; otherwise that is a conflict."""
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """Refuse, by name, to replace some files with so many deletes each; or `partly`, so that some rows are kept."""
@@ -61,10 +61,10 @@ class Target(Protocol):
         """Commit more files; raises `CommitConflict`."""
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that replace all; raises `CommitConflict` where another writer was in the way."""
+        """Commit files that replace all; raises `CommitConflict` where the table is not as it was any more."""
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], where: Any) -> None:
-        """Commit files that replace others; raises `CommitConflict` where another writer was in the way."""
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """Commit files that replace others; raises `CommitConflict` where the table is not as it was any more."""
 
     def with_columns(self, new: TableDefinition) -> Target:
         """The table with more columns; raises `CommitConflict`."""
