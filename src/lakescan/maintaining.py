@@ -16,8 +16,9 @@ from lakescan.planning.by_partition import partition_numbers
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
+from lakescan.saving.replacing import as_removed
 from lakescan.saving.rewriting import rewritten
-from lakescan.saving.save import WAITS, as_removed, saved, undone
+from lakescan.saving.save import WAITS, saved, undone
 from lakescan.saving.target import Saved
 from lakescan.scan import Scan
 from lakescan.storage import join, split_location
@@ -62,7 +63,7 @@ def _commit_as_planned(
     before, conflict = table.state(), None
     for wait in WAITS:
         try:
-            return target.rewrite(as_removed(table.files), files)
+            return target.rewrite(as_removed(table), files)
         except CommitConflict as error:
             conflict = error
             time.sleep(wait)
