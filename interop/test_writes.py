@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.sql import SqlCatalog
 
 import lakescan
@@ -160,9 +161,27 @@ def test_java_reads_mapped_columns_of_a_table_that_is_made_here(jvm, local) -> N
     assert sorted(local.table("db.mapped").scan().to_arrow()["a b"].to_pylist()) == ["x", "y"]
 
 
+def test_rows_that_break_a_constraint_of_java_are_not_written(jvm, warehouse: Path) -> None:
+    path = f"{warehouse}/constrained"
+    jvm.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, s STRUCT<a: INT>, day DATE) USING delta")
+    jvm.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (id > 0 AND s.a IN (1, 2))")
+    jvm.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT lately CHECK (day >= '2020-01-01' OR day IS NULL)")
+    lakescan.table(path).append(pa.table({"id": [1], "s": [{"a": 2}]}))
+    wrong = [{"id": -1, "s": {"a": 1}}, {"id": None, "s": {"a": 1}}, {"id": 1, "s": {"a": 3}}, {"id": 1, "s": None}]
+    for row in wrong:
+        with pytest.raises(lakescan.SchemaMismatch, match="1 rows break the constraint 'positive' of the table"):
+            lakescan.table(path).append(
+                pa.Table.from_pylist([row], pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int32())]))]))
+            )
+    with pytest.raises(Py4JJavaError, match="CHECK constraint positive"):
+        jvm.sql(f"INSERT INTO delta.`{path}` VALUES (NULL, struct(1), date'2021-01-01')")
+    jvm.sql(f"INSERT INTO delta.`{path}` VALUES (2, struct(1), date'2021-01-01')")
+    assert sorted(row["id"] for row in jvm.read.format("delta").load(path).collect()) == [1, 2]
+
+
 def test_what_java_asks_of_writers_is_refused_where_it_is_not_done(jvm, warehouse: Path) -> None:
     asked = {
-        "constraint": "ALTER TABLE {0} ADD CONSTRAINT positive CHECK (id > 0)",
+        "constraint": "ALTER TABLE {0} ADD CONSTRAINT short CHECK (length(cast(id as string)) < 3)",
         "rowTracking": "ALTER TABLE {0} SET TBLPROPERTIES ('delta.enableRowTracking'='true')",
     }
     for name, statement in asked.items():

@@ -53,7 +53,7 @@ def test_an_overwrite_where_replaces_just_the_rows_of_the_filter(made: Make) -> 
 def test_new_rows_have_to_be_of_the_filter(made: Make, tmp_path: Path) -> None:
     made().append(rows(A))
     files = data_files(tmp_path)
-    with pytest.raises(lakescan.SchemaMismatch, match="1 rows are not of replaceWhere="):
+    with pytest.raises(lakescan.SchemaMismatch, match="1 rows are not of replaceWhere, and would add"):
         now().overwrite(rows(A, B), where="part = 'a'")
     with pytest.raises(lakescan.SchemaMismatch, match="replaceWhere"):
         now().overwrite(rows(N), replaceWhere="part = 'a'")
@@ -325,6 +325,25 @@ def test_what_a_delta_table_forbids_is_not_replaced(local, tmp_path, properties,
         now().overwrite(rows((1, "a")), where=where)
     assert pairs() == [A, B]
     assert data_files(tmp_path) == 1
+
+
+def test_rows_that_break_a_constraint_of_a_delta_table_are_refused(local, tmp_path: Path) -> None:
+    properties = {"delta.constraints.small": "id < 10", "delta.constraints.named": "part IS NOT NULL OR id = 0"}
+    table = local.create_table("db.t", "id BIGINT, part STRING", format="delta", properties=properties)
+    table.append(rows(A, (0, None)))
+    with pytest.raises(lakescan.SchemaMismatch, match="2 rows break the constraint 'small' of the table: id < 10"):
+        now().append(rows(B, (10, "x"), (11, "x")))
+    with pytest.raises(lakescan.SchemaMismatch, match="1 rows break the constraint 'named'"):
+        now().overwrite(rows((3, None)))
+    assert pairs() == [(0, None), A]
+    assert data_files(tmp_path) == 1
+
+
+def test_a_constraint_that_is_not_understood_is_refused_by_name(local: lakescan.Catalog) -> None:
+    properties = {"delta.constraints.short": "length(part) < 3"}
+    table = local.create_table("db.t", "id BIGINT, part STRING", format="delta", properties=properties)
+    with pytest.raises(lakescan.UnsupportedFeature, match="the constraint 'short' of"):
+        table.append(rows(A))
 
 
 def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(local: lakescan.Catalog) -> None:

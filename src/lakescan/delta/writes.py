@@ -19,7 +19,10 @@ from lakescan import types as t
 from lakescan.delta.partition_values import NULL_PARTITION
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.schema_json import parse_schema
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import InvalidFilter, NoSuchColumn, UnsupportedFeature
+from lakescan.expressions.bind import bind
+from lakescan.expressions.predicate import Predicate
+from lakescan.expressions.sql import parse_filter
 from lakescan.schema import Schema
 from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import Key
@@ -50,6 +53,7 @@ _OBEYED = frozenset(
         "clustering",
     }
 )
+_CONSTRAINT = "delta.constraints."
 _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
 
 
@@ -65,6 +69,7 @@ class DeltaWrites:
 
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
+        _ = self.constraints  # those that are not understood are refused before anything is written
 
     @cached_property
     def schema(self) -> Schema:
@@ -81,6 +86,22 @@ class DeltaWrites:
         """`delta.targetFileSize`."""
         own = self.metadata.configuration.get("delta.targetFileSize", _TARGET_SIZE)
         return int(self.overrides.get("write.target-file-size-bytes", own))
+
+    @cached_property
+    def constraints(self) -> Mapping[str, Predicate]:
+        """`delta.constraints.NAME` (protocol, "CHECK Constraints"); a null is not true."""
+        found = {}
+        for key, text in self.metadata.configuration.items():
+            if key.startswith(_CONSTRAINT):
+                name = key.removeprefix(_CONSTRAINT)
+                try:
+                    found[name] = parse_filter(text)
+                    bind(found[name], self.schema)
+                except (InvalidFilter, NoSuchColumn) as error:
+                    raise UnsupportedFeature(
+                        f"the constraint {name!r} of {self.location}, {text}", "Filters say what is understood."
+                    ) from error
+        return found
 
     @property
     def max_rows(self) -> int | None:
@@ -188,9 +209,6 @@ def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> Non
         raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
     for feature in sorted(protocol.features - _OBEYED):
         raise UnsupportedFeature(f"writing to Delta tables with the feature {feature!r}", f"{location} has it.")
-    for name in metadata.configuration:
-        if name.startswith("delta.constraints."):
-            raise UnsupportedFeature(f"writing to Delta tables with constraints ({name})", f"{location} has one.")
     for name in _DECLARED:
         if f'"{name}"' in metadata.schema_string:
             raise UnsupportedFeature(f"writing to Delta tables with columns that have {name}", f"{location} has one.")

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from lakescan import metadata_columns as m
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.schema_json import parse_schema
 from lakescan.schema import Schema
 from lakescan.storage import Storage
@@ -79,6 +80,11 @@ class IcebergWrites:
     def target_size(self) -> int:
         """`write.target-file-size-bytes`."""
         return int(self._properties.get("write.target-file-size-bytes", _TARGET_SIZE))
+
+    @property
+    def constraints(self) -> Mapping[str, Predicate]:
+        """The format has none."""
+        return {}
 
     @property
     def max_rows(self) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import pyarrow as pa
@@ -90,22 +90,29 @@ def overwrite(
 def write_checked(
     writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, where: Predicate | None
 ) -> list[WrittenFile]:
-    """Write rows in one task; with `where`, raises `SchemaMismatch` for rows that are not of it."""
-    return write_rows(writes, batches if where is None else _checked(batches, where, writes), write_id)
+    """Write rows in one task.
+
+    Raises `SchemaMismatch` for rows that are not of `where`, if that is given, or break a constraint of the table.
+    """
+    rules = {f"break the constraint {name!r} of the table": rule for name, rule in writes.constraints.items()}
+    if where is not None:
+        rules["are not of replaceWhere, and would add to what is not replaced"] = where
+    return write_rows(writes, _checked(batches, rules, writes) if rules else batches, write_id)
 
 
-def _checked(batches: Iterable[pa.RecordBatch], where: Predicate, writes: TableWrites) -> Iterator[pa.RecordBatch]:
-    """Batches, made to fit, that pass on when all of their rows are of a filter."""
+def _checked(
+    batches: Iterable[pa.RecordBatch], rules: Mapping[str, Predicate], writes: TableWrites
+) -> Iterator[pa.RecordBatch]:
+    """Batches, made to fit, that pass on when each rule is true of all of their rows."""
     schema, fit = writes.schema, None
-    bound = bind(where, schema)
+    bound = {wrong: bind(rule, schema) for wrong, rule in rules.items()}
     for batch in batches:
         fit = fit or Fit.of(schema, batch.schema)
         rows = fit.apply(batch)
-        others = rows.num_rows - (pc.sum(keep(bound, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
-        if others:
-            raise SchemaMismatch(
-                f"{others:,} rows are not of replaceWhere={str(where)!r}: they would add to what is not replaced"
-            )
+        for wrong, rule in bound.items():
+            others = rows.num_rows - (pc.sum(keep(rule, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
+            if others:
+                raise SchemaMismatch(f"{others:,} rows {wrong}: {rules[wrong]}")
         yield rows
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakescan.expressions.predicate import Predicate
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
@@ -40,6 +41,10 @@ class TableWrites(Protocol):
     @property
     def target_size(self) -> int:
         """The bytes of a file past which the next one is begun."""
+
+    @property
+    def constraints(self) -> Mapping[str, Predicate]:
+        """What has to be true of all rows, by name."""
 
     @property
     def max_rows(self) -> int | None:
