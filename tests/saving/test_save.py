@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,20 @@ def test_branches_are_committed_to_and_begin_with_what_the_table_has(local: lake
     now().overwrite(rows(N), branch="other")
     assert now().scan().as_of(branch="other").to_arrow()["id"].to_pylist() == [3]
     assert pairs() == [A]
+
+
+def test_decimals_are_bucketed_wherever_they_are_in_memory(local: lakescan.Catalog) -> None:
+    """Batches that come from Spark lie at any multiple of 8."""
+    values = pa.array(["1.25", "7.50", "-3.00"]).cast(pa.decimal128(9, 2))
+    somewhere = pa.allocate_buffer(64 + 48)
+    moved = somewhere.slice(8 if somewhere.address % 16 == 0 else 0, 48)
+    (ctypes.c_char * 48).from_address(moved.address)[:] = values.buffers()[1].to_pybytes()[:48]
+    apart = pa.Array.from_buffers(values.type, 3, [None, moved])
+    assert (apart.to_pylist(), moved.address % 16) == (values.to_pylist(), 8)
+    local.create_table("db.t", "m DECIMAL(9, 2)", partition_by=["bucket(4, m)"])
+    now().append(pa.table({"m": apart}))
+    assert sorted(now().scan().to_arrow()["m"].to_pylist()) == sorted(values.to_pylist())
+    assert now().scan().where("m = 7.50").plan().files.num_rows == 1
 
 
 def test_partition_values_of_every_kind_come_back(made: Make) -> None:

@@ -230,6 +230,8 @@ def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
         column = column.combine_chunks()
     if len(path) > 1:
         column = pc.struct_field(column, path[1:])
+    if pa.types.is_decimal(column.type):  # pyiceberg's transforms want them where 16 divides the address
+        column = column.take(pa.array(np.arange(len(column))))
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
