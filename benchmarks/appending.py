@@ -43,6 +43,8 @@ def run(rows: int, runs: int) -> list[Result]:
                 theirs = partial(ask, asked)
                 title = f"{rows:,} rows from Spark"
                 results.append(compare(title, (name, ours), (f"Java, {name}", theirs), runs=min(runs, 3), aim=1.2))
+                for files in (folder / "java", *(folder / "lake").glob("n/t*")):  # of every run: gigabytes
+                    shutil.rmtree(files, ignore_errors=True)
     finally:
         spark.stop()
     ours, theirs = partial(_in_process, catalog, data.parquet), partial(_deltalake, folder, data.parquet)
