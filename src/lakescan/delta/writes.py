@@ -25,7 +25,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
 from lakescan.schema import Schema
 from lakescan.storage import Storage, join
-from lakescan.writing.table_writes import Key
+from lakescan.writing.table_writes import ByOptions, Key
 
 _TARGET_SIZE = 128 * 2**20  # where delta.targetFileSize does not say
 _INDEXED, _PREFIX = 32, 32  # columns with statistics, characters of a bound
@@ -58,7 +58,7 @@ _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.s
 
 
 @dataclass(frozen=True)
-class DeltaWrites:
+class DeltaWrites(ByOptions):
     """A table by its newest protocol and metadata; `overrides` are write options over its configuration."""
 
     location: str
@@ -102,17 +102,6 @@ class DeltaWrites:
                         f"the constraint {name!r} of {self.location}, {text}", "Filters say what is understood."
                     ) from error
         return found
-
-    @property
-    def max_rows(self) -> int | None:
-        """As the option `maxRecordsPerFile` says."""
-        said = self.overrides.get("max-records-per-file")
-        return None if said is None else int(said)
-
-    @property
-    def is_fanned_out(self) -> bool:
-        """As the option says."""
-        return self.overrides.get("fanout-enabled", "True") == "True"
 
     @property
     def is_clustered(self) -> bool:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 # Iceberg has no narrower integers.
 _WIDENED = {t.BYTE: "int", t.SHORT: "int"}
-_SINCE = "set 'format-version'='3'"
 _SINCE_3 = (t.UNKNOWN, t.VARIANT)
 
 
@@ -30,7 +29,9 @@ def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -
         is_new |= isinstance(column.type, t.Timestamp) and column.type.unit == "ns"
         what = str(column.type) if is_new else "" if column.write_default is None else "with a default"
         if what and version < 3:
-            raise InvalidOption(f"column {column.name!r} is {what}, which takes format version 3: {_SINCE}")
+            raise InvalidOption(
+                f"column {column.name!r} is {what}, which takes format version 3: set 'format-version'='3'"
+            )
     schema = as_schema(definition)
     comment = {} if definition.comment is None else {"comment": definition.comment}
     return {
@@ -89,13 +90,11 @@ def _format_version(properties: Mapping[str, str], default: str) -> int:
 
 def _field(field: t.Field) -> dict[str, Any]:
     node = {"id": field.id, "name": field.name, "required": field.required, "type": _type(field.type)}
-    doc = {} if field.doc is None else {"doc": field.doc}
-    return {**node, **doc, **{f"{which}-default": _json(field) for which in _default_kinds(field)}}
-
-
-def _default_kinds(field: t.Field) -> list[str]:
-    """Of a column that is made, rows before and after are alike."""
-    return [] if field.write_default is None else ["initial", "write"]
+    if field.doc is not None:
+        node["doc"] = field.doc
+    if field.write_default is not None:  # the column is new: rows before and after are alike
+        node["initial-default"] = node["write-default"] = _json(field)
+    return node
 
 
 def _json(field: t.Field) -> Any:

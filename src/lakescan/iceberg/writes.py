@@ -21,14 +21,14 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.schema_json import parse_schema
 from lakescan.schema import Schema
 from lakescan.storage import Storage
-from lakescan.writing.table_writes import Key
+from lakescan.writing.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none"}
 _TARGET_SIZE = 512 * 2**20  # write.target-file-size-bytes, where the table does not say
 
 
 @dataclass(frozen=True)
-class IcebergWrites:
+class IcebergWrites(ByOptions):
     """A table by the JSON of its metadata; `overrides` are write options over its properties.
 
     With `keeps_lineage`, rows come with their ids, and when they were last changed, and keep them.
@@ -85,17 +85,6 @@ class IcebergWrites:
     def constraints(self) -> Mapping[str, Predicate]:
         """The format has none."""
         return {}
-
-    @property
-    def max_rows(self) -> int | None:
-        """As the option `maxRecordsPerFile` says."""
-        said = self.overrides.get("max-records-per-file")
-        return None if said is None else int(said)
-
-    @property
-    def is_fanned_out(self) -> bool:
-        """As the option says."""
-        return self.overrides.get("fanout-enabled", "True") == "True"
 
     @property
     def is_clustered(self) -> bool:

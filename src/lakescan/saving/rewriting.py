@@ -17,7 +17,7 @@ from lakescan.reading.context import ReadContext
 from lakescan.reading.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.task import new_write_id, write_rows
+from lakescan.writing.task import new_write_id, remove_written, write_rows
 
 
 @dataclass(frozen=True)
@@ -60,5 +60,5 @@ def rewritten(
     try:
         return [file for files in (executor or LOCAL).map(work, groups) for file in files]
     except BaseException:
-        writes.storage.remove(writes.storage.find(writes.data_folder, write_id))
+        remove_written(writes, write_id)
         raise

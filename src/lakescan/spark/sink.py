@@ -24,7 +24,7 @@ from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import as_predicate
 from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.task import new_write_id
+from lakescan.writing.task import new_write_id, remove_written
 
 _LOG = logging.getLogger("lakescan")
 
@@ -87,8 +87,7 @@ class _Tasks:
 
     def _undo(self) -> None:
         """Remove the files of all tasks, those that were killed, too."""
-        storage = self._writes.storage
-        left = storage.remove(storage.find(self._writes.data_folder, self._write_id))
+        left = remove_written(self._writes, self._write_id)
         _LOG.warning(
             "a write to %s failed and was undone; a task that was killed late may leave files named *%s* there%s",
             self._sink.path,

@@ -27,6 +27,23 @@ class WrittenFile:
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
+class ByOptions:
+    """What the options of a write say by themselves, whatever the format."""
+
+    overrides: Mapping[str, str]
+
+    @property
+    def max_rows(self) -> int | None:
+        """As the option `maxRecordsPerFile` says."""
+        said = self.overrides.get("max-records-per-file")
+        return None if said is None else int(said)
+
+    @property
+    def is_fanned_out(self) -> bool:
+        """As the option says."""
+        return self.overrides.get("fanout-enabled", "True") == "True"
+
+
 class TableWrites(Protocol):
     """A table to write to, as its format has it; it is sent to workers."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -24,6 +24,11 @@ _OPEN = 128  # partitions whose files are open at once
 def new_write_id() -> str:
     """What the names of a write's files begin with."""
     return uuid.uuid4().hex[:16]
+
+
+def remove_written(writes: TableWrites, write_id: str) -> Sequence[str]:
+    """Remove all files of a write, whichever of its tasks wrote them; those that could not be."""
+    return writes.storage.remove(writes.storage.find(writes.data_folder, write_id))
 
 
 def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str) -> list[WrittenFile]:
