@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,7 +31,10 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     user = _server_user()
     if user:
         shutil.chown(folder, user)
-        for parent in [folder, *folder.parents[:2]]:
+        shared = Path(tempfile.gettempdir()).resolve()
+        for parent in [folder, *folder.resolve().parents]:
+            if parent == shared or shared not in parent.parents:
+                break
             parent.chmod(0o755)
     with socket.socket() as some:
         some.bind(("127.0.0.1", 0))
