@@ -7,7 +7,6 @@ path. They are never percent-decoded here: Iceberg writes raw paths, and Delta's
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,9 +19,7 @@ from pyarrow import fs as pafs
 
 from lakescan.encryption import KeyManager
 from lakescan.errors import InvalidOption, MissingFile, StorageError
-
-_SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$", re.DOTALL)
-_ALIASES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+from lakescan.locations import ALIASES, Places, split_location
 
 # How the ecosystem spells S3 settings (pyiceberg, delta-rs and AWS's own variables) -> pyarrow's argument.
 _S3_OPTIONS = {
@@ -44,18 +41,6 @@ _S3_OPTIONS = {
 
 
 _REQUESTS = 16  # files that are asked for at once
-
-
-def split_location(location: str) -> tuple[str, str, str]:
-    """A location as (scheme, authority, path); the scheme of a plain path is 'file'."""
-    found = _SCHEME.match(location)
-    if found is None or len(found.group(1)) == 1:
-        return "file", "", location
-    scheme, rest = found.group(1).lower(), found.group(2)
-    if not rest.startswith("//"):
-        return scheme, "", rest
-    authority, slash, path = rest[2:].partition("/")
-    return scheme, authority, slash + path
 
 
 def join(base: str, *parts: str) -> str:
@@ -118,19 +103,27 @@ class Storage:
     def relocated(self, location: str) -> str:
         """The location after the longest matching prefix of `relocate` was replaced.
 
-        A prefix without a scheme also matches the path part of a location that has one.
+        A prefix without a scheme also matches the path part of a location that has one. Where no prefix matches the
+        location as it is written, its normal form is tried (`locations.normalize`).
         """
+        if not self.relocate:
+            return location
         path = split_location(location)[2]
         for old in sorted(self.relocate, key=len, reverse=True):
             for candidate in (location, path):
                 if candidate == old or candidate.startswith(old + "/"):
                     return self.relocate[old] + candidate[len(old) :]
-        return location
+        return self.places.moved(location)
+
+    @property
+    def places(self) -> Places:
+        """Where locations are, for comparing them."""
+        return Places(self.relocate)
 
     def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
         """The filesystem of a location and the path on it."""
         scheme, authority, path = split_location(self.relocated(location))
-        scheme = _ALIASES.get(scheme, scheme)
+        scheme = ALIASES.get(scheme, scheme)
         if (scheme, authority) not in self._filesystems:
             self._filesystems[scheme, authority] = self._connected(scheme, authority)
         if scheme == "file":

@@ -1,0 +1,181 @@
+"""Locations as texts: their parts, and the one spelling that stands for all spellings of a place.
+
+Writers spell the same file in several ways: `s3a://b/x` and `s3://b/x`, `file:/x` and `/x`, `/x//y` and `/x/./y`. Where
+files are opened, a location is taken as it is written. Where locations are compared, to find the file that a delete
+names, or to tell which files a table has, they are compared by `normalize`; by `Places` where a table was moved.
+Nothing is percent-decoded here: Iceberg writes raw paths, and Delta's are decoded where its log is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$", re.DOTALL)
+ALIASES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+_HOSTS = ("hdfs", "abfs")  # whose authorities name hosts: case does not count
+_DEFAULT_PORTS = {"hdfs": ":8020"}
+
+# Locations that are their own normal form: most are, and one pass tells so.
+_NORMAL = (
+    r"(?s)^(?:(?:s3|gcs)://[^/]+|hdfs://[^/A-Z:]+|abfs://[^/A-Z]+\.dfs\.[^/A-Z]+)?"  # nothing, or scheme and authority
+    r"(?:/(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+))+$"  # names, none of them empty, '.' or '..'
+)
+# What makes most of the others normal, for less than taking them apart costs.
+_COMMON = (
+    (r"^s3[an]://", "s3://"),
+    (r"^file:(?://)?/([^/])", r"/\1"),
+    (r"^gs://", "gcs://"),
+    (r"^abfss://", "abfs://"),
+)
+_TAKEN_BACK = r"(^|/)(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+)/\.\.(?:/|$)"
+_ABOVE_ROOT = r"^/\.\.(?:/|$)"
+_PARTS = r"(?s)^(?:(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]+):(?://(?P<authority>[^/]*))?)?(?P<path>.*)$"
+_ROOT = r"^[a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?"
+
+
+def split_location(location: str) -> tuple[str, str, str]:
+    """A location as (scheme, authority, path); the scheme of a plain path is 'file'."""
+    found = _SCHEME.match(location)
+    if found is None or len(found.group(1)) == 1:
+        return "file", "", location
+    scheme, rest = found.group(1).lower(), found.group(2)
+    if not rest.startswith("//"):
+        return scheme, "", rest
+    authority, slash, path = rest[2:].partition("/")
+    return scheme, authority, slash + path
+
+
+def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Each location in its normal form: two that have the same one are spellings of one place.
+
+    Schemes of one store are one (`s3a`, `s3n`, `s3`; `gs`, `gcs`; `abfss`, `abfs`, `wasb`), local files are plain paths
+    (`file:/x`, `file:///x`, `file://localhost/x`), hosts are in lower case and without a default port, slashes come one
+    at a time, `.` and `..` are resolved, and there is no slash at the end. Nulls stay null. What the forms do not show
+    is whether an object store has both keys, `a//b` and `a/b`: who must not confuse them compares them as they are.
+
+    Example:
+        >>> normalize(pa.array(["s3a://b//x/./y", "file:///tmp/a/../b", "HDFS://Host:8020/x/"])).to_pylist()
+        ['s3://b/x/y', '/tmp/b', 'hdfs://host/x']
+    """
+    values = locations.combine_chunks() if isinstance(locations, pa.ChunkedArray) else locations
+    return _where_not_normal(values, lambda some: _where_not_normal(_rerooted(some), _normalized))
+
+
+def normal(location: str) -> str:
+    """One location in its normal form, as `normalize` makes it."""
+    result: str = normalize(pa.array([location], pa.string()))[0].as_py()
+    return result
+
+
+def is_normal(locations: pa.Array) -> pa.Array:
+    """Whether each location is in its normal form."""
+    return pc.equal(normalize(locations), locations)
+
+
+def without_root(locations: pa.Array) -> pa.Array:
+    """Locations without their schemes and authorities: the paths of URIs."""
+    return pc.replace_substring_regex(locations, _ROOT, "")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where locations are, for comparing them: relocated, and in their normal form.
+
+    `relocate` are prefixes of locations and what stands for them now. A prefix without a scheme also stands for those
+    with one. `home` is the table's location as its metadata has it: a path below it that comes without a scheme is of
+    the same store and host (`/wh/t/f` in a table at `hdfs://host/wh/t`).
+    """
+
+    relocate: Mapping[str, str] = field(default_factory=dict)
+    home: str | None = None
+
+    def of(self, locations: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """The place of each location; two locations with the same place name the same file."""
+        return normalize(self._moved(locations)[0]) if self.relocate else self._at_home(normalize(locations))
+
+    def moved(self, location: str) -> str:
+        """A location after relocation by its normal form; as it was given where no prefix matches."""
+        found, hits = self._moved(pa.array([location], pa.string()))
+        return str(found[0]) if hits[0].as_py() else location
+
+    def _moved(self, locations: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
+        """Locations relocated by their normal forms, and which of them were."""
+        found = self._at_home(normalize(locations))
+        paths, hits = without_root(found), pa.repeat(False, len(found))
+        for old in sorted(self.relocate, key=len, reverse=True):
+            new, prefix = self.relocate[old], normal(old)
+            for candidates in (found, paths):
+                hit = pc.and_not(pc.fill_null(_is_below(candidates, prefix), False), hits)
+                moved = pc.binary_join_element_wise(new, pc.utf8_slice_codeunits(candidates, len(prefix)), "")
+                found = pc.if_else(hit, moved, found)
+                hits = pc.or_(hits, hit)
+        return found, hits
+
+    def _at_home(self, normalized: pa.Array) -> pa.Array:
+        """Paths below the table's own, with its scheme and authority."""
+        if self.home is None or not (root := _root_of(normal(self.home))):
+            return normalized
+        below = pc.fill_null(_is_below(normalized, normal(self.home)[len(root) :]), False)
+        if not pc.any(below).as_py():
+            return normalized
+        return pc.if_else(below, pc.binary_join_element_wise(root, normalized, ""), normalized)
+
+
+def _is_below(locations: pa.Array, prefix: str) -> pa.Array:
+    return pc.or_(pc.equal(locations, prefix), pc.starts_with(locations, prefix.rstrip("/") + "/"))
+
+
+def _root_of(location: str) -> str:
+    found = re.match(_ROOT, location)
+    return "" if found is None else found.group(0)
+
+
+def _where_not_normal(values: pa.Array, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    other = pc.fill_null(pc.invert(pc.match_substring_regex(values, _NORMAL)), False)
+    if not pc.any(other).as_py():
+        return values
+    return pc.replace_with_mask(values, other, make(values.filter(other)))
+
+
+def _rerooted(values: pa.Array) -> pa.Array:
+    for pattern, replacement in _COMMON:
+        values = pc.replace_substring_regex(values, pattern, replacement)
+    return values
+
+
+def _normalized(values: pa.Array) -> pa.Array:
+    parts = pc.extract_regex(values, _PARTS)
+    scheme, authority = parts.field("scheme"), parts.field("authority")
+    roots = pc.binary_join_element_wise(scheme, authority, "\x00").dictionary_encode()
+    known = pa.array([_normal_root(*each.split("\x00")) for each in roots.dictionary.to_pylist()], pa.string())
+    root, path = known.take(roots.indices), _normal_path(parts.field("path"))
+    path = pc.if_else(pc.and_(pc.equal(path, "/"), pc.not_equal(root, "")), "", path)
+    return pc.binary_join_element_wise(root, path, "")
+
+
+def _normal_root(scheme: str, authority: str) -> str:
+    """The scheme and authority as the normal form has them; empty for a local file."""
+    scheme = ALIASES.get(scheme.lower(), scheme.lower())
+    if scheme in ("", "file"):
+        return "" if authority.lower() in ("", "localhost") else f"file://{authority}"
+    if scheme in _HOSTS:
+        authority = authority.lower().removesuffix(_DEFAULT_PORTS.get(scheme, "\x00"))
+    if scheme == "abfs":
+        authority = authority.replace(".blob.", ".dfs.", 1)
+    return f"{scheme}://{authority}"
+
+
+def _normal_path(paths: pa.Array) -> pa.Array:
+    """Paths without empty names, '.' and '..', and without a slash at the end."""
+    paths = pc.replace_substring_regex(paths, r"/(?:\.?/)+", "/")
+    paths = pc.replace_substring_regex(paths, r"/\.$", "/")
+    paths = pc.replace_substring_regex(paths, r"^(?:\./)+", "")
+    while pc.any(pc.match_substring_regex(paths, f"{_TAKEN_BACK}|{_ABOVE_ROOT}")).as_py():
+        paths = pc.replace_substring_regex(paths, _ABOVE_ROOT, "/")
+        paths = pc.replace_substring_regex(paths, _TAKEN_BACK, r"\1")
+    return pc.replace_substring_regex(paths, r"(.)/+$", r"\1")

@@ -1,0 +1,86 @@
+"""Spellings of a place: what has the same normal form is the same place, and nothing else is."""
+
+from __future__ import annotations
+
+import posixpath
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakescan.locations import Places, is_normal, normal, normalize, without_root
+from lakescan.storage import Storage
+
+SPELLINGS = {
+    "s3://b/t/f": ["s3a://b/t/f", "s3n://b/t/f", "S3://b/t/f", "s3://b//t/f", "s3://b/t/./f", "s3a://b/t/f/"],
+    "/t/f": ["file:/t/f", "file:///t/f", "file://localhost/t/f", "FILE:/t/f", "//t/f", "/t//f", "/t/x/../f", "/t/./f"],
+    "hdfs://host/t/f": ["hdfs://host:8020/t/f", "hdfs://HOST/t//f", "HDFS://host/t/f"],
+    "gcs://b/f": ["gs://b/f", "gcs://b//f"],
+    "abfs://c@a.dfs.core.windows.net/f": ["abfss://c@a.dfs.core.windows.net/f", "wasbs://c@A.blob.core.windows.net/f"],
+}
+OTHERS = [
+    "s3://b2/t/f",
+    "s3://b/t/F",
+    "hdfs://host:9000/t/f",
+    "hdfs://other/t/f",
+    "/t/f2",
+    "/t/f%20",
+    "/t/..f",
+    "/t/f.",
+]
+
+names = st.sampled_from(["a", "b", ".", "..", "", ".h", "..x", "a b", "ü", "x%20y", "p=1"])
+
+
+@pytest.mark.parametrize("form", SPELLINGS)
+def test_spellings_of_a_place_have_one_normal_form(form: str) -> None:
+    found = normalize(pa.array([form, *SPELLINGS[form]])).to_pylist()
+    assert set(found) == {form}
+
+
+def test_other_places_keep_their_own() -> None:
+    known = [*SPELLINGS, *OTHERS]
+    assert normalize(pa.array(known)).to_pylist() == known
+
+
+@given(st.lists(names, min_size=1, max_size=7))
+def test_paths_are_resolved_as_posix_does(parts: list[str]) -> None:
+    path = "/" + "/".join(parts)
+    assert normal(path) == posixpath.normpath("/" + path.lstrip("/"))
+
+
+@given(st.sampled_from(["", "s3a://B", "file:", "hdfs://H:8020", "gs://b", "oss://b"]), st.lists(names, max_size=7))
+def test_a_normal_form_is_its_own(root: str, parts: list[str]) -> None:
+    once = normalize(pa.array([root + "/" + "/".join(parts)]))
+    assert is_normal(once).to_pylist() == [True]
+
+
+def test_columns_keep_their_order_and_nulls() -> None:
+    values = pa.chunked_array([["/b//x", None], ["/a", "s3a://b/x"]])
+    assert normalize(values).to_pylist() == ["/b/x", None, "/a", "s3://b/x"]
+    assert without_root(pa.array(["hdfs://h/x", "/x", "file:/y"])).to_pylist() == ["/x", "/x", "/y"]
+
+
+def test_places_are_the_same_where_relocation_says_so() -> None:
+    places = Places({"/wh/t": "/copy", "s3://b/t": "/copy/"})
+    spelled = ["/wh/t/f", "hdfs://host:20500/wh/t/f", "s3a://b//t/f", "/copy/f"]
+    assert set(places.of(pa.array(spelled)).to_pylist()) == {"/copy/f"}
+    assert places.of(pa.array(["/wh/t2/f"])).to_pylist() == ["/wh/t2/f"]
+
+
+def test_the_longest_prefix_counts() -> None:
+    places = Places({"/wh": "/all", "/wh/t": "/one"})
+    assert places.of(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["/one/f", "/all/u/f"]
+
+
+def test_a_path_below_the_tables_own_is_of_its_host() -> None:
+    places = Places(home="hdfs://host:8020/wh/t")
+    assert places.of(pa.array(["/wh/t/f", "/wh/u/f"])).to_pylist() == ["hdfs://host/wh/t/f", "/wh/u/f"]
+    assert Places(home="/wh/t").of(pa.array(["hdfs://host/wh/t/f"])).to_pylist() == ["hdfs://host/wh/t/f"]
+
+
+def test_files_are_opened_where_another_spelling_of_the_prefix_was_moved_to() -> None:
+    storage = Storage(relocate={"s3://b/t": "/copy"})
+    assert storage.relocated("s3a://b/t/f") == "/copy/f"
+    assert storage.relocated("s3a://b/u/f") == "s3a://b/u/f"
