@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
+from lakescan.locations import split_location
 from lakescan.planning.by_partition import partition_numbers
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.saving.delta_target import DeltaTarget
@@ -21,7 +22,7 @@ from lakescan.saving.rewriting import rewritten
 from lakescan.saving.save import WAITS, saved, undone
 from lakescan.saving.target import Saved
 from lakescan.scan import Scan
-from lakescan.storage import join, split_location
+from lakescan.storage import join
 from lakescan.writing.table_writes import WrittenFile
 
 _SMALL = 0.75  # of the target size: files below it are worth to be put together

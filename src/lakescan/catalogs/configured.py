@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import InvalidOption, NoSuchCatalog, missing_dependency, nearest
 from lakescan.iceberg.metadata_text import write_metadata
-from lakescan.storage import split_location
+from lakescan.locations import split_location
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -14,7 +14,8 @@ import pyarrow as pa
 from lakescan.caching import METADATA
 from lakescan.delta.actions import ActionReader
 from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogSegment
-from lakescan.storage import FileEntry, join, split_location
+from lakescan.locations import split_location
+from lakescan.storage import FileEntry, join
 
 _BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
 

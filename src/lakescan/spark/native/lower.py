@@ -17,6 +17,7 @@ from lakescan import types as t
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
+from lakescan.locations import split_location
 from lakescan.metadata_columns import POS
 from lakescan.planning.file_table import EQUALITY, delete_counts
 from lakescan.planning.plan import ScanPlan
@@ -31,7 +32,6 @@ from lakescan.spark.native.keys import DeletedKeys
 from lakescan.spark.native.lanes import columns_needed
 from lakescan.spark.session import conf, listing_here, try_set
 from lakescan.spark.types import spark_type
-from lakescan.storage import split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
