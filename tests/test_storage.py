@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lakescan.errors import InvalidOption, MissingFile, StorageError
+from lakescan import limits
+from lakescan.errors import CorruptMetadata, InvalidOption, LakescanError, LimitExceeded, MissingFile, StorageError
 from lakescan.storage import Storage, _s3_arguments, split_location
+from tests.support.faulty import faulty_storage
 
 
 @pytest.mark.parametrize(
@@ -82,3 +87,116 @@ def test_s3_settings_are_known_by_the_ecosystems_names(key: str) -> None:
 def test_a_plain_http_endpoint_sets_the_scheme() -> None:
     found = _s3_arguments({"s3.endpoint": "http://127.0.0.1:5000"})
     assert found == {"endpoint_override": "http://127.0.0.1:5000", "scheme": "http"}
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (_pipe, "a named pipe"),
+        (Path.mkdir, "a folder"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+        (lambda path: path.symlink_to(path), "symbolic link"),
+    ],
+)
+def test_what_is_no_file_is_refused_before_it_is_opened(
+    tmp_path: Path, make: Callable[[Path], None], kind: str
+) -> None:
+    path = tmp_path / "00000.json"
+    make(path)
+    with pytest.raises(StorageError, match=kind):
+        Storage().read(str(path))
+
+
+@pytest.mark.parametrize("make", [_pipe, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_has_a_files_name_is_listed_whatever_it_is(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """To leave a commit out because it is a pipe would be to read an older table."""
+    make(tmp_path / "00000.json")
+    assert [entry.name for entry in Storage().list(str(tmp_path))] == ["00000.json"]
+
+
+@pytest.mark.parametrize("location", ["a\0b", "a\ud800b", "x" * 5000, "hdfs://h:port/x", "nosuch://x/y", "C:\\x"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda storage, location: storage.read(location),
+        lambda storage, location: storage.sizes([location]),
+        lambda storage, location: list(storage.list(location + "/x")) or storage.read(location),
+    ],
+)
+def test_a_location_that_leads_nowhere_is_an_error_of_ours_and_a_short_one(
+    location: str, use: Callable[[Storage, str], object]
+) -> None:
+    with pytest.raises(LakescanError) as raised:
+        use(Storage(), location)
+    assert 0 < len(str(raised.value)) < 1200
+
+
+def test_more_bytes_than_a_file_has_are_not_asked_for(tmp_path: Path) -> None:
+    """A deletion vector of 2**31 bytes is not made room for."""
+    (tmp_path / "f").write_bytes(b"0123456789")
+    for offset, length in [(3, 2**31), (11, 0), (-1, 2), (0, -1), (2**62, 2**62)]:
+        with pytest.raises(CorruptMetadata, match="has 10 bytes"):
+            Storage().read(str(tmp_path / "f"), offset, length)
+
+
+def test_a_file_that_is_too_large_is_not_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WHOLE_FILE", 9)
+    (tmp_path / "f").write_bytes(b"0123456789")
+    with pytest.raises(LimitExceeded, match="WHOLE_FILE"):
+        Storage().read(str(tmp_path / "f"))
+    assert Storage().read(str(tmp_path / "f"), 3, 4) == b"3456"
+
+
+def test_a_size_that_the_listing_did_not_give_is_a_fault_of_storage(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"")
+    with pytest.raises(StorageError, match="0 bytes where its listing said 7"):
+        Storage().read(str(tmp_path / "f"), size=7)
+
+
+_FAULTS = [
+    OSError(errno.EIO, "input/output error"),
+    TimeoutError("timed out"),
+    PermissionError(errno.EACCES, "permission denied"),
+    ConnectionResetError("connection reset"),
+    ValueError("something in a client library"),
+]
+
+
+@pytest.mark.parametrize("fault", _FAULTS, ids=lambda fault: type(fault).__name__)
+@pytest.mark.parametrize("place", ["open", "read", "close", "info", "list"])
+def test_whatever_a_filesystem_raises_is_a_storage_error_with_the_location(
+    tmp_path: Path, place: str, fault: Exception
+) -> None:
+    (tmp_path / "f.json").write_bytes(b"0123456789")
+    storage = faulty_storage(place, fault)
+
+    def use_all() -> None:
+        storage.exists(str(tmp_path / "f.json"))
+        list(storage.list(str(tmp_path)))
+        storage.read(str(tmp_path / "f.json"))
+
+    with pytest.raises(StorageError, match=str(tmp_path)) as raised:
+        use_all()
+    assert not isinstance(raised.value, MissingFile)
+
+
+def test_a_short_read_is_read_on(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"0123456789")
+    assert faulty_storage("short").read(str(tmp_path / "f")) == b"0123456789"
+
+
+def test_a_read_that_gives_nothing_is_a_fault_of_storage(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"0123456789")
+    with pytest.raises(StorageError, match="gave 0 of 10 bytes"):
+        faulty_storage("empty").read(str(tmp_path / "f"))
+
+
+def test_what_cannot_be_deleted_is_told_whatever_the_filesystem_raises(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x")
+    storage = faulty_storage("delete", ValueError("something in a client library"))
+    assert storage.remove([str(tmp_path / "f"), "a\0b"]) == [str(tmp_path / "f"), "a\0b"]
+    assert Storage().remove([str(tmp_path / "f"), str(tmp_path / "g")]) == []

@@ -49,6 +49,14 @@ class CorruptMetadata(LakescanError):
     """Table metadata breaks its specification: a missing field, a gap in the log, a bad checksum."""
 
 
+class CorruptData(CorruptMetadata):
+    """A data or delete file is damaged: it cannot be decoded, or has other rows than its footer or the table says."""
+
+
+class LimitExceeded(LakescanError):
+    """A file says, or unpacks to, more than is taken of one thing (`lakescan.limits`): it is damaged, or hostile."""
+
+
 class UnsupportedFeature(LakescanError):
     """The table (or the call) needs a feature that this version does not have; reading on could be wrong."""
 
@@ -94,6 +102,10 @@ class StorageError(LakescanError, OSError):
 
 class MissingFile(StorageError, FileNotFoundError):
     """A file that the table's metadata lists is not in storage."""
+
+
+class NotEnoughMemory(LakescanError, MemoryError):
+    """Decoding a file takes more memory than there is: it is damaged, or this process has too little."""
 
 
 class MissingDependency(LakescanError, ImportError):

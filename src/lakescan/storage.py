@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from lakescan import limits
 from lakescan.encryption import KeyManager
-from lakescan.errors import InvalidOption, MissingFile, StorageError
+from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.locations import ALIASES, Places, split_location
+from lakescan.storage_faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 
 # How the ecosystem spells S3 settings (pyiceberg, delta-rs and AWS's own variables) -> pyarrow's argument.
 _S3_OPTIONS = {
@@ -125,7 +128,8 @@ class Storage:
         scheme, authority, path = split_location(self.relocated(location))
         scheme = ALIASES.get(scheme, scheme)
         if (scheme, authority) not in self._filesystems:
-            self._filesystems[scheme, authority] = self._connected(scheme, authority)
+            with storage_boundary("reached", location):
+                self._filesystems[scheme, authority] = self._connected(scheme, authority)
         if scheme == "file":
             return self._filesystems[scheme, authority], os.path.abspath(path)
         bucket = authority.partition("@")[0] if scheme == "abfs" else authority
@@ -139,67 +143,109 @@ class Storage:
 
         return PyArrowFileIO(dict(self.io_properties)).fs_by_scheme(scheme, authority)
 
-    def open(self, location: str) -> pa.NativeFile:
-        """The file, open for random access; raises `MissingFile`."""
+    @contextmanager
+    def open(self, location: str) -> Iterator[pa.NativeFile]:
+        """The file, open for random access; raises `MissingFile`, and `StorageError` for what is not a file."""
         filesystem, path = self.resolve(location)
+        with storage_boundary("opened", location, self._missing(location, path)):
+            if isinstance(filesystem, pafs.LocalFileSystem):
+                check_regular(location, path)
+            file = filesystem.open_input_file(path)
+            if isinstance(filesystem, pafs.PyFileSystem):
+                file = pa.PythonFile(WholeFile(file, location), mode="r")
         try:
-            return filesystem.open_input_file(path)
-        except FileNotFoundError as error:
-            raise self._missing(location, path) from error
-        except OSError as error:
-            raise StorageError(f"{location} cannot be opened: {error}") from error
+            yield file
+        except BaseException:
+            with suppress(Exception):
+                file.close()
+            raise
+        with storage_boundary("closed", location):
+            file.close()
 
     def create(self, location: str) -> pa.NativeFile:
         """A new file, open for writing, with the folders that it takes; raises `StorageError`."""
         filesystem, path = self.resolve(location)
-        try:
+        with storage_boundary("written", location):
             if isinstance(filesystem, pafs.LocalFileSystem):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             return filesystem.open_output_stream(path)
-        except OSError as error:
-            raise StorageError(f"{location} cannot be written: {error}") from error
 
     def remove(self, locations: Sequence[str]) -> Sequence[str]:
         """Delete files that may be there; those that cannot be deleted are returned."""
         left = []
         for location in locations:
-            filesystem, path = self.resolve(location)
             try:
-                filesystem.delete_file(path)
-            except FileNotFoundError:
+                filesystem, path = self.resolve(location)
+                with storage_boundary("deleted", location, missing=""):
+                    filesystem.delete_file(path)
+            except MissingFile:
                 continue
-            except OSError:
+            except StorageError:
                 left.append(location)
         return left
 
-    def read(self, location: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Bytes of a file: all of it, or `length` bytes from `offset`. Raises `MissingFile`."""
-        with self.open(location) as file:
+    def read(self, location: str, offset: int = 0, length: int | None = None, *, size: int | None = None) -> bytes:
+        """Bytes of a file: all of it, or `length` bytes from `offset`.
+
+        `size` is the file's, in bytes, where a listing gave it. Raises `MissingFile`, `StorageError` where fewer bytes
+        come than the file has or the listing said, `CorruptMetadata` where bytes are asked for that the file does not
+        have, and `LimitExceeded` for more than `limits.WHOLE_FILE`.
+        """
+        with self.open(location) as file, storage_boundary("read", location):
+            there = int(file.size())
+            if size is not None and there != size:
+                raise StorageError(
+                    f"{shown(location)} has {there:,} bytes where its listing said {size:,}: it was written over, or "
+                    "storage is behind. Try again."
+                )
+            if offset < 0 or offset > there or (length is not None and not 0 <= length <= there - offset):
+                raise CorruptMetadata(
+                    f"{shown(location)} has {there:,} bytes, and {length} are asked for from byte {offset} on: it was "
+                    "cut off, or the metadata that points into it is damaged. Restore the file."
+                )
+            wanted = there - offset if length is None else length
+            if wanted > limits.WHOLE_FILE:
+                raise LimitExceeded(
+                    f"{shown(location)}: {wanted:,} bytes are to be read at once, and {limits.WHOLE_FILE:,} is the "
+                    "limit. If the file is what it should be, raise lakescan.limits.WHOLE_FILE."
+                )
             if offset:
                 file.seek(offset)
-            data: bytes = file.read(length) if length is not None else file.read()
-        return data
+            return read_whole(file, location, wanted)
 
-    def read_all(self, locations: Sequence[str]) -> Sequence[bytes]:
-        """Several whole files; those that are not on this machine are asked for together, by some threads."""
+    def read_all(self, locations: Sequence[str], sizes: Sequence[int] | None = None) -> Sequence[bytes]:
+        """Several whole files, with `sizes` where a listing gave them; see `read`.
+
+        Those that are not on this machine are asked for together, by some threads.
+        """
+        known: Sequence[int | None] = sizes if sizes is not None else [None] * len(locations)
+
+        def one(location: str, size: int | None) -> bytes:
+            return self.read(location) if size is None else self.read(location, size=size)
+
         if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
-            return [self.read(location) for location in locations]
+            return list(map(one, locations, known))
         with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
-            return list(pool.map(self.read, locations))
+            return list(pool.map(one, locations, known))
 
     def exists(self, location: str) -> bool:
         """Whether a file or folder is there."""
         filesystem, path = self.resolve(location)
-        return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
+        with storage_boundary("looked up", location):
+            return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
     def look_up(self, locations: Sequence[str]) -> list[FileEntry | None]:
-        """Files by location, all of one filesystem, in one go; None for those that are not there."""
+        """Files by location, all of one filesystem, in one go; None for those that are not there.
+
+        What is there and is no file (a pipe, a folder) is found: to read it is an error.
+        """
         if not locations:
             return []
         filesystem = self.resolve(locations[0])[0]
-        found = filesystem.get_file_info([self.resolve(each)[1] for each in locations])
+        with storage_boundary("looked up", locations[0]):
+            found = filesystem.get_file_info([self.resolve(each)[1] for each in locations])
         return [
-            FileEntry(info.base_name, location, info.size, info.mtime) if info.type == pafs.FileType.File else None
+            None if info.type == pafs.FileType.NotFound else _entry(info, location)
             for location, info in zip(locations, found, strict=True)
         ]
 
@@ -211,30 +257,44 @@ class Storage:
         return np.array([entry.size for entry in found if entry is not None], dtype=np.int64)
 
     def list(self, folder: str) -> Iterator[FileEntry]:
-        """The files directly in a folder, by name; none where the folder is missing."""
-        filesystem, path = self.resolve(folder)
-        found = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-        for info in sorted(found, key=lambda i: i.base_name):
-            if info.type == pafs.FileType.File:
-                yield FileEntry(info.base_name, join(folder, info.base_name), info.size, info.mtime)
+        """The files directly in a folder, by name; none where the folder is missing.
+
+        With them comes what has the name of a file and is none (a pipe, a folder `x.json`): to read it is an error,
+        where to leave it out would be to take the table for one without it.
+        """
+        for info in sorted(self._selected(folder, recursive=False), key=lambda i: i.base_name):
+            if info.type == pafs.FileType.File or "." in info.base_name[1:]:
+                yield _entry(info, join(folder, info.base_name))
 
     def walk(self, folder: str) -> Iterator[FileEntry]:
         """The files under a folder, at any depth; none where it is missing."""
-        filesystem, path = self.resolve(folder)
-        for info in filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True, recursive=True)):
+        path = self.resolve(folder)[1]
+        for info in self._selected(folder, recursive=True):
             if info.type == pafs.FileType.File:
-                yield FileEntry(info.base_name, join(folder, info.path[len(path) :].lstrip("/")), info.size, info.mtime)
+                yield _entry(info, join(folder, info.path[len(path) :].lstrip("/")))
 
     def find(self, folder: str, part: str) -> Sequence[str]:
         """The files under a folder, at any depth, whose names have a part; it looks at all of them."""
         return [entry.location for entry in self.walk(folder) if part in entry.name]
 
-    def _missing(self, location: str, path: str) -> MissingFile:
-        moved = f" (looked for at {path})" if path != location else ""
-        return MissingFile(
-            f"{location}{moved} is listed in the table's metadata but is not in storage: it was removed "
+    def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
+        filesystem, path = self.resolve(folder)
+        with storage_boundary("listed", folder):
+            found: Sequence[pafs.FileInfo] = filesystem.get_file_info(
+                pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
+            )
+            return found
+
+    def _missing(self, location: str, path: str) -> str:
+        moved = f" (looked for at {shown(path)})" if path != location else ""
+        return (
+            f"{shown(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
             "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
         )
+
+
+def _entry(info: pafs.FileInfo, location: str) -> FileEntry:
+    return FileEntry(info.base_name, location, info.size or 0, info.mtime)
 
 
 def _filesystem(scheme: str, authority: str, options: Mapping[str, Any]) -> pafs.FileSystem:

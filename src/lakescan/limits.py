@@ -1,0 +1,10 @@
+"""How much is taken of one thing that a file says or holds, however small the file: what is more is refused.
+
+Files may be damaged or hostile: a few bytes can say 2**60, or unpack to gigabytes. These limits are far beyond what
+writers make. They are read when they are needed, so a program may raise one: `lakescan.limits.WHOLE_FILE = 4 * 2**30`.
+"""
+
+from __future__ import annotations
+
+WHOLE_FILE = 2**30  # bytes of a file that is read at once: metadata, manifests, commits
+VECTOR = 2**28  # bytes of a deletion vector: at its densest, one of two billion rows
