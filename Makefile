@@ -20,6 +20,9 @@ smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest sup
 test-interop: setup ## read what the JVM implementations write (JARs from Maven)
 	@scripts/interop.sh $(PYTEST_ARGS)
 
+test-wheel: setup ## build the wheel; run the README with all extras, and each extra alone, in fresh environments
+	@scripts/wheel.sh
+
 lint: setup ## ruff, import-linter, mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -36,4 +39,4 @@ bench: setup ## measure against peers, side by side, and print ratios
 clean: ## remove what the targets made
 	rm -rf .venv .venv-spark41 demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test smoke-4.1 test-interop lint format bench clean
+.PHONY: help setup demo test smoke-4.1 test-interop test-wheel lint format bench clean

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+from tests.support import readme
 
 
 @pytest.mark.spark
 def test_the_readmes_python_and_sql_run(spark, shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    python = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-    (sql,) = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
-    here = python.replace("/lake/shop/orders", shop.orders).replace("/lake/customers", shop.customers)
-    here = here.replace("/lake/local", f"{tmp_path}/local").replace("/lake/checkpoint", f"{tmp_path}/checkpoint")
-    names: dict[str, Any] = {"spark": spark}
-    exec(compile(here, "README.md", "exec"), names)
+    names = readme.run_python_and_sql(spark, shop, tmp_path)
     assert names["table"].num_rows == names["frame"].count() > 0
     assert "files by partition" in capsys.readouterr().out
-    spark.sql(sql.replace("/lake/shop/orders", shop.orders).replace("TEMPORARY", "OR REPLACE TEMPORARY"))
     assert spark.table("orders").count() == names["orders"].scan().to_arrow().num_rows
+
+
+def test_the_readmes_shell_lines_are_targets_and_extras_that_exist() -> None:
+    assert readme.unknown_commands() == []
 
 
 def test_importing_lakescan_brings_neither_spark_nor_pandas() -> None:

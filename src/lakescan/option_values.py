@@ -74,6 +74,27 @@ def names(value: Any) -> tuple[str, ...]:
     return tuple(str(v).strip() for v in value)
 
 
+def text(value: Any) -> str:
+    """A text; nothing else is made into one."""
+    if not isinstance(value, str):
+        raise ValueError(f"a text, not {type(value).__name__}")
+    return value
+
+
+def terms(value: Any) -> tuple[str, ...]:
+    """Terms from a list, or from text with commas between them: `days(ts), bucket(16, id)`."""
+    if not isinstance(value, str):
+        return tuple(text(each).strip() for each in value)
+    found, depth = [""], 0
+    for letter in value:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return tuple(each.strip() for each in found if each.strip())
+
+
 def mapping(value: Any) -> dict[str, Any]:
     """A mapping, or a JSON object."""
     found = json.loads(value) if isinstance(value, str) else dict(value)

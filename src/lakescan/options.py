@@ -224,7 +224,7 @@ def _lookup(name: str) -> Option:
 def _parse(option: Option, value: Any) -> Any:
     try:
         return option.parse(value)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InvalidOption(
             f"option {option.name!r} has the value {value!r}; it takes {option.expects or error}"
         ) from error

@@ -290,6 +290,21 @@ def test_not_a_number_is_one_partition(local: lakescan.Catalog) -> None:
     assert now().scan().count() == 4
 
 
+def test_partitions_of_a_new_table_are_a_text_or_a_list(local: lakescan.Catalog, tmp_path: Path) -> None:
+    for n, said in enumerate(["part, id", ["part", "id"], ("part", "id")]):
+        lakescan.save(rows(A), tmp_path / str(n), format="delta", partition_by=said)
+        assert lakescan.table(tmp_path / str(n)).partitioning == "part, id"
+    lakescan.save(rows(A), "local.db.listed", partition_by=["bucket(4, id)", "part"])
+    assert lakescan.table("local.db.listed").partitioning == "bucket(4, id), part"
+
+
+@pytest.mark.parametrize("said", [{"partition_by": 5}, {"partition_by": [5]}, {"branch": 5}, {"compression": None}])
+def test_an_option_that_takes_text_takes_nothing_else(said: dict[str, object], tmp_path: Path) -> None:
+    with pytest.raises(lakescan.InvalidOption, match=r"a text|not iterable|is for"):
+        lakescan.save(rows(A), tmp_path / "d", format="delta", **said)
+    assert not (tmp_path / "d").exists()
+
+
 def test_a_path_is_a_delta_table_and_a_name_one_of_a_catalog(local: lakescan.Catalog, tmp_path: Path) -> None:
     assert lakescan.save(rows(A), tmp_path / "d", format="delta", partition_by="part").rows == 1
     with pytest.raises(lakescan.TableExists, match="mode='append' adds to it"):

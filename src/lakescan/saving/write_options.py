@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
-from lakescan.option_values import boolean, one_of, parse_size, positive, whole
+from lakescan.option_values import boolean, one_of, parse_size, positive, terms, text, whole
 from lakescan.options import normalised
 
 _SNAPSHOT_PROPERTY = "snapshot-property."
@@ -16,8 +16,8 @@ _MODES = one_of("static", "dynamic")
 WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "target-file-size-bytes": (parse_size, "both", "bytes past which a file ends"),
     "maxRecordsPerFile": (positive, "both", "rows of a file at most"),
-    "compression-codec": (str, "both", "zstd (Iceberg), snappy (Delta), gzip, lz4, uncompressed"),
-    "compression": (str, "delta", "another name of compression-codec"),
+    "compression-codec": (text, "both", "zstd (Iceberg), snappy (Delta), gzip, lz4, uncompressed"),
+    "compression": (text, "delta", "another name of compression-codec"),
     "compression-level": (whole, "iceberg", "of the codec"),
     "write-format": (one_of("parquet"), "iceberg", "parquet"),
     "fanout-enabled": (boolean, "both", "keep the files of many partitions open, for rows in any order: true"),
@@ -27,21 +27,21 @@ WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
         "hash: rows of a Spark frame are brought together by partition before they are written; none",
     ),
     "optimizeWrite": (boolean, "delta", "the same, of a partitioned table: false"),
-    "branch": (str, "iceberg", "the branch to commit to"),
+    "branch": (text, "iceberg", "the branch to commit to"),
     "merge-schema": (boolean, "both", "add columns that the table does not have: false"),
     "mergeSchema": (boolean, "both", "another name of merge-schema"),
     "overwriteSchema": (boolean, "both", "overwrite gives the table the columns of the rows (Delta): false"),
     "overwrite-mode": (_MODES, "both", "what overwrite replaces: static (all), dynamic (the partitions of the rows)"),
     "partitionOverwriteMode": (_MODES, "both", "another name of overwrite-mode"),
-    "replaceWhere": (str, "both", "overwrite replaces the rows of this filter, which all new rows have to match"),
-    "userMetadata": (str, "both", "a text that is kept with the commit"),
-    "txnAppId": (str, "both", "with txnVersion: commit once, whatever is repeated"),
+    "replaceWhere": (text, "both", "overwrite replaces the rows of this filter, which all new rows have to match"),
+    "userMetadata": (text, "both", "a text that is kept with the commit"),
+    "txnAppId": (text, "both", "with txnVersion: commit once, whatever is repeated"),
     "txnVersion": (whole, "both", "the application's own number of the commit, which grows"),
-    "partition-by": (str, "both", "partitions of a table that is made: days(ts), bucket(16, id), country"),
-    "checkpointLocation": (str, "both", "of a stream: says which query it is"),
-    "queryName": (str, "both", "of a stream"),
-    "format": (str, "both", "iceberg or delta, where it should not be detected"),
-    "path": (str, "both", "the table's identifier or location"),
+    "partition-by": (terms, "both", "partitions of a table that is made: days(ts), bucket(16, id), country"),
+    "checkpointLocation": (text, "both", "of a stream: says which query it is"),
+    "queryName": (text, "both", "of a stream"),
+    "format": (text, "both", "iceberg or delta, where it should not be detected"),
+    "path": (text, "both", "the table's identifier or location"),
 }
 _REFUSED = (
     "dataChange",
@@ -98,7 +98,7 @@ class WriteOptions:
             replace_where=said.get("replaceWhere"),
             properties={**properties, **user},
             transaction=(said["txnAppId"], said["txnVersion"]) if "txnAppId" in said else None,
-            partition_by=_terms(said.get("partition-by")),
+            partition_by=said.get("partition-by", ()),
         )
 
     def check_appends(self) -> None:
@@ -130,7 +130,7 @@ def _checked(options: Mapping[str, Any], format_name: str) -> tuple[dict[str, An
             raise InvalidOption(f"option {known!r} is for {formats} tables; this is a {format_name} table")
         try:
             said[known] = parse(value)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise InvalidOption(f"option {known!r} has the value {value!r}: {does} ({error})") from error
     return said, properties
 
@@ -141,15 +141,3 @@ def _unknown(name: str) -> Exception:
             return UnsupportedFeature(f"write option {theirs!r}", "Remove the option to write without it.")
     suggestion = nearest(name, [*WRITE_OPTIONS, *_REFUSED])
     return InvalidOption(f"unknown write option {name!r}.{suggestion} Valid: {', '.join(WRITE_OPTIONS)}")
-
-
-def _terms(text: str | None) -> tuple[str, ...]:
-    """Terms that commas part, but those within parentheses."""
-    found, depth = [""], 0
-    for letter in text or "":
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += letter
-    return tuple(each.strip() for each in found if each.strip())

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The built wheel, as `pip install` gives it: fresh environments, nothing of the checkout's own.
+# With all extras, the README's blocks run; with each extra alone, what that extra promises.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uv="$(command -v uv || echo build/uv/bin/uv)"
+out=build/wheel
+rm -rf "$out"
+mkdir -p "$out"
+"$uv" build --quiet --wheel --out-dir "$out/dist"
+wheel="$(ls "$PWD/$out"/dist/lakescan-*.whl)"
+
+install() { # install NAME REQUIREMENT...
+    "$uv" venv --quiet --python .venv/bin/python "$out/$1"
+    "$uv" pip install --quiet --python "$out/$1/bin/python" "${@:2}"
+}
+
+install all "$wheel[all]"
+PYSPARK_PYTHON="$PWD/$out/all/bin/python" "$out/all/bin/python" -m tests.support.readme "$out/readme"
+
+for extra in core fast sql iceberg delta frames cli spark; do
+    if [ "$extra" = core ]; then install "$extra" "$wheel"; else install "$extra" "$wheel[$extra]"; fi
+    mkdir -p "$out/scratch/$extra"
+    PYSPARK_PYTHON="$PWD/$out/$extra/bin/python" \
+        "$out/$extra/bin/python" -m tests.support.extras "$extra" "$out/readme/shop" "$out/scratch/$extra"
+done
+rm -rf "$out"

@@ -1,0 +1,122 @@
+"""What each extra promises, tried with that extra alone.
+
+`python -m tests.support.extras EXTRA SHOP FOLDER` runs in an environment that has the built wheel with EXTRA (`core`
+for none) and nothing else of this project. SHOP holds the sample tables, made elsewhere; FOLDER is scratch.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+import lakescan
+from lakescan import col
+
+_ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "name": [f"n{i % 7}" for i in range(100)]})
+
+
+def core(orders: str, customers: str, folder: Path) -> None:
+    """Both formats are read, planned and explained."""
+    for path, column in ((orders, "quantity"), (customers, "customer_id")):
+        scan = lakescan.table(path).scan().where(col(column) > 1)
+        rows = scan.to_arrow()
+        assert rows.num_rows == scan.count() > 0
+        assert scan.min(column) > 1
+        assert str(scan.explain())
+    for missing in (lambda: lakescan.save(_ROWS, str(folder / "t"), format="delta"), lambda: _catalog(folder)):
+        assert "pip install 'lakescan[" in _refusal(missing)
+
+
+def fast(orders: str, customers: str, folder: Path) -> None:
+    """Manifests are decoded in columns."""
+    import polars_avro  # noqa: F401
+
+    core(orders, customers, folder)
+
+
+def sql(orders: str, customers: str, folder: Path) -> None:
+    """Filters are text."""
+    assert lakescan.table(orders).scan().where("quantity in (1, 2) and ordered_at >= '2026-02-01'").count() > 0
+
+
+def iceberg(orders: str, customers: str, folder: Path) -> None:
+    """Catalogs, tables with partition transforms, writing and maintaining."""
+    lake = _catalog(folder)
+    lake.create_namespace("s")
+    for transform in ("bucket(4, id)", "truncate(2, name)", "id"):
+        name = f"extras.s.t{len(transform)}"
+        lake.create_table(name.removeprefix("extras."), _ROWS.schema, partition_by=[transform])
+        lakescan.table(name).append(_ROWS)
+        lakescan.table(name).overwrite(_ROWS.slice(0, 0), where=col("id") < 10)
+        lakescan.table(name).compact()
+        assert lakescan.table(name).scan().count() == 90
+
+
+def delta(orders: str, customers: str, folder: Path) -> None:
+    """Tables are written and maintained."""
+    path = str(folder / "delta")
+    lakescan.save(_ROWS, path, format="delta", partition_by=["name"])
+    lakescan.table(path).append(_ROWS)
+    lakescan.table(path).overwrite(_ROWS.slice(0, 0), where=col("name") == "n1")
+    lakescan.table(path).compact()
+    lakescan.table(path).checkpoint()
+    assert lakescan.table(path).scan().where(col("name") == "n2").count() == 28
+
+
+def frames(orders: str, customers: str, folder: Path) -> None:
+    """pandas, Polars and DuckDB receive rows."""
+    scan = lakescan.table(orders).scan().select("order_id", "price")
+    assert len(scan.to_pandas()) == scan.to_polars().height == scan.count()
+    assert len(scan.to_duckdb().fetchall()) == scan.count()
+
+
+def cli(orders: str, customers: str, folder: Path) -> None:
+    """The command line works."""
+    program = str(Path(sys.executable).parent / "lakescan")
+    for arguments in (["--help"], ["history", orders], ["head", customers], ["explain", orders]):
+        subprocess.run([program, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def spark(orders: str, customers: str, folder: Path) -> None:
+    """Both formats are read on Spark, by its own reader and by name."""
+    from tests.support.session import local_session
+
+    session = local_session("extras", {"spark.sql.warehouse.dir": str(folder / "warehouse")})
+    lakescan.spark.register(session)
+    for path, name in ((orders, "iceberg"), (customers, "delta")):
+        scan = lakescan.table(path).scan()
+        assert scan.to_spark(session).count() == session.read.format(name).load(path).count() == scan.count()
+    session.stop()
+
+
+def _refusal(call: Callable[[], object]) -> str:
+    """What a call says that misses a library of another extra."""
+    try:
+        call()
+    except lakescan.MissingDependency as error:
+        return str(error)
+    raise AssertionError("a library of another extra is here")
+
+
+def _catalog(folder: Path) -> lakescan.Catalog:
+    return lakescan.catalog("extras", warehouse=str(folder / "lake"))
+
+
+PROMISES: dict[str, Callable[[str, str, Path], None]] = {
+    f.__name__: f for f in (core, fast, sql, iceberg, delta, frames, cli, spark)
+}
+
+
+def main(extra: str, shop: Path, folder: Path) -> None:
+    """Try one extra; raises where it does not do what it promises."""
+    orders = max((shop / "iceberg").glob("**/*.metadata.json"), key=lambda path: path.name)
+    PROMISES[extra](str(orders), str(shop / "delta" / "customers"), folder)
+    print(f"lakescan[{extra}] alone does what it promises")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve())

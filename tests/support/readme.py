@@ -1,0 +1,84 @@
+"""Run the README's code blocks as they stand, against small sample tables.
+
+`python -m tests.support.readme FOLDER` does so with the lakescan that is installed, which is how the built wheel is
+checked: FOLDER receives the tables. It needs no test library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from samples.shop import Shop, make_shop
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(language: str) -> list[str]:
+    """The README's code blocks of a language, in order."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def run_python_and_sql(spark: Any, shop: Shop, folder: Path) -> dict[str, Any]:
+    """Run the Python blocks in one namespace, then the SQL block; return the namespace.
+
+    Paths under `/lake` in the README are those of the sample tables and of `folder`.
+    """
+    places = {
+        "/lake/shop/orders": shop.orders,
+        "/lake/customers": shop.customers,
+        "/lake/local": f"{folder}/local",
+        "/lake/checkpoint": f"{folder}/checkpoint",
+    }
+
+    def here(text: str) -> str:
+        for place, path in places.items():
+            text = text.replace(place, path)
+        assert "/lake/" not in text, "the README names a path that has no sample table"
+        return text
+
+    names: dict[str, Any] = {"spark": spark}
+    exec(compile(here("\n".join(blocks("python"))), "README.md", "exec"), names)
+    for statement in blocks("sql"):
+        spark.sql(here(statement).replace("CREATE TEMPORARY", "CREATE OR REPLACE TEMPORARY"))
+    return names
+
+
+def unknown_commands() -> list[str]:
+    """Shell lines of the README that are neither a target of the Makefile nor an installation of known extras."""
+    targets = set(re.findall(r"^([a-z0-9.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    extras = set(re.findall(r"^([a-z]+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
+    lines = [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    return [line for line in lines if line and not _known(line, targets, extras)]
+
+
+def _known(line: str, targets: set[str], extras: set[str]) -> bool:
+    make = re.fullmatch(r"make ([a-z0-9.-]+)", line)
+    install = re.fullmatch(r"pip install '?lakescan(?:\[([a-z,]+)\])?'?", line)
+    if make:
+        return make[1] in targets
+    return bool(install) and set((install[1] or "all").split(",")) <= extras
+
+
+def main(folder: Path) -> None:
+    """Run all blocks on a session of this process; raises where one fails."""
+    import lakescan
+    from tests.support.session import local_session
+
+    assert ROOT / "src" not in Path(lakescan.__file__).parents, "this runs the checkout, not what is installed"
+    assert not unknown_commands(), unknown_commands()
+    spark = local_session("README", {"spark.sql.warehouse.dir": f"{folder}/warehouse"})
+    with contextlib.redirect_stdout(io.StringIO()):
+        names = run_python_and_sql(spark, make_shop(folder / "shop", rows=6_000), folder)
+    assert names["table"].num_rows == names["frame"].count() > 0
+    spark.stop()
+    counts = {language: len(blocks(language)) for language in ("sh", "python", "sql")}
+    print(f"README of lakescan {lakescan.__version__} in {Path(lakescan.__file__).parent.name}: {counts}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
