@@ -20,10 +20,11 @@ ALIASES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs
 _HOSTS = ("hdfs", "abfs")  # whose authorities name hosts: case does not count
 _DEFAULT_PORTS = {"hdfs": ":8020"}
 
-# Locations that are their own normal form: most are, and one pass tells so.
+# Locations that are their own normal form: most are, and one pass tells so. Names are not empty, '.' or '..'.
+_NAME = r"(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+)"
 _NORMAL = (
-    r"(?s)^(?:(?:s3|gcs)://[^/]+|hdfs://[^/A-Z:]+|abfs://[^/A-Z]+\.dfs\.[^/A-Z]+)?"  # nothing, or scheme and authority
-    r"(?:/(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+))+$"  # names, none of them empty, '.' or '..'
+    r"(?s)^(?:(?:(?:s3|gcs)://[^/]+|hdfs://[^/A-Z:]+|abfs://[^/A-Z]+\.dfs\.[^/A-Z]+)?"  # a scheme and an authority
+    rf"(?:/{_NAME})+|[^/.:][^/:]*(?:/{_NAME})*)$"
 )
 # What makes most of the others normal, for less than taking them apart costs.
 _COMMON = (
@@ -103,6 +104,28 @@ class Places:
         found, hits = self._moved(pa.array([location], pa.string()))
         return str(found[0]) if hits[0].as_py() else location
 
+    def family(self, locations: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
+        """The scheme and authority, and the prefix of `relocate`, that all these locations begin with.
+
+        Within a family, two locations that are spelled differently are different places. None where the locations
+        begin differently, or one of their paths is not in its normal form.
+        """
+        values = locations.combine_chunks() if isinstance(locations, pa.ChunkedArray) else locations
+        values = values.drop_null()
+        if not len(values):
+            return None
+        root = _root_of(values[0].as_py())
+        tails = without_root(values)
+        alike = pc.starts_with(values, root + "/") if root else pc.equal(values, tails)
+        if not _all(alike) or not _all(pc.match_substring_regex(tails, _NORMAL)):
+            return None
+        for old in sorted(self.relocate, key=len, reverse=True):
+            for candidates in (values, tails):
+                below = _is_below(candidates, old)
+                if pc.any(below).as_py():
+                    return (root, old) if _all(below) else None
+        return root, ""
+
     def _moved(self, locations: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
         """Locations relocated by their normal forms, and which of them were."""
         found = self._at_home(normalize(locations))
@@ -128,6 +151,10 @@ class Places:
 
 def _is_below(locations: pa.Array, prefix: str) -> pa.Array:
     return pc.or_(pc.equal(locations, prefix), pc.starts_with(locations, prefix.rstrip("/") + "/"))
+
+
+def _all(mask: pa.Array) -> bool:
+    return bool(pc.all(mask).as_py())
 
 
 def _root_of(location: str) -> str:

@@ -399,13 +399,18 @@ class Scan:
             residuals=() if plan is None else plan.residuals,
             batch_size=self._options.get("batch-size", batch_size),
             verify=self._options.get("verify", False),
+            places=self._storage.places(self._format.location),
         )
 
     def explain(self) -> str:
-        """The plan as text: what was read and pruned on the way from manifests to groups."""
-        from lakescan.explain import plan_as_text
+        """The plan as text: what was read and pruned on the way from manifests to groups.
 
-        return plan_as_text(self.plan())
+        Position deletes are looked into, to say whether they name data files in another spelling, or none.
+        """
+        from lakescan.explain import deleted_names, plan_as_text
+
+        plan = self.plan()
+        return "\n".join([plan_as_text(plan), *deleted_names(plan, self.read_context(plan))])
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, while they are read: memory is bounded by a few batches a reader."""

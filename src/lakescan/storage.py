@@ -116,12 +116,11 @@ class Storage:
             for candidate in (location, path):
                 if candidate == old or candidate.startswith(old + "/"):
                     return self.relocate[old] + candidate[len(old) :]
-        return self.places.moved(location)
+        return self.places().moved(location)
 
-    @property
-    def places(self) -> Places:
-        """Where locations are, for comparing them."""
-        return Places(self.relocate)
+    def places(self, home: str | None = None) -> Places:
+        """Where the locations of a table are, for comparing them; `home` is its own, as its metadata has it."""
+        return Places(self.relocate, home)
 
     def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
         """The filesystem of a location and the path on it."""

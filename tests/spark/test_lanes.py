@@ -464,3 +464,20 @@ def test_rows_with_nan_are_found_by_filters_of_the_frame(spark, tmp_path: Path, 
     assert frame.where(condition).count() == 1
     spark_own = spark.read.parquet(*frame.inputFiles())
     assert spark_own.where(condition).count() == 0
+
+
+def test_deletes_in_another_spelling_and_files_that_are_listed_twice(spark, tmp_path: Path) -> None:
+    table = local_catalog(tmp_path).create_table("n.t", pa.schema({"id": pa.int64()}))
+    table.append(pa.table({"id": range(10)}))
+    file = next(iter(table.scan().plan_files())).file
+    plain = file.file_path.removeprefix("file://")
+    folder = table.location().removeprefix("file://")
+    made = write_position_deletes(f"{folder}/data/d.parquet", [(plain.replace("/data/", "//data/./"), 3)])
+    once = lakescan.table(commit_deletes(table.metadata_location, [made])).scan()
+    assert native(spark, once).num_rows == 9
+    assert once.options(lane="arrow").to_spark(spark).count() == 9
+    with table.transaction() as changes, changes.update_snapshot().fast_append() as files:
+        files.append_data_file(file)
+    twice = lakescan.table(commit_deletes(table.metadata_location, [made])).scan()
+    assert "read more than once" in lakescan.spark.explained(twice)
+    assert sorted(row.id for row in twice.to_spark(spark).collect()) == sorted([n for n in range(10) if n != 3] * 2)

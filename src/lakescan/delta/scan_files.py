@@ -118,6 +118,7 @@ def _file_table(actions: pa.Table, record_counts: pa.Array, references: pa.ListA
         "first_row_id": actions["base_row_id"],
         "split_offsets": pa.nulls(rows, pa.list_(pa.int64())),
         "key_metadata": pa.nulls(rows, pa.binary()),
+        "same_place": pa.nulls(rows, pa.list_(pa.string())),
         "deletes": references,
     }
     return pa.table(columns, schema=FILES)

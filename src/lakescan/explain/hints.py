@@ -41,6 +41,13 @@ def _deletes(plan: ScanPlan) -> Iterator[str]:
     if equality:
         yield f"{equality:,} equality delete files: every row's key is looked up; compaction makes that go away"
     metrics = plan.report.metrics
+    if metrics.respelled_delete_files:
+        yield (
+            f"{metrics.respelled_delete_files:,} delete files name their data file in another spelling of its path: "
+            "they are applied here; engines that compare paths as they are written lose them"
+        )
+    if metrics.dangling_delete_files:
+        yield f"{metrics.dangling_delete_files:,} delete files name no data file of the table: they delete nothing"
     data, deletes = metrics.total_file_size_in_bytes, metrics.total_delete_file_size_in_bytes
     if data and deletes > data / 4:
         yield f"deletes are {deletes / (data + deletes):.0%} of the bytes to read: rewrite them"

@@ -18,7 +18,7 @@ from lakescan import metadata_columns as m
 from lakescan.errors import NoSuchSnapshot
 from lakescan.iceberg.delete_index import DeleteIndex
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.scan_files import ScanFiles, with_deletes
+from lakescan.iceberg.scan_files import ScanFiles, named_apart, with_deletes
 from lakescan.planning.file_table import FileTable, struct_of
 from lakescan.planning.increments import Part, rows_of
 from lakescan.reading.net_changes import DELETE, INSERT
@@ -77,19 +77,14 @@ class Changelog:
         """The files that stay and that new deletes hit: the rows that these name, less those deleted before."""
         wanted = new.table.set_column(new.table.schema.get_field_index("kept"), "kept", pa.repeat(True, len(new.table)))
         both = pa.concat_tables([old.table, wanted])
-        for found in self._scan.scanned(data, _both(old, new)):
+        for found in self._scan.scanned(data, old, new):
             assert found.matching is not None
-            before, hits = old.match(found.matching), new.match(found.matching)
-            files = found.candidates.table
+            before, hits = (index.match(found.matching, found.names) for index in (old, new))
+            files = named_apart(found)
             stays = pc.invert(pc.is_in(files.files["path"].combine_chunks(), value_set=removed))
             mask = pc.and_(pc.greater(pc.list_value_length(hits), 0), stays)
             lists = _joined(before, hits, old.table.num_rows)
             yield files.with_deletes(lists, both).filter(mask)
-
-
-def _both(old: DeleteIndex, new: DeleteIndex) -> DeleteIndex:
-    """The one that compares keys, if one does: it says what is needed of data files."""
-    return old if old.table.num_rows and (old.compares_keys or not new.compares_keys) else new
 
 
 def _joined(first: pa.ListArray, second: pa.ListArray, offset: int) -> pa.ListArray:

@@ -12,7 +12,8 @@ Matching is columnar: pairs are made partition by partition for all files at onc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from lakescan import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.bounds import column_stats
 from lakescan.iceberg.equality_ranges import may_share_keys
+from lakescan.iceberg.file_names import FileNames
+from lakescan.locations import Places
 from lakescan.planning.file_table import DELETES, EQUALITY, POSITION, VECTOR, no_deletes
 from lakescan.reading.deletes import DELETED_PATH
 
@@ -41,23 +44,39 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class DeleteIndex:
-    """The live delete files of a snapshot: `entries` as read from manifests, `table` as planning knows them."""
+    """The live delete files of a snapshot: `entries` as read from manifests, `table` as planning knows them.
+
+    `named` and `respelled` say of each of them whether `match` found a data file that it may name, and whether one is
+    named only in another spelling.
+    """
 
     entries: pa.Table
     table: pa.Table
     unpartitioned_specs: frozenset[int]
     fields: Mapping[int, t.Field]
+    places: Places
+    named: np.ndarray = field(init=False, compare=False)
+    respelled: np.ndarray = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("named", "respelled"):
+            object.__setattr__(self, name, np.zeros(self.table.num_rows, dtype=bool))
 
     @staticmethod
     def build(
-        entries: pa.Table | None, unpartitioned_specs: frozenset[int], fields: Mapping[int, t.Field]
+        entries: pa.Table | None,
+        unpartitioned_specs: frozenset[int],
+        fields: Mapping[int, t.Field],
+        places: Places | None = None,
     ) -> DeleteIndex:
         """The index of delete entries, None where the snapshot has no delete manifest.
 
-        `fields` are those that the table has or had: the keys of equality deletes are among them.
+        `fields` are those that the table has or had: the keys of equality deletes are among them. `places` tells where
+        data files are, in whatever spelling deletes name them.
         """
+        places = places or Places()
         if entries is None or not entries.num_rows:
-            return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs, fields)
+            return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs, fields, places)
         is_vector = pc.equal(entries["file_format"], "puffin")
         is_equality = pc.equal(entries["content"], _EQUALITY_CONTENT)
         kind = pc.if_else(is_equality, EQUALITY, pc.if_else(is_vector, VECTOR, POSITION))
@@ -79,19 +98,34 @@ class DeleteIndex:
             },
             schema=DELETES,
         )
-        return DeleteIndex(entries, table, unpartitioned_specs, fields)
+        return DeleteIndex(entries, table, unpartitioned_specs, fields, places)
 
     @property
     def compares_keys(self) -> bool:
         """Whether there are equality deletes, which statistics of data files can rule out."""
         return len(self._rows(EQUALITY)) > 0
 
-    def match(self, data: pa.Table) -> pa.Array:
-        """For each data file, the row numbers of its deletes: a list array."""
+    @property
+    def by_position(self) -> bool:
+        """Whether there are deletes that name data files: position deletes and vectors."""
+        return self.table.num_rows > len(self._rows(EQUALITY))
+
+    @property
+    def dangling(self) -> int:
+        """How many delete files name none of the data files that were matched: all of the table's, if all were."""
+        return int((~self.named & pc.not_equal(self.table["kind"], EQUALITY).to_numpy()).sum())
+
+    def match(self, data: pa.Table, names: FileNames | None = None) -> pa.Array:
+        """For each data file, the row numbers of its deletes: a list array.
+
+        `names` are those of all data files that are planned together, where these are some of them. Raises
+        `UnsupportedFeature` where it cannot be told which file a delete names.
+        """
         if not self.table.num_rows:
             return no_deletes(data.num_rows)
-        vectors = self._vectors(data)
-        positions = self._positions(data)
+        names = names or FileNames(pc.unique(data["file_path"]), self.places)
+        vectors = self._vectors(data, names)
+        positions = self._positions(data, names)
         positions = positions.where(~np.isin(positions.data, vectors.data))
         found = [vectors, positions, self._equality(data)]
         return _as_lists(
@@ -102,33 +136,56 @@ class DeleteIndex:
         result: np.ndarray = np.flatnonzero(pc.equal(self.table["kind"], kind).to_numpy())
         return result
 
-    def _vectors(self, data: pa.Table) -> _Pairs:
+    def _vectors(self, data: pa.Table, names: FileNames) -> _Pairs:
         rows = self._rows(VECTOR)
-        referenced = self.entries["referenced_data_file"].take(pa.array(rows))
-        if referenced.null_count:
+        if self._references.names.take(pa.array(rows)).null_count:
             raise CorruptMetadata("a deletion vector does not say which data file it belongs to")
-        pairs = _by_path(data, rows, referenced)
+        pairs = self._by_name(data, names, self._named_by_vectors, rows)
         if len(np.unique(pairs.data)) != len(pairs.data):
             doubled = data["file_path"][int(pairs.data[np.argsort(pairs.data)[0]])]
             raise CorruptMetadata(f"data files have more than one deletion vector, {doubled} among them or alike")
         return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
 
-    def _positions(self, data: pa.Table) -> _Pairs:
+    def _positions(self, data: pa.Table, names: FileNames) -> _Pairs:
         rows = self._rows(POSITION)
         if not len(rows):
             return _Pairs(rows, rows)
-        lower, upper = self._path_bounds()
-        single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
-        referenced = pc.coalesce(self.entries["referenced_data_file"], single)
-        known = pc.is_valid(referenced).to_numpy()[rows]
-        named = _by_path(data, rows[known], referenced.take(pa.array(rows[known])))
+        known = pc.is_valid(self._references.names).to_numpy(zero_copy_only=False)[rows]
+        named = self._by_name(data, names, self._named_by_positions, rows[known])
         by_partition = self._by_partition(data, rows[~known])
-        by_partition = by_partition.where(_within(data, by_partition, lower, upper))
+        by_partition = by_partition.where(self._within(data, names, by_partition))
+        self.named[by_partition.delete] = True
         pairs = _Pairs(
             np.concatenate([named.data, by_partition.data]),
             np.concatenate([named.delete, by_partition.delete]),
         )
         return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
+
+    @cached_property
+    def _references(self) -> FileNames:
+        """The one data file that each delete file names, null where there are several, or it is not known."""
+        lower, upper = self._path_bounds
+        single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
+        referenced = pc.coalesce(self.entries["referenced_data_file"].combine_chunks(), single)
+        is_vector = pc.equal(self.table["kind"], VECTOR).combine_chunks()
+        own = pc.if_else(is_vector, self.entries["referenced_data_file"].combine_chunks(), referenced)
+        return FileNames(own, self.places)
+
+    @cached_property
+    def _named_by_vectors(self) -> FileNames:
+        return FileNames(self._references.names.take(pa.array(self._rows(VECTOR))), self.places)
+
+    @cached_property
+    def _named_by_positions(self) -> FileNames:
+        return FileNames(self._references.names.take(pa.array(self._rows(POSITION))).drop_null(), self.places)
+
+    def _by_name(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
+        """The data files that deletes name, which are rows of the index."""
+        found = names.find(data["file_path"], wanted)
+        delete = rows[found.name]
+        self.named[delete] = True
+        self.respelled[delete[found.respelled]] = True
+        return _Pairs(found.data, delete)
 
     def _equality(self, data: pa.Table) -> _Pairs:
         rows = self._rows(EQUALITY)
@@ -146,6 +203,7 @@ class DeleteIndex:
         pairs = pairs.where(_sequence(self.entries, pairs.delete) > _sequence(data, pairs.data))
         return pairs.where(may_share_keys(data, self.entries, pairs.data, pairs.delete, self.fields))
 
+    @cached_property
     def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
         stats = self.entries["stats"].combine_chunks()
         counts = self.entries["record_count"].combine_chunks()
@@ -155,6 +213,26 @@ class DeleteIndex:
             unknown if found.lower is None else found.lower,
             unknown if found.upper is None else found.upper,
         )
+
+    @cached_property
+    def _bounds_family(self) -> tuple[str, str] | None:
+        return self.places.family(pa.concat_arrays(self._path_bounds))
+
+    def _within(self, data: pa.Table, names: FileNames, pairs: _Pairs) -> np.ndarray:
+        """Whether a data file's path lies within the bounds of the paths that a delete file names.
+
+        Bounds rule a file out only where they and it begin alike: in another spelling it would be in another order.
+        """
+        lower, upper = self._path_bounds
+        if names.family is None or names.family != self._bounds_family:
+            return np.ones(len(pairs.data), dtype=bool)
+        paths = data["file_path"].take(pa.array(pairs.data))
+        outside = pc.or_kleene(
+            pc.less(paths, lower.take(pa.array(pairs.delete))),
+            pc.greater(paths, upper.take(pa.array(pairs.delete))),
+        )
+        result: np.ndarray = ~pc.fill_null(outside, False).to_numpy()
+        return result
 
     def _by_partition(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
         """Every data file with every one of these delete files of the same spec and partition."""
@@ -168,12 +246,6 @@ class DeleteIndex:
         return _Pairs(order[np.repeat(low, counts) + within], np.repeat(rows, counts))
 
 
-def _by_path(data: pa.Table, rows: np.ndarray, referenced: pa.ChunkedArray) -> _Pairs:
-    place = pc.index_in(referenced, value_set=data["file_path"].combine_chunks())
-    found = pc.is_valid(place).to_numpy()
-    return _Pairs(place.drop_null().to_numpy().astype(np.int64), rows[found])
-
-
 def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
     """Where each equality delete applies: a partition of a spec, or, under an unpartitioned spec, everywhere."""
     everywhere = pc.is_in(entries["spec_id"], value_set=pa.array(sorted(unpartitioned_specs), pa.int32()))
@@ -183,17 +255,6 @@ def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
 
 def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
     result: np.ndarray = files["sequence_number"].to_numpy()[rows]
-    return result
-
-
-def _within(data: pa.Table, pairs: _Pairs, lower: pa.Array, upper: pa.Array) -> np.ndarray:
-    """Whether a data file's path lies within the bounds of the paths that a delete file names."""
-    paths = data["file_path"].take(pa.array(pairs.data))
-    outside = pc.or_kleene(
-        pc.less(paths, lower.take(pa.array(pairs.delete))),
-        pc.greater(paths, upper.take(pa.array(pairs.delete))),
-    )
-    result: np.ndarray = ~pc.fill_null(outside, False).to_numpy()
     return result
 
 

@@ -17,6 +17,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts
 from lakescan.iceberg.bounds import column_stats
 from lakescan.iceberg.bucket import wanted_buckets
+from lakescan.iceberg.file_names import FileNames
 from lakescan.iceberg.manifest_batches import Manifest, read_batch
 from lakescan.iceberg.partition_bounds import bounds_of_summaries, stats_of_partitions, stats_of_summaries, tightened
 from lakescan.iceberg.partition_key import with_partition_key
@@ -34,10 +35,14 @@ _MATCHED_BY = ("file_path", "sequence_number", "spec_id", "partition_key")
 
 @dataclass(frozen=True)
 class ScannedFiles:
-    """The data files that some manifests have for a scan, and the columns by which their deletes are found."""
+    """The data files that some manifests have for a scan, and the columns by which their deletes are found.
+
+    `names` are those of all files that are planned with them, where deletes name files.
+    """
 
     candidates: Candidates
     matching: pa.Table | None
+    names: FileNames | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,7 @@ class ManifestScan:
             "first_row_id": files["first_row_id"],
             "split_offsets": files["split_offsets"],
             "key_metadata": files["key_metadata"],
+            "same_place": pa.nulls(files.num_rows, pa.list_(pa.string())),
             "deletes": no_deletes(files.num_rows),
         }
         partition = files["partition"].combine_chunks()

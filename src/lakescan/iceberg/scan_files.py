@@ -6,7 +6,7 @@ statistics are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -17,14 +17,18 @@ import pyarrow.compute as pc
 from lakescan.executors import PlanningExecutor, executor_for
 from lakescan.expressions.predicate import TRUE
 from lakescan.iceberg.delete_index import DeleteIndex
+from lakescan.iceberg.file_names import FileNames
 from lakescan.iceberg.manifest_batches import batches_of
 from lakescan.iceberg.manifest_list import DATA, DELETES, own_manifests, read_manifest_list
 from lakescan.iceberg.manifest_scan import ManifestScan, ScannedFiles
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.table_format import FileRequest
 from lakescan.schema import Schema
 from lakescan.storage import Storage
+
+_TOGETHER = 10_000  # data files among which the one is sought that a delete names
 
 
 class ScanFiles:
@@ -32,6 +36,7 @@ class ScanFiles:
 
     def __init__(self, metadata: TableMetadata, schema: Schema, request: FileRequest, storage: Storage) -> None:
         self._metadata, self._request, self._storage = metadata, request, storage
+        self._places = storage.places(metadata.location)
         self._scan = ManifestScan(
             specs=metadata.specs,
             schema=schema,
@@ -55,6 +60,9 @@ class ScanFiles:
                 missing -= pc.sum(found.candidates.table.files["record_count"]).as_py() or 0
                 if missing <= 0:
                     return
+        self._request.metrics.respelled_delete_files += int(index.respelled.sum())
+        if self._request.predicate == TRUE:  # else files that were left out may be those that deletes name
+            self._request.metrics.dangling_delete_files += index.dangling
 
     def added(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
         """The files that snapshots added, oldest first; deletes apply that were committed with them."""
@@ -78,12 +86,11 @@ class ScanFiles:
     def scanned(
         self,
         manifests: pa.Table,
-        index: DeleteIndex,
-        *,
+        *indexes: DeleteIndex,
         changed_by: tuple[int, ...] | None = None,
         removed: bool = False,
     ) -> Iterator[ScannedFiles]:
-        """The files of manifests, with what the index needs to find their deletes.
+        """The files of manifests, with what the indexes need to find their deletes.
 
         They are live, or those that snapshots `changed_by` added, or `removed`.
         """
@@ -94,12 +101,25 @@ class ScanFiles:
         metrics.skipped_data_manifests += manifests.num_rows - kept.num_rows
         scan = replace(
             self._scan,
-            with_deletes=index.table.num_rows > 0,
-            with_keys=index.compares_keys,
+            with_deletes=any(index.table.num_rows for index in indexes),
+            with_keys=any(index.compares_keys for index in indexes),
             changed_by=changed_by,
             removed=removed,
         )
-        yield from self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept))
+        found = self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept))
+        yield from self._named(found) if any(index.by_position for index in indexes) else found
+
+    def _named(self, found: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
+        """The files with the names by which deletes find them: those of as many files as one part of a plan has."""
+        earlier: list[FileNames] = []
+        for some in _by_files(found):
+            names = FileNames(
+                pc.unique(pa.chunked_array([c for each in some for c in _paths(each).chunks])), self._places
+            )
+            for other in earlier:
+                names.check_apart(other)
+            earlier.append(names)
+            yield from (replace(each, names=names) for each in some)
 
     def index_of(self, manifests: pa.Table) -> DeleteIndex:
         """The delete index of some manifests of deletes."""
@@ -113,7 +133,7 @@ class ScanFiles:
         metrics.skipped_delete_files += sum(each.skipped for each in found)
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
         entries = _stacked([each.entries for each in found])
-        index = DeleteIndex.build(entries, unpartitioned, self._metadata.all_fields)
+        index = DeleteIndex.build(entries, unpartitioned, self._metadata.all_fields, self._places)
         metrics.count_indexed(index.table["kind"])
         return index
 
@@ -153,7 +173,34 @@ def with_deletes(found: ScannedFiles, index: DeleteIndex) -> Candidates:
     table = found.candidates.table
     if found.matching is None:
         return replace(found.candidates, table=replace(table, deletes=index.table))
-    return replace(found.candidates, table=table.with_deletes(index.match(found.matching), index.table))
+    table = named_apart(found).with_deletes(index.match(found.matching, found.names), index.table)
+    return replace(found.candidates, table=table)
+
+
+def named_apart(found: ScannedFiles) -> FileTable:
+    """The files, each with the names of others at its place, if it has any."""
+    table = found.candidates.table
+    if found.names is None or not found.names.shared:
+        return table
+    return table.with_same_place(found.names.others(table.files["path"]))
+
+
+def _paths(found: ScannedFiles) -> pa.ChunkedArray:
+    return found.candidates.table.files["path"]
+
+
+def _by_files(found: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]]:
+    """Some batches at a time, of `_TOGETHER` files or a few more."""
+    some: list[ScannedFiles] = []
+    count = 0
+    for each in found:
+        some.append(each)
+        count += len(each.candidates.table)
+        if count >= _TOGETHER:
+            yield some
+            some, count = [], 0
+    if some:
+        yield some
 
 
 def _stacked(tables: list[pa.Table]) -> pa.Table | None:

@@ -25,6 +25,7 @@ FILES = pa.schema(
         pa.field("first_row_id", pa.int64()),  # row lineage: the id of the file's first row
         pa.field("split_offsets", pa.list_(pa.int64())),  # where row groups start, ascending
         pa.field("key_metadata", pa.binary()),  # of an encrypted file
+        pa.field("same_place", pa.list_(pa.string())),  # names of other live files that are at the same place, if any
         pa.field("deletes", pa.list_(pa.int32())),  # row numbers in the delete table
     ]
 )
@@ -97,6 +98,11 @@ class FileTable:
         """The same files with other deletes; `references` are rows of `deletes`."""
         index = self.files.schema.get_field_index("deletes")
         return replace(self, files=self.files.set_column(index, FILES.field("deletes"), references), deletes=deletes)
+
+    def with_same_place(self, names: pa.Array) -> FileTable:
+        """The same files, each with the names of others at its place."""
+        index = self.files.schema.get_field_index("same_place")
+        return replace(self, files=self.files.set_column(index, FILES.field("same_place"), names))
 
     def used_deletes(self) -> FileTable:
         """The same, with the delete table cut to the rows that the files name."""

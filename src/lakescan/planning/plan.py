@@ -20,7 +20,7 @@ from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
 from lakescan.schema import Schema
 
-_FILE_COLUMNS = ("path", "file_format", "spec_id", "sequence_number", "first_row_id", "key_metadata")
+_FILE_COLUMNS = ("path", "same_place", "file_format", "spec_id", "sequence_number", "first_row_id", "key_metadata")
 _SPLIT_COLUMNS = ("start", "stop", "residual")
 
 
@@ -71,6 +71,7 @@ class FileScanTask:
     """A piece of one data file to read: its row in the file table, its byte range, its deletes."""
 
     path: str
+    same_place: list[str] | None
     file_format: str
     start: int
     stop: int

@@ -16,10 +16,17 @@ import pyarrow.compute as pc
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import EQUALITY, POSITION, VECTOR, FileTable, delete_counts
 
+OWN_METRICS = ("respelled_delete_files", "dangling_delete_files")  # which Iceberg's ScanMetrics does not have
+
 
 @dataclass
 class ScanMetrics:
-    """Counters of one planning; sizes are in bytes, the duration in seconds. Names are Iceberg's, in snake case."""
+    """Counters of one planning; sizes are in bytes, the duration in seconds. Names are Iceberg's, in snake case.
+
+    The last two are our own. `respelled_delete_files` name a data file of the table only in another spelling of its
+    path; `dangling_delete_files` name none. A delete file that names several files is known by what its manifest says
+    of it. With a filter, files that were left out may be those named, and none counts as dangling.
+    """
 
     total_planning_duration: float = 0.0
     total_data_manifests: int = 0
@@ -38,6 +45,8 @@ class ScanMetrics:
     dvs: int = 0
     total_file_size_in_bytes: int = 0
     total_delete_file_size_in_bytes: int = 0
+    respelled_delete_files: int = 0
+    dangling_delete_files: int = 0
 
     def count_indexed(self, kinds: pa.ChunkedArray) -> None:
         """Count the delete files that the delete index holds, by their kinds."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.expressions.predicate import And, Comparison, Constant, In, IsNaN, IsNull, Leaf, Like, Or, Predicate
-from lakescan.planning.report import ScanMetrics, ScanReport
+from lakescan.planning.report import OWN_METRICS, ScanMetrics, ScanReport
 
 _OPERATIONS = {"<": "lt", "<=": "lt-eq", ">": "gt", ">=": "gt-eq", "=": "eq", "!=": "not-eq"}
 
@@ -27,9 +27,9 @@ def as_rest(report: ScanReport) -> dict[str, Any]:
 
 
 def metrics(found: ScanMetrics) -> dict[str, Any]:
-    """Every counter, with its unit; the planning time in nanoseconds."""
+    """Every counter of Iceberg's, with its unit; the planning time in nanoseconds."""
     result: dict[str, Any] = {}
-    for each in fields(found):
+    for each in (each for each in fields(found) if each.name not in OWN_METRICS):
         name, value = each.name.replace("_", "-"), getattr(found, each.name)
         if each.name == "total_planning_duration":
             result[name] = {"count": 1, "time-unit": "nanoseconds", "total-duration": round(value * 1e9)}

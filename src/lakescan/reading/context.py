@@ -6,9 +6,10 @@ Sent to workers once, beside the task groups.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.locations import Places
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 
@@ -20,6 +21,7 @@ WHOLE_TABLE_BATCH_SIZE = 1 << 20  # where all rows are wanted at once anyway: fe
 class ReadContext:
     """`output` is what batches have; `table_schema` has all columns, those that only filters or deletes need too.
 
+    `places` tells where data files are, in whatever spelling deletes name them.
     With `verify`, delete files have to hold as many rows as their manifests say.
     """
 
@@ -30,6 +32,7 @@ class ReadContext:
     residuals: tuple[Predicate, ...]
     batch_size: int = BATCH_SIZE
     verify: bool = False
+    places: Places = field(default_factory=Places)
 
     def columns_for(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
         """The columns to read: the output's, then those that `residual`, or deletes that compare fields, need."""

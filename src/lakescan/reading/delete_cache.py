@@ -18,7 +18,7 @@ T = TypeVar("T")
 LIMIT = 128 * 2**20
 _BITMAP = 200  # bytes that an empty bitmap takes, about
 
-# Deleted rows by data file; a deletion vector's are under the empty name.
+# Deleted rows by the name of their data file; a deletion vector's are under the empty name.
 Deletes = dict[str, BitMap64]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from pyroaring import BitMap64
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
+from lakescan.locations import Places, without_root
 from lakescan.planning.file_table import EQUALITY, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.delete_cache import DELETES, Deletes
+from lakescan.reading.delete_cache import DELETES, DeleteCache, Deletes
 from lakescan.reading.file_schema import read_fields
+from lakescan.reading.named_positions import NamedPositions
 from lakescan.reading.projection import resolve
 from lakescan.reading.roaring import bitmap_of, decode_bitmaps, decode_framed, within
 from lakescan.schema import FieldMatching, Schema
@@ -36,6 +39,7 @@ _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
 _BATCH = 1 << 17
 _PIECE = 16 * 2**20
+POSITIONS: DeleteCache[NamedPositions] = DeleteCache(lambda found: found.nbytes)
 
 
 @dataclass(frozen=True)
@@ -73,28 +77,56 @@ class DeleteLoader:
         storage: Storage,
         data_paths: list[str],
         *,
+        places: Places | None = None,
         verify: bool = False,
         executor: PlanningExecutor | None = None,
     ) -> None:
         self._storage, self._verify, self._executor = storage, verify, executor
+        self._places = storage.places() if places is None else places
         self._data_paths = pa.array(sorted(set(data_paths)), pa.string())
-        self._position_files: dict[str, Deletes] = {}
+        self._position_files: dict[str, NamedPositions] = {}
 
-    def selection(self, path: str, deletes: Sequence[Mapping[str, Any]]) -> RowSelection:
-        """Which positions of a data file are deleted, and which are the only ones wanted, if not all are."""
+    def selection(
+        self, path: str, deletes: Sequence[Mapping[str, Any]], same_place: Sequence[str] | None = None
+    ) -> RowSelection:
+        """Which positions of a data file are deleted, and which are the only ones wanted, if not all are.
+
+        `same_place` are the names of other live files at its place, if there are any. Raises `UnsupportedFeature`
+        where a delete names the place in a way that may mean any of them.
+        """
+        others = same_place or ()
         deleted, kept = (
-            [self._load(path, each) for each in deletes if each["kind"] != EQUALITY and bool(each["kept"]) is is_kept]
+            [
+                self._load(path, each, others)
+                for each in deletes
+                if each["kind"] != EQUALITY and bool(each["kept"]) is is_kept
+            ]
             for is_kept in (False, True)
         )
         return RowSelection(_union(deleted), _union(kept) if kept else None)
 
-    def _load(self, path: str, delete: Mapping[str, Any]) -> BitMap64:
+    def _load(self, path: str, delete: Mapping[str, Any], others: Sequence[str]) -> BitMap64:
         if delete["kind"] == VECTOR:
             return self._vector(delete)
+        found = self.positions(delete)
+        if self._family is not None and self._family == found.family:
+            return found.of([path])
+        return found.of([path, *found.alike(path, self._place_of[path], others)])
+
+    def positions(self, delete: Mapping[str, Any]) -> NamedPositions:
+        """What a position delete file holds; read once."""
         location = delete["path"]
         if location not in self._position_files:
             self._position_files[location] = self._position_file(delete)
-        return self._position_files[location].get(path, BitMap64())
+        return self._position_files[location]
+
+    @cached_property
+    def _family(self) -> tuple[str, str] | None:
+        return self._places.family(self._data_paths)
+
+    @cached_property
+    def _place_of(self) -> dict[str, str]:
+        return dict(zip(self._data_paths.to_pylist(), self._places.of(self._data_paths).to_pylist(), strict=True))
 
     def _vector(self, delete: Mapping[str, Any]) -> BitMap64:
         if delete["inline"] is not None:
@@ -102,10 +134,11 @@ class DeleteLoader:
         key = (delete["path"], delete["offset"], delete["length"], self._storage.identity)
         return DELETES.get(key, lambda: {"": load_vector(self._storage, delete)})[""]
 
-    def _position_file(self, delete: Mapping[str, Any]) -> Deletes:
-        key = (delete["path"], delete["size"], self._verify, self._storage.identity)
-        found = DELETES.get(key, lambda: self._read_position_file(delete))
-        self._warn_of_near_misses(delete["path"], pa.array(list(found), pa.string()))
+    def _position_file(self, delete: Mapping[str, Any]) -> NamedPositions:
+        key = (delete["path"], delete["size"], self._verify, self._storage.identity, self._places.home)
+        found = POSITIONS.get(key, lambda: NamedPositions(self._read_position_file(delete), self._places))
+        if self._family is None or self._family != found.family:
+            self._report_spellings(delete["path"], found)
         return found
 
     def _read_position_file(self, delete: Mapping[str, Any]) -> Deletes:
@@ -126,20 +159,29 @@ class DeleteLoader:
             check_count(delete["path"], rows, delete["record_count"])
         return found
 
-    def _warn_of_near_misses(self, location: str, named: pa.Array) -> None:
-        """Say so where deletes name a file of the group under another scheme or authority: they do not apply.
+    def _report_spellings(self, location: str, found: NamedPositions) -> None:
+        """Say so where deletes name a file of the group in another spelling; or almost, under another scheme or host.
 
-        The path in a delete must be the path in the manifest, character by character (specification, "Position
-        Delete Files"), so `hdfs://host/x` is not `/x`; but somebody may have meant it.
+        Those of the same place apply. Of `hdfs://host/x` and `/x` nobody knows that they are one place, unless the
+        table's own location or `relocate` says so: such deletes do not apply, but somebody may have meant it.
         """
-        others = named.filter(pc.invert(pc.is_in(named, value_set=self._data_paths)))
-        alike = pc.is_in(_without_root(others), value_set=_without_root(self._data_paths))
+        others = found.names.filter(pc.invert(pc.is_in(found.names, value_set=self._data_paths)))
+        places = self._places.of(self._data_paths)
+        here = pc.is_in(self._places.of(others), value_set=places)
+        if pc.any(here).as_py():
+            _LOG.info(
+                "%s names %s, a data file of the table in another spelling of its path: these deletes are applied",
+                location,
+                others.filter(here)[0],
+            )
+        lost = others.filter(pc.invert(here))
+        alike = pc.is_in(without_root(lost), value_set=without_root(self._data_paths))
         if pc.any(alike).as_py():
             _LOG.warning(
-                "%s deletes rows of %s, which the table knows under another scheme or host: as the specification "
-                "asks, these deletes are not applied",
+                "%s deletes rows of %s, which the table knows under another scheme or host: nothing says that they are "
+                "one place, so these deletes are not applied. If they are, pass relocate= with both prefixes",
                 location,
-                others.filter(alike)[0],
+                lost.filter(alike)[0],
             )
 
 
@@ -198,11 +240,6 @@ def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
             "the wrong vector, or a damaged one"
         )
     return found
-
-
-def _without_root(locations: pa.Array) -> pa.Array:
-    """Locations without their scheme and authority."""
-    return pc.replace_substring_regex(locations, r"^[a-zA-Z][a-zA-Z0-9+.-]*:(//[^/]*)?", "")
 
 
 def _by_path(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:

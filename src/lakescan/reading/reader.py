@@ -26,7 +26,8 @@ def read_group(
     `equality` may hold the equality deletes of the whole plan, to be shared by its groups where one process reads them.
     Raises `MissingFile` or `CorruptMetadata` where a data or delete file cannot be read: rows are never skipped.
     """
-    positions = DeleteLoader(context.storage, group.splits["path"].to_pylist(), verify=context.verify)
+    paths = group.splits["path"].to_pylist()
+    positions = DeleteLoader(context.storage, paths, places=context.places, verify=context.verify)
     equality = equality or EqualityDeletes(context, group.deletes, group.tasks)
     for task in group.tasks():
         if context.residuals[task.residual] != FALSE:
@@ -42,7 +43,7 @@ def _read_task(
     for first, full in row_batches(task, context, columns, residual):
         rows, found = full.num_rows, columns_of(full, columns)
         if selection is None:
-            selection = positions.selection(task.path, task.by_position)
+            selection = positions.selection(task.path, task.by_position, task.same_place)
         gone, wanted = (equality.hits(task, first, found, rows, kept=kept) for kept in (False, True))
         live = _all_of([selection.live_rows(first, rows, wanted), None if gone is None else pa.array(~gone)])
         if DELETED in columns.fields:

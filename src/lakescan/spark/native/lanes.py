@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.expressions.predicate import leaves
+from lakescan.locations import normalize, without_root
 from lakescan.metadata_columns import POS, RESERVED_IDS
 from lakescan.planning.file_table import EQUALITY
 from lakescan.planning.plan import ScanPlan
@@ -116,9 +117,11 @@ def choose_lanes(scan: Scan, plan: ScanPlan) -> Lanes:
         why.where(_mask(foreign), "Spark may have no filesystem for it: lane=native tries")
     why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark takes its path for a pattern")
     why.where(_mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark takes it for a hidden file, by its name")
-    counts = paths.value_counts()
+    places = normalize(paths)
+    counts = places.value_counts()
     again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    why.where(_mask(pc.is_in(paths, value_set=again)), "it is read more than once")
+    why.where(_mask(pc.is_in(places, value_set=again)), "it is read more than once")
+    why.where(~_mask(pc.equal(without_root(paths), without_root(places))), "Spark spells its path in another way")
     _deletes(scan, plan, why)
     if (why.native.sum()) > _MOST_FILES:
         why.where(why.native.copy(), f"more than {_MOST_FILES:,} files, each of which Spark looks up first")

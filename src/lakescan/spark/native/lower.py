@@ -151,7 +151,9 @@ class _NativeFiles:
         """The deleted positions of each file."""
         plan, paths = self._plan, self._plan.files["path"].to_pylist()
         executor = SparkExecutor(self._spark) if position_bytes(plan.deletes) >= MIN_BYTES else None
-        loader = DeleteLoader(self._context.storage, paths, verify=self._context.verify, executor=executor)
+        loader = DeleteLoader(
+            self._context.storage, paths, places=self._context.places, verify=self._context.verify, executor=executor
+        )
         lists = plan.files["deletes"].combine_chunks()
         owner, referenced = pc.list_parent_indices(lists), lists.flatten()
         by_position = pc.not_equal(plan.deletes["kind"].combine_chunks(), EQUALITY).take(referenced)
@@ -161,7 +163,10 @@ class _NativeFiles:
             owner.filter(by_position).to_pylist(), referenced.filter(by_position).to_pylist(), strict=True
         ):
             deletes.setdefault(file, []).append(rows[delete])
-        return list(LOCAL.map(lambda n: loader.selection(paths[n], deletes.get(n, ())).deleted, range(len(paths))))
+        others = plan.files["same_place"].to_pylist()
+        return list(
+            LOCAL.map(lambda n: loader.selection(paths[n], deletes.get(n, ()), others[n]).deleted, range(len(paths)))
+        )
 
     def _valued(self, field: t.Field, facts: FileFacts) -> Column:
         """The column, or its file's constant."""
