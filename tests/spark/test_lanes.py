@@ -479,5 +479,5 @@ def test_deletes_in_another_spelling_and_files_that_are_listed_twice(spark, tmp_
     with table.transaction() as changes, changes.update_snapshot().fast_append() as files:
         files.append_data_file(file)
     twice = lakescan.table(commit_deletes(table.metadata_location, [made])).scan()
-    assert "read more than once" in lakescan.spark.explained(twice)
+    assert "read more than once" in lakescan.spark.explain(twice)
     assert sorted(row.id for row in twice.to_spark(spark).collect()) == sorted([n for n in range(10) if n != 3] * 2)
