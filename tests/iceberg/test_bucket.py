@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lakescan
 from lakescan import types as t
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import Comparison
-from lakescan.iceberg.bucket import hash_value
+from lakescan.iceberg.bucket import hash_value, murmur3
 from lakescan.schema import Schema
 from tests.support.catalog import local_catalog
 
@@ -46,6 +48,14 @@ def test_hashes_are_those_of_appendix_b(kind: t.Type, value: Any, expected: int)
     bound = bind(Comparison("c", op="=", value=value), Schema((t.Field(1, "c", kind),)))
     assert isinstance(bound, Comparison)
     assert hash_value(bound.value, kind) == expected
+
+
+@given(st.integers(-(10**38) + 1, 10**38 - 1), st.sampled_from([0, 5, 38]))
+def test_decimals_of_38_digits_have_the_hash_of_their_digits(unscaled: int, scale: int) -> None:
+    value = Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+    width = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    found = hash_value(pa.scalar(value, pa.decimal128(38, scale)), t.Decimal(38, scale))
+    assert found == murmur3(unscaled.to_bytes(width, "big", signed=True))
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Context
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lakescan.expressions.predicate import Comparison, In, Predicate
 from lakescan.iceberg.partition_spec import PartitionSpec
 
 _MASK = 0xFFFFFFFF
+_WIDE = Context(prec=76)  # decimals have up to 38 digits; the default rounds to 28
 
 
 def murmur3(data: bytes) -> int:
@@ -52,7 +54,7 @@ def hash_value(value: pa.Scalar, kind: t.Type) -> int | None:
         case t.STRING:
             return murmur3(value.as_py().encode())
         case t.Decimal():
-            unscaled = int(value.as_py().scaleb(kind.scale))
+            unscaled = int(value.as_py().scaleb(kind.scale, _WIDE))
             width = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
             return murmur3(unscaled.to_bytes(width, "big", signed=True))
         case t.UUID | t.BINARY | t.Fixed():
