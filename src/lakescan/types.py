@@ -105,6 +105,11 @@ class Timestamp(Type):
         """`timestamp(unit, 'UTC' or none)`."""
         return pa.timestamp(self.unit, tz="UTC" if self.zoned else None)
 
+    @property
+    def per_day(self) -> int:
+        """How many of the unit a day has."""
+        return 86_400 * 10 ** (9 if self.unit == "ns" else 6)
+
     def __str__(self) -> str:
         return ("timestamptz" if self.zoned else "timestamp") + ("_ns" if self.unit == "ns" else "")
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakescan import types as t
@@ -49,21 +49,70 @@ def test_a_date_lies_within_the_bounds_of_its_period(unit: str, day: date) -> No
     assert low[0].as_py() <= day <= high[0].as_py()
 
 
-@given(number=st.integers(-(2**31), 2**31 - 1), width=st.integers(1, 1000))
-def test_an_integer_lies_within_the_bounds_of_its_truncation(number: int, width: int) -> None:
-    value = pa.array([number - number % width], pa.int64())
-    low, high = Transform("truncate", width).source_bounds(value, value, t.LONG)
+@st.composite
+def integers_of(draw: st.DrawFn, bits: int) -> int:
+    """Integers of a width, the least and greatest among them."""
+    most = 2 ** (bits - 1) - 1
+    near = st.integers(0, 2000)
+    return draw(st.integers(-most - 1, most) | near.map(lambda n: most - n) | near.map(lambda n: n - most - 1))
+
+
+@pytest.mark.parametrize(("written_as", "kind"), [(32, t.INT), (64, t.LONG), (32, t.LONG)], ids=str)
+@given(data=st.data(), width=st.integers(1, 1000) | st.sampled_from([2**20, 2**30]))
+def test_an_integer_lies_within_the_bounds_of_its_truncation(
+    written_as: int, kind: t.Type, data: st.DataObject, width: int
+) -> None:
+    """The reference's arithmetic wraps around: truncating the least integers gives some of the greatest."""
+    some = data.draw(st.lists(integers_of(written_as), min_size=1, max_size=3))
+    half, whole = 2 ** (written_as - 1), 2**written_as
+    cut = [(number - number % width + half) % whole - half for number in some]
+    values = pa.array([min(cut)], kind.arrow()), pa.array([max(cut)], kind.arrow())
+    low, high = Transform("truncate", width).source_bounds(*values, kind)
     assert low is not None
     assert high is not None
-    assert low[0].as_py() <= number <= high[0].as_py()
+    assert high[0].as_py() >= max(some)
+    if low[0].is_valid:
+        assert low[0].as_py() <= min(some)
+    low.cast(kind.arrow())
+    high.cast(kind.arrow())
+
+
+@given(
+    text=st.text("ab\xe9\U0001f600", max_size=6),
+    width=st.integers(1, 5),
+    counts=st.sampled_from(["characters", "bytes"]),
+)
+def test_a_text_lies_within_the_bounds_of_its_truncation(text: str, width: int, counts: str) -> None:
+    cut = text[:width]
+    if counts == "bytes":
+        assume(len(text.encode()[:width].decode(errors="ignore").encode()) == min(width, len(text.encode())))
+        cut = text.encode()[:width].decode()
+    value = pa.array([cut])
+    low, high = Transform("truncate", width).source_bounds(value, value, t.STRING)
+    assert low is not None
+    assert high is not None
+    assert low[0].as_py() <= text
+    assert high[0].as_py() is None or text <= high[0].as_py()
 
 
 def test_text_shorter_than_the_width_was_not_truncated() -> None:
     value = pa.array(["ab", "abc"])
-    low, high = Transform("truncate", 3).source_bounds(value, value, t.STRING)
-    assert low is not None
+    _, high = Transform("truncate", 3).source_bounds(value, value, t.STRING)
     assert high is not None
     assert high.to_pylist() == ["ab", None]
+
+
+@pytest.mark.parametrize("unit", ["year", "month", "day", "hour"])
+@given(moment=st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), 2**63 - 1]))
+def test_a_nanosecond_lies_within_the_bounds_of_its_period(unit: str, moment: int) -> None:
+    """Also in the first and the last period that 64 bits reach, in 1677 and 2262."""
+    seconds = moment // 10**9
+    day = EPOCH + timedelta(seconds=seconds)
+    value = pa.array([seconds // 3600 if unit == "hour" else ordinal(unit, day)], pa.int32())
+    low, high = Transform(unit).source_bounds(value, value, t.Timestamp("ns"))
+    assert low is not None
+    assert high is not None
+    assert low.cast(pa.int64())[0].as_py() <= moment <= high.cast(pa.int64())[0].as_py()
 
 
 def test_periods_before_1970_allow_for_writers_that_rounded_up() -> None:

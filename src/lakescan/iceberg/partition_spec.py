@@ -22,6 +22,8 @@ from lakescan.schema import Schema
 
 _PARAMETER = re.compile(r"(\w+)\[(\d+)\]")
 _UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
+_INT, _LONG = np.iinfo(np.int32), np.iinfo(np.int64)
+_DECIMAL_DIGITS = 28  # Python's arithmetic, and so some writers' truncation, rounds beyond
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Transform:
         if self.name == "identity":
             return lower, upper
         if self.name == "truncate" and self.parameter is not None:
-            return lower, _truncated_upper(upper, self.parameter)
+            return _truncated_bounds(lower, upper, self.parameter, source)
         if self.name in _UNITS and (source == t.DATE or isinstance(source, t.Timestamp)):
             return _period_start(lower, self.name, source), _period_end(upper, self.name, source)
         return None, None
@@ -145,13 +147,37 @@ def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:
     return t.Struct(tuple(members))
 
 
-def _truncated_upper(upper: pa.Array, width: int) -> pa.Array | None:
-    """The greatest source value: known for integers, and for text shorter than the width, which was not truncated."""
+def _truncated_bounds(
+    lower: pa.Array, upper: pa.Array, width: int, source: t.Type
+) -> tuple[pa.Array | None, pa.Array | None]:
+    """What truncation to a width says of the source.
+
+    The greatest source value is known for integers, and for text that was not cut: text is shorter than the width in
+    bytes then, which holds for writers that count characters, and for those that count bytes.
+    """
     if pa.types.is_integer(upper.type):
-        return pc.add(upper.cast(pa.int64()), width - 1)
+        return _truncated_integers(lower, upper, width, source)
+    if isinstance(source, t.Decimal) and source.precision > _DECIMAL_DIGITS:
+        return None, None
     if pa.types.is_string(upper.type):
-        return pc.if_else(pc.less(pc.utf8_length(upper), width), upper, pa.scalar(None, pa.string()))
-    return None
+        return lower, pc.if_else(pc.less(pc.binary_length(upper), width), upper, pa.scalar(None, pa.string()))
+    return lower, None
+
+
+def _truncated_integers(lower: pa.Array, upper: pa.Array, width: int, source: t.Type) -> tuple[pa.Array, pa.Array]:
+    """Bounds of truncated integers, within the range of the source's type.
+
+    Truncating the least integers overflows: their partition value is one of the greatest, as the reference's
+    arithmetic wraps around. So a partition value within a width of the greatest integer says nothing of the least.
+    """
+    known = pc.is_valid(upper).to_numpy(zero_copy_only=False)
+    high = pc.fill_null(upper.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    wrapped = np.zeros(len(high), dtype=bool)
+    for most in (_INT.max, _LONG.max):  # a long may have been an int when it was written
+        wrapped |= (high > most - width) & (high <= most)
+    most = _INT.max if source == t.INT else _LONG.max
+    upper = pa.array(np.minimum(high, most - (width - 1)) + (width - 1), mask=~known)
+    return pc.if_else(pa.array(wrapped), pa.scalar(None, pa.int64()), lower.cast(pa.int64())), upper
 
 
 def _period_start(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
@@ -171,8 +197,13 @@ def _ordinals(ordinal: pa.Array) -> np.ndarray:
 
 
 def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, shift: int) -> pa.Array:
-    precision = "D" if source == t.DATE else source.unit  # type: ignore[attr-defined]
-    moments = numbers.astype(f"datetime64[{_UNITS[unit]}]").astype(f"datetime64[{precision}]").astype(np.int64)
-    mask = like.is_null().to_numpy(zero_copy_only=False)
-    integers = pa.array(moments + shift, mask=mask)
+    """The first instants of periods, and `shift` more; the least or greatest there is where that is out of range."""
+    per_day = source.per_day if isinstance(source, t.Timestamp) else 1
+    counted, length = ("h", per_day // 24) if unit == "hour" else ("D", per_day)
+    counts = numbers.astype(f"datetime64[{_UNITS[unit]}]").astype(f"datetime64[{counted}]").astype(np.int64)
+    kind = _INT if source == t.DATE else _LONG
+    most = kind.max // length
+    moments = np.clip(counts, -most, most) * length + shift
+    moments = np.where(counts > most, kind.max, np.where(counts < -most, kind.min, moments))
+    integers = pa.array(moments, mask=like.is_null().to_numpy(zero_copy_only=False))
     return integers.cast(pa.int32()).cast(pa.date32()) if source == t.DATE else integers.cast(source.arrow())
