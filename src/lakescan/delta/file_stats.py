@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.delta.json_lines import parse_json_texts
-from lakescan.delta.partition_values import parse_timestamps
-from lakescan.errors import CorruptMetadata
+from lakescan.delta.recorded_bounds import DECIMALS, believed
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.schema import Schema
 
+# Floats that JSON has no numbers for are texts, or words that are no JSON: as bounds, they say nothing.
+_NOT_FINITE = r':\s*(?:"(?:NaN|[+-]?Inf(?:inity)?)"|NaN|[+-]?Inf(?:inity)?)'
+_EXACT = (*t.INTEGRAL, t.DATE)
 _LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
 _NUMBER: dict[t.Type, pa.DataType] = {
     t.BYTE: pa.int64(),
@@ -61,25 +65,29 @@ class FileStats:
         lower = self._bound(("minValues", *path), field.type, upper=False)
         upper = self._bound(("maxValues", *path), field.type, upper=True)
         nulls = self._pick(("nullCount", *path), pa.int64())
-        return ColumnStats(lower, upper, nulls, None, counts)
+        exact = self._tight if field.type in _EXACT else None
+        return ColumnStats(lower, upper, nulls, None, counts, exact)
+
+    @cached_property
+    def _tight(self) -> pa.Array:
+        """Where bounds are values of rows: not where they are known to be wider (protocol, `tightBounds`)."""
+        return pc.fill_null(self._pick(("tightBounds",), pa.bool_()), True)
 
     def _bound(self, path: tuple[str, ...], kind: t.Type, *, upper: bool) -> pa.Array | None:
         """A bound in the column's type; None for types whose bounds say nothing that pruning can use."""
-        target = kind.arrow()
         if kind not in _NUMBER and not isinstance(kind, t.Timestamp | t.Decimal):
             return None
+        found = [self._believed(each, path, kind, upper) for each in (self._parsed, self._json)]
+        known = [bound for bound in found if bound is not None]
+        return pc.coalesce(*known) if known else None
+
+    def _believed(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
+        """One kind of record's bounds, as far as its writer is believed; None where they are not of the type."""
+        values = _walk(recorded, path)
         try:
-            from_json = _typed(_walk(self._json, path), kind)
-            bound = from_json
-            if (found := _walk(self._parsed, path)) is not None:
-                parsed = found.cast(target)
-                bound = parsed if from_json is None else pc.coalesce(parsed, from_json)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, CorruptMetadata):
+            return None if values is None else believed(values, kind, upper=upper)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
-        if bound is not None and upper and isinstance(kind, t.Timestamp):
-            # Timestamps are cut to milliseconds in statistics: the true maximum may be up to 999 us later.
-            bound = pc.add(bound.cast(pa.int64()), 999).cast(target)
-        return bound
 
     def _pick(self, path: tuple[str, ...], kind: pa.DataType) -> pa.Array:
         found = [a for a in (_walk(self._parsed, path), _walk(self._json, path)) if a is not None]
@@ -95,6 +103,8 @@ class FileStats:
         schema = self._json_schema()
         if not self._fields and (counts := _leading_counts(stats)) is not None:
             return pa.StructArray.from_arrays([counts], fields=list(schema))
+        if pc.any(pc.match_substring(stats, "NaN")).as_py() or pc.any(pc.match_substring(stats, "Inf")).as_py():
+            stats = pc.replace_substring_regex(stats, _NOT_FINITE, ":null")
         struct = parse_json_texts(stats, schema).combine_chunks().to_struct_array()
         return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
 
@@ -103,11 +113,11 @@ class FileStats:
         for field_id, path in self._paths.items():
             kind = self._fields[field_id].type
             if kind in _NUMBER or isinstance(kind, t.Timestamp | t.Decimal):
-                text = _NUMBER.get(kind, pa.decimal128(38, kind.scale) if isinstance(kind, t.Decimal) else pa.string())
-                values.append((path, text))
+                values.append((path, _NUMBER.get(kind, DECIMALS if isinstance(kind, t.Decimal) else pa.string())))
             nulls.append((path, pa.int64()))
         members = [pa.field("numRecords", pa.int64())]
         if values:
+            members.append(pa.field("tightBounds", pa.bool_()))
             members += [pa.field(n, _nested(values)) for n in ("minValues", "maxValues")]
         if nulls:
             members.append(pa.field("nullCount", _nested(nulls)))
@@ -136,9 +146,3 @@ def _walk(array: pa.StructArray | None, path: tuple[str, ...]) -> pa.Array | Non
         index = array.type.get_field_index(name)
         array = None if index < 0 else pc.struct_field(array, [index])
     return array
-
-
-def _typed(values: pa.Array | None, kind: t.Type) -> pa.Array | None:
-    if values is None:
-        return None
-    return parse_timestamps(values, kind) if isinstance(kind, t.Timestamp) else values.cast(kind.arrow())

@@ -322,10 +322,6 @@ class DeltaTable:
         start, end = state.changes
         return sum(commit.entry.size for commit in self._commits(start, end)) if end >= start else 0
 
-    def has_exact_bounds(self, kind: t.Type) -> bool:
-        """Whole numbers and dates: texts and times are cut, and JSON may have rounded the rest."""
-        return kind in (*t.INTEGRAL, t.DATE)
-
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The files of a version, or of changes, that partitions and statistics do not rule out."""
         state: DeltaState = snapshot.state

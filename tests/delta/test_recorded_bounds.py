@@ -1,0 +1,195 @@
+"""A recorded bound holds for every row, whatever its writer lost: digits, fractions of a second, the ends of texts."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakescan import types as t
+from lakescan.delta.file_stats import FileStats
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.schema import Schema
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def read(kind: t.Type, lower: str, upper: str, more: str = "") -> ColumnStats:
+    """What is believed of bounds that a file's statistics have as these JSON texts."""
+    schema = Schema((t.Field(1, "x", kind),))
+    text = f'{{"numRecords": 2, "minValues": {{"x": {lower}}}, "maxValues": {{"x": {upper}}}{more}}}'
+    return FileStats(pa.chunked_array([[text]], pa.string()), None, schema, schema.fields).columns()[1]
+
+
+def ends(found: ColumnStats) -> tuple[Any, Any]:
+    assert found.lower is not None
+    assert found.upper is not None
+    return found.lower[0].as_py(), found.upper[0].as_py()
+
+
+@st.composite
+def decimals(draw: st.DrawFn) -> tuple[int, int, list[int]]:
+    """Precision, scale, and unscaled values of as many digits."""
+    precision = draw(st.integers(1, 38))
+    scale = draw(st.integers(0, precision))
+    most = 10 ** draw(st.integers(1, precision)) - 1
+    some = draw(st.lists(st.integers(-most, most) | st.sampled_from([-most, most]), min_size=1, max_size=3))
+    return precision, scale, some
+
+
+def as_deltalake_writes(unscaled: int, scale: int) -> str:
+    """A double; a whole number of 64 bits, which is cut to the greatest there is, where there is no scale."""
+    number = float(unscaled) / 10.0**scale
+    return repr(number) if scale else str(max(-(2**63), min(2**63 - 1, round(number))))
+
+
+def as_spark_writes(unscaled: int, scale: int) -> str:
+    with localcontext(prec=80):
+        return str(Decimal(unscaled).scaleb(-scale))
+
+
+@pytest.mark.parametrize("written", [as_deltalake_writes, as_spark_writes])
+@given(made=decimals())
+def test_decimals_lie_within_bounds_that_were_doubles(written: Any, made: tuple[int, int, list[int]]) -> None:
+    precision, scale, some = made
+    found = read(t.Decimal(precision, scale), written(min(some), scale), written(max(some), scale))
+    lower, upper = ends(found)
+    with localcontext(prec=80):
+        exact = [Decimal(each).scaleb(-scale) for each in some]
+    assert lower is None or lower <= min(exact)
+    assert upper is None or upper >= max(exact)
+    if precision < 14:
+        assert upper is not None
+        assert upper - max(exact) <= Decimal((0, (1,), -scale))
+
+
+@given(st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=3))
+def test_floats_lie_within_bounds_of_six_digits(some: list[float]) -> None:
+    found = read(t.FLOAT, *(f"{end:.6g}".replace("inf", "Infinity") for end in (min(some), max(some))))
+    lower, upper = ends(found)
+    assert lower is None or lower <= min(some)
+    assert upper is None or upper >= max(some)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=3))
+def test_doubles_lie_within_bounds_of_fifteen_digits(some: list[float]) -> None:
+    lower, upper = ends(read(t.DOUBLE, f"{min(some):.15g}", f"{max(some):.15g}"))
+    assert lower <= min(some)
+    assert upper >= max(some)
+
+
+@pytest.mark.parametrize("text", ['"NaN"', "NaN", '"Infinity"', '"-Infinity"', "-Infinity"])
+def test_a_bound_that_is_no_number_says_nothing_of_its_file_and_leaves_the_rest(text: str) -> None:
+    found = read(t.DOUBLE, "1.5", text, ', "nullCount": {"x": 1}')
+    lower, upper = ends(found)
+    assert lower == pytest.approx(1.5)
+    assert upper is None
+    assert found.null_count is not None
+    assert found.null_count.to_pylist() == [1]
+
+
+def toward_1970(micros: int) -> int:
+    return int(micros / 1000) * 1000
+
+
+def downwards(micros: int) -> int:
+    return micros // 1000 * 1000
+
+
+@pytest.mark.parametrize("cut", [toward_1970, downwards])
+@given(some=st.lists(st.integers(-(10**15), 10**15), min_size=1, max_size=3))
+def test_times_lie_within_bounds_that_were_cut_to_milliseconds(cut: Any, some: list[int]) -> None:
+    moments = [EPOCH + timedelta(microseconds=cut(end)) for end in (min(some), max(some))]
+    for kind in (t.Timestamp("us", zoned=True), t.Timestamp("us", zoned=False)):
+        texts = [m.replace(tzinfo=m.tzinfo if kind.zoned else None).isoformat() for m in moments]
+        found = read(kind, *map(json.dumps, texts))
+        assert found.lower is not None
+        assert found.upper is not None
+        assert found.lower.cast(pa.int64())[0].as_py() <= min(some)
+        assert found.upper.cast(pa.int64())[0].as_py() >= max(some)
+
+
+def test_an_old_instant_may_be_off_by_the_seconds_that_its_offset_was_printed_without() -> None:
+    """Los Angeles had -07:52:58 before 1883, which Spark prints as -07:52."""
+    true = datetime(1850, 1, 1, tzinfo=UTC)
+    printed = '"1849-12-31T16:07:02.000-07:52"'
+    lower, upper = ends(read(t.Timestamp("us", zoned=True), printed, printed))
+    assert lower <= true <= upper
+
+
+def test_an_instant_without_an_offset_says_nothing() -> None:
+    """It may be of any time zone; a time of a wall clock has none."""
+    text = '"2026-01-01T00:00:00.000"'
+    assert ends(read(t.Timestamp("us", zoned=True), text, text)) == (None, None)
+    assert ends(read(t.Timestamp("us", zoned=False), text, text))[0] == datetime(2026, 1, 1)
+
+
+@pytest.mark.parametrize("kind", [t.DATE, t.Timestamp("us", zoned=True)], ids=str)
+def test_a_year_that_is_not_read_does_not_take_the_bounds_of_other_files(kind: t.Type) -> None:
+    schema = Schema((t.Field(1, "x", kind),))
+    texts = [
+        json.dumps({"minValues": {"x": first}, "maxValues": {"x": first}})
+        for first in ("2026-01-01" if kind == t.DATE else "2026-01-01T00:00:00Z", "+10000-01-01", "soon")
+    ]
+    found = FileStats(pa.chunked_array([texts], pa.string()), None, schema, schema.fields).columns()[1]
+    assert found.lower is not None
+    assert found.lower.is_valid().to_pylist() == [True, False, False]
+
+
+@given(prefix=st.text("ab\ud7ff\uffff\U0001f600", min_size=1, max_size=3), rest=st.text("az\uffff\U0001f600\U0010ffff"))
+@pytest.mark.parametrize("tie_breaker", ["\ufffd", "\U0010ffff"])
+def test_a_cut_text_lies_below_its_bound_whatever_was_cut(tie_breaker: str, prefix: str, rest: str) -> None:
+    upper = ends(read(t.STRING, '""', json.dumps(prefix + tie_breaker)))[1]
+    assert upper is None or prefix + rest <= upper
+
+
+def test_half_of_a_character_before_a_tie_breaker_is_a_question_mark() -> None:
+    """Older writers cut UTF-16 between the halves of an emoji."""
+    upper = ends(read(t.STRING, '""', json.dumps("ab?\ufffd")))[1]
+    assert upper >= "ab\U0001f600"
+
+
+@pytest.mark.parametrize("kind", [t.LONG, t.INT])
+def test_whole_numbers_out_of_range_say_nothing(kind: t.Type) -> None:
+    found = read(kind, "-9223372036854775808", "9223372036854775807")
+    limits = np.iinfo(kind.arrow().to_pandas_dtype())
+    assert ends(found) == ((int(limits.min), int(limits.max)) if kind == t.LONG else (None, None))
+
+
+@pytest.mark.parametrize(
+    ("more", "exact"), [("", True), (', "tightBounds": true', True), (', "tightBounds": false', False)]
+)
+def test_bounds_are_values_unless_they_are_said_to_be_wide(more: str, exact: bool) -> None:
+    found = read(t.LONG, "1", "2", more)
+    assert found.exact is not None
+    assert found.exact.to_pylist() == [exact]
+
+
+@pytest.mark.parametrize("kind", [t.STRING, t.DOUBLE, t.Decimal(9, 2), t.Timestamp("us", zoned=False)], ids=str)
+def test_bounds_of_types_that_json_loses_are_no_values(kind: t.Type) -> None:
+    assert read(kind, "1", "2").exact is None
+
+
+def test_checkpoints_have_what_json_lost_as_their_own_types() -> None:
+    """`stats_parsed` is made from the JSON: a decimal there may have been a double, too."""
+    schema = Schema((t.Field(1, "x", t.Decimal(20, 2)),))
+    recorded = pa.array([Decimal("12345678901234568.00")], pa.decimal128(20, 2))
+    bounds = pa.StructArray.from_arrays([recorded], ["x"])
+    parsed = pa.StructArray.from_arrays([bounds, bounds], ["minValues", "maxValues"])
+    found = FileStats(pa.chunked_array([[None]], pa.string()), parsed, schema, schema.fields).columns()[1]
+    lower, upper = ends(found)
+    assert lower <= Decimal("12345678901234567.89")
+    assert upper >= Decimal("12345678901234568.11")
+
+
+def test_dates_are_exact() -> None:
+    found = read(t.DATE, '"2026-01-01"', '"2026-01-02"')
+    assert ends(found) == (date(2026, 1, 1), date(2026, 1, 2))
+    assert found.exact is not None
