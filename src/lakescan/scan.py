@@ -337,8 +337,7 @@ class Scan:
         if not isinstance(field.type, t.Decimal | t.Timestamp) and field.type not in ORDERED:
             raise InvalidOption(f"column {column!r} is of type {field.type}: its values have no order")
         plan = replace(scan, _with_stats=(column,)).plan(parallelism=default_readers())
-        exact = self._format.has_exact_bounds(field.type)
-        found = extreme_by_metadata(plan, field, largest=largest, exact_bounds=exact)
+        found = extreme_by_metadata(plan, field, largest=largest)
         values = [found.value] if found.value is not None else []
         for batch in scan._batches_of(plan, found.unknown):
             if (value := extreme_of(batch.column(0), largest=largest)) is not None:

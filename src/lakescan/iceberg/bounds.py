@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal as PyDecimal
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,6 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.reading.casting import cast_leaf
 
 _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
     t.BOOLEAN: ("u1",),
@@ -21,6 +21,9 @@ _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
     t.DATE: ("<i4",),
     t.TIME: ("<i8",),
 }
+_EXACT = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, *(t.Timestamp("us", zoned) for zoned in (True, False)))
+_NANOSECONDS = (t.Timestamp("ns", zoned=True), t.Timestamp("ns", zoned=False))
+_MOST = np.iinfo(np.int64).max
 
 
 def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
@@ -30,8 +33,7 @@ def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
     """
     if isinstance(kind, t.Timestamp):
         # A column that was a date has old bounds of 4 bytes: days.
-        days = _fixed(values, ("<i4",)).cast(pa.int32()).cast(pa.date32())
-        return pc.coalesce(_fixed(values, ("<i8",)).cast(kind.arrow()), cast_leaf(days, kind, ""))
+        return pc.coalesce(_fixed(values, ("<i8",)), _days(values, kind)).cast(kind.arrow())
     if kind in _FIXED_WIDTH:
         return _fixed(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
     if isinstance(kind, t.Decimal):
@@ -53,10 +55,42 @@ def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) 
         decode_values(found, field.type) if (found := value_of_key(stats, name, field.id)) is not None else None
         for name in ("lower_bounds", "upper_bounds")
     ]
+    if field.type in _NANOSECONDS:
+        bounds = [None if b is None else _widened(b, upper=i == 1) for i, b in enumerate(bounds)]
     values = value_of_key(stats, "value_counts", field.id)
     nulls = value_of_key(stats, "null_value_counts", field.id)
     nans = value_of_key(stats, "nan_value_counts", field.id) if field.type in t.FLOATING else None
     return ColumnStats(bounds[0], bounds[1], nulls, nans, record_count if values is None else values)
+
+
+def has_exact_bounds(kind: t.Type, file_format: str) -> bool:
+    """Whether bounds of a type in files of a format are values of rows: writers cut texts and bytes, nanoseconds
+    to microseconds, and ORC's timestamps to milliseconds; a NaN in ORC makes its bounds infinite.
+    """
+    return file_format == "parquet" and (kind in _EXACT or isinstance(kind, t.Decimal))
+
+
+def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:
+    """Bounds in nanoseconds: whole microseconds may have been cut from what lies up to 999 ns further out.
+
+    Cutting is downwards, or towards 1970.
+    """
+    mask = bounds.is_null().to_numpy(zero_copy_only=False)
+    numbers = pc.fill_null(bounds.cast(pa.int64()), 1).to_numpy(zero_copy_only=False)
+    whole = numbers % 1000 == 0
+    if upper:
+        wide = np.where(whole, np.minimum(numbers, _MOST - 999) + 999, numbers)
+    else:
+        wide = np.where(whole & (numbers <= 0), np.maximum(numbers, 999 - _MOST) - 999, numbers)
+    return pa.array(wide, mask=mask).cast(bounds.type)
+
+
+def _days(values: pa.Array, kind: t.Timestamp) -> pa.Array:
+    """Bounds of 4 bytes, which are days, in the unit of the type; null where it cannot hold them."""
+    days = _fixed(values, ("<i4",)).cast(pa.int64())
+    numbers = pc.fill_null(days, 0).to_numpy(zero_copy_only=False)
+    fits = (np.abs(numbers) <= _MOST // kind.per_day) & pc.is_valid(days).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(fits, numbers, 0) * kind.per_day, mask=~fits)
 
 
 def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
@@ -117,7 +151,11 @@ def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:
     known = (lengths > 0) & (lengths <= 16)
     mask = pa.array(known).buffers()[1]
     data = pa.py_buffer(np.ascontiguousarray(wide[:, ::-1]).tobytes())
-    return pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(values), [mask, data])
+    found = pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(values), [mask, data])
+    most = pa.scalar(PyDecimal((0, (9,) * kind.precision, -kind.scale)), found.type)
+    least = pa.scalar(PyDecimal((1, (9,) * kind.precision, -kind.scale)), found.type)
+    fits = pc.and_(pc.less_equal(found, most), pc.greater_equal(found, least))
+    return pc.if_else(fits, found, pa.scalar(None, found.type)).cast(kind.arrow())
 
 
 def _text(values: pa.Array) -> pa.Array | None:

@@ -7,7 +7,7 @@ comes back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts
-from lakescan.iceberg.bounds import column_stats
+from lakescan.iceberg.bounds import column_stats, has_exact_bounds
 from lakescan.iceberg.bucket import wanted_buckets
 from lakescan.iceberg.file_names import FileNames
 from lakescan.iceberg.manifest_batches import Manifest, read_batch
@@ -123,9 +123,22 @@ class ManifestScan:
     def _stats(self, files: pa.Table, by_partition: Mapping[int, ColumnStats]) -> dict[int, ColumnStats]:
         if not self.columns:
             return {}
-        counts, lists = files["record_count"].combine_chunks(), files["stats"].combine_chunks()
-        found = {i: column_stats(lists, f, counts) for i, f in self.columns.items()}
+        found = {i: self._recorded(files, f) for i, f in self.columns.items()}
         return {i: tightened(s, by_partition[i]) if i in by_partition else s for i, s in found.items()}
+
+    def _recorded(self, files: pa.Table, field: t.Field) -> ColumnStats:
+        """What manifests say of a column, as far as the writers of the files can be believed."""
+        counts, lists = files["record_count"].combine_chunks(), files["stats"].combine_chunks()
+        found = column_stats(lists, field, counts)
+        formats = files["file_format"].combine_chunks()
+        kinds = pc.unique(formats)
+        exact = kinds.filter(pa.array([has_exact_bounds(field.type, kind) for kind in kinds.to_pylist()], pa.bool_()))
+        nulls = found.null_count
+        if nulls is not None and self.schema.top_level_of[field.id] is not field:
+            # ORC does not count the members of structs that are null: no nulls may be some.
+            uncounted = pc.and_(pc.equal(formats, "orc"), pc.equal(nulls, 0))
+            nulls = pc.if_else(pc.fill_null(uncounted, False), pa.scalar(None, nulls.type), nulls)
+        return replace(found, null_count=nulls, exact=pc.is_in(formats, value_set=exact))
 
     def _matching(self, files: pa.Table) -> pa.Table | None:
         if not self.with_deletes:

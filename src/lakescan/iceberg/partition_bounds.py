@@ -28,8 +28,11 @@ def stats_of_partitions(
         values = partitions.field(position)
         exact = ColumnStats.of_constants(values)
         lower, upper = _source_bounds(each, exact.lower, exact.upper, source)
-        nan_count = exact.nan_count if each.transform.name == "identity" else None
-        stats = ColumnStats(lower, upper, exact.null_count, nan_count, exact.value_count)
+        is_value = each.transform.name == "identity"
+        nan_count = exact.nan_count if is_value else None
+        stats = ColumnStats(
+            lower, upper, exact.null_count, nan_count, exact.value_count, exact.exact if is_value else None
+        )
         found[source.id] = tightened(found.get(source.id), stats)
     return found
 
@@ -95,7 +98,7 @@ def _as_type(bound: pa.Array | None, kind: t.Type) -> pa.Array | None:
     if isinstance(kind, t.Fixed):
         return bound.cast(pa.binary())
     try:
-        return bound if pa.types.is_integer(bound.type) and kind == t.INT else bound.cast(kind.arrow())
+        return bound.cast(kind.arrow())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
@@ -108,13 +111,28 @@ def tightened(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
     """
     if known is None:
         return more
+    lower = _better(known.lower, more.lower, pc.greater_equal)
+    upper = _better(known.upper, more.upper, pc.less_equal)
     return ColumnStats(
-        lower=_better(known.lower, more.lower, pc.greater_equal),
-        upper=_better(known.upper, more.upper, pc.less_equal),
+        lower=lower,
+        upper=upper,
         null_count=_count(known, more, known.null_count, more.null_count),
         nan_count=_count(known, more, known.nan_count, more.nan_count),
         value_count=known.value_count if known.value_count is not None else more.value_count,
+        exact=_either(_exact_as(known, lower, upper), _exact_as(more, lower, upper)),
     )
+
+
+def _exact_as(source: ColumnStats, lower: pa.Array | None, upper: pa.Array | None) -> pa.Array | None:
+    """Where a source says that its bounds are values, and they are these."""
+    if source.exact is None or source.lower is None or source.upper is None or lower is None or upper is None:
+        return None
+    same = pc.and_(pc.equal(source.lower, lower), pc.equal(source.upper, upper))
+    return pc.and_(pc.fill_null(same, False), pc.fill_null(source.exact, False))
+
+
+def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
+    return (one if other is None else other) if one is None or other is None else pc.or_(one, other)
 
 
 def _better(one: pa.Array | None, other: pa.Array | None, is_better: Compare) -> pa.Array | None:

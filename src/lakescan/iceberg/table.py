@@ -27,7 +27,7 @@ from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
-from lakescan.types import BOOLEAN, DATE, FLOATING, INTEGRAL, TIME, Decimal, Field, Timestamp, Type
+from lakescan.types import Field
 
 HISTORY = pa.schema(
     [
@@ -40,7 +40,6 @@ HISTORY = pa.schema(
     ]
 )
 _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)  # seconds
-_EXACT = (*INTEGRAL, *FLOATING, BOOLEAN, DATE, TIME)
 
 
 class IcebergTable:
@@ -216,10 +215,6 @@ class IcebergTable:
             return 0
         manifests = read_manifest_list(snapshot.state, self.storage)
         return pc.sum(manifests["manifest_length"]).as_py() or 0
-
-    def has_exact_bounds(self, kind: Type) -> bool:
-        """All but texts and bytes, which metrics modes cut (`write.metadata.metrics.default`: truncate(16))."""
-        return isinstance(kind, Decimal | Timestamp) or kind in _EXACT
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The live files of a snapshot that partitions and statistics do not rule out, some manifests at a time."""

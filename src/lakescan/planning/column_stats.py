@@ -15,6 +15,7 @@ class ColumnStats:
 
     `lower` and `upper` are bounds, not always the exact minimum and maximum: every value that is neither null nor NaN
     lies between them. They have the Arrow type of the column. Counts are of rows, nulls included in `value_count`.
+    `exact` is true where the bounds that are known are themselves values of the column, before any deletes.
     """
 
     lower: pa.Array | None = None
@@ -22,6 +23,7 @@ class ColumnStats:
     null_count: pa.Array | None = None
     nan_count: pa.Array | None = None
     value_count: pa.Array | None = None
+    exact: pa.Array | None = None
 
     def filter(self, mask: pa.Array) -> ColumnStats:
         """The rows where the mask is true."""
@@ -37,7 +39,7 @@ class ColumnStats:
 
     def as_struct(self, rows: int) -> pa.StructArray:
         """The statistics as a column of structs; bounds that are not known at all are of type null."""
-        members = {each.name: getattr(self, each.name) for each in fields(self)}
+        members = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "exact"}
         filled = [pa.nulls(rows) if a is None else a for a in members.values()]
         return pa.StructArray.from_arrays(filled, names=list(members))
 
@@ -50,7 +52,7 @@ class ColumnStats:
             nan = pc.cast(pc.fill_null(pc.is_nan(values), False), pa.int64())
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
-        return ColumnStats(values, values, nulls, nan, ones)
+        return ColumnStats(values, values, nulls, nan, ones, pa.repeat(pa.scalar(True), len(values)))
 
 
 def joined_stats(parts: Sequence[ColumnStats], lengths: Sequence[int]) -> ColumnStats:

@@ -29,8 +29,8 @@ class Extreme:
     unknown: pa.Array
 
 
-def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool, exact_bounds: bool) -> Extreme:
-    """The extreme of the files that need not be read; `exact_bounds` says whether bounds of the type are values.
+def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool) -> Extreme:
+    """The extreme of the files that need not be read.
 
     A file need not be read if every row of it counts and its bound is a value that a row has; nor if all its values are
     null; nor if its bound, which holds for every row, shows that it cannot have a better value than the others.
@@ -43,8 +43,7 @@ def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool, exact_
     present = pc.is_valid(bound).to_numpy(zero_copy_only=False)
     if largest and field.type in t.FLOATING:
         present &= _zeros(stats.nan_count, rows)
-    is_value = np.full(rows, exact_bounds) | _is_constant(plan, field)
-    known = present & is_value & _every_row_counts(plan)
+    known = present & _true(stats.exact, rows) & _every_row_counts(plan)
     values = bound.filter(pa.array(known))
     best = extreme_of(values, largest=largest)
     beaten = np.zeros(rows, dtype=bool)
@@ -92,11 +91,18 @@ def _every_row_counts(plan: ScanPlan) -> np.ndarray:
 def _all_null(stats: ColumnStats, rows: int) -> pa.Array:
     if stats.null_count is None or stats.value_count is None:
         return pa.array(np.zeros(rows, dtype=bool))
-    return pc.fill_null(pc.greater_equal(stats.null_count, stats.value_count), False)
+    return pc.fill_null(pc.equal(stats.null_count, stats.value_count), False)
 
 
 def _zeros(counts: pa.Array | None, rows: int) -> np.ndarray:
     if counts is None:
         return np.zeros(rows, dtype=bool)
-    result: np.ndarray = pc.fill_null(pc.equal(counts, 0), False).to_numpy(zero_copy_only=False)
+    return _true(pc.equal(counts, 0), rows)
+
+
+def _true(mask: pa.Array | None, rows: int) -> np.ndarray:
+    """Where the mask is known and true."""
+    if mask is None:
+        return np.zeros(rows, dtype=bool)
+    result: np.ndarray = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
     return result

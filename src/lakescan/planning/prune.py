@@ -95,7 +95,7 @@ class _Evaluator:
     def _all(self, count: pa.Array | None) -> pa.Array:
         if count is None or self.value_count is None:
             return self.constant(False)
-        return self.known(pc.greater_equal(count, self.value_count))
+        return self.known(pc.equal(count, self.value_count))  # more than there are values: one of both is wrong
 
     def no_nan(self) -> pa.Array:
         if not self.floating:
@@ -179,8 +179,8 @@ class _Inclusive(_Evaluator):
             return self.constant(False)
         if len(leaf.values) <= _LIST_LIMIT:
             return reduce(pc.and_, (self.outside(v) for v in leaf.values))
-        ordered = sorted(leaf.values, key=lambda v: v.as_py())
-        return pc.or_(self.bound(self.lower, ">", ordered[-1]), self.bound(self.upper, "<", ordered[0]))
+        ends = pc.min_max(pa.array(leaf.values, leaf.values[0].type))
+        return pc.or_(self.bound(self.lower, ">", ends["max"]), self.bound(self.upper, "<", ends["min"]))
 
     def _not_in(self, leaf: In) -> pa.Array:
         if len(leaf.values) > _LIST_LIMIT:

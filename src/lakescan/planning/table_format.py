@@ -16,7 +16,7 @@ from lakescan.planning.increments import Commit, Increment, Offset
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.planning.report import ScanMetrics
 from lakescan.schema import FieldMatching, Schema
-from lakescan.types import Field, Type
+from lakescan.types import Field
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,6 @@ class TableFormat(Protocol):
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """The bytes of metadata that planning a state reads, where nothing is pruned, about."""
-
-    def has_exact_bounds(self, kind: Type) -> bool:
-        """Whether bounds of a type are values of rows, where a file has no deletes: texts are cut, for one."""
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The live files that partitions and statistics do not rule out, in parts."""
