@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.encrypted_stream import is_encrypted_stream
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.avro import FILE, read_avro
 from lakescan.iceberg.avro_container import of_one_schema, open_container
@@ -77,7 +78,7 @@ def read_manifests(
     the key-value lists of counts and bounds).
     """
     for manifest in manifests:
-        refuse_encrypted(manifest)
+        refuse_encrypted(manifest, storage)
     paths = [manifest["manifest_path"] for manifest in manifests]
     files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
     names = _NAMES | (_STATS if with_stats else {})
@@ -125,9 +126,12 @@ def _changed_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: 
     return pc.if_else(pc.equal(only_chunk(rows["status"]), EXISTING), pa.scalar(None, pa.int64()), found)
 
 
-def refuse_encrypted(manifest: Mapping[str, Any]) -> None:
-    """Raise `UnsupportedFeature` for a manifest that is encrypted itself: keys are for data and delete files."""
-    if manifest.get("key_metadata") is not None:
+def refuse_encrypted(manifest: Mapping[str, Any], storage: Storage) -> None:
+    """Raise `UnsupportedFeature` for a manifest that is encrypted itself: keys are for data and delete files.
+
+    One that has key metadata and is plain is read, as by the reference.
+    """
+    if manifest.get("key_metadata") is not None and is_encrypted_stream(storage, manifest["manifest_path"]):
         raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
 
 

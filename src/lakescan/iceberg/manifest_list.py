@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.encrypted_stream import is_encrypted_stream
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.avro import FILE, read_avro
 from lakescan.iceberg.avro_container import of_one_schema, open_container
@@ -66,7 +67,7 @@ _LISTS = 32  # decoded together
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
     """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may name them in the metadata itself."""
-    if snapshot.key_id is not None:
+    if snapshot.key_id is not None and is_encrypted_stream(storage, str(snapshot.manifest_list)):
         raise UnsupportedFeature("encrypted manifest lists", f"Snapshot {snapshot.id} has one.")
     if snapshot.manifest_list is None:
         paths = pa.array(snapshot.manifests, pa.string())

@@ -59,7 +59,7 @@ class ManifestScan:
 
     `partition_names` are the names that partition fields have in the table's newest spec, by id. `with_deletes` and
     `with_keys` say whether the snapshot has deletes that may apply, and equality deletes among them. With `changed_by`,
-    files are those that these snapshots added, or `removed`.
+    files are those that these snapshots added, or `removed`. `is_encrypted` says that the table has an encryption key.
     """
 
     specs: Mapping[int, PartitionSpec]
@@ -72,6 +72,7 @@ class ManifestScan:
     with_keys: bool = False
     changed_by: tuple[int, ...] | None = None
     removed: bool = False
+    is_encrypted: bool = False
 
     def data_files(self, manifests: Sequence[Manifest]) -> ScannedFiles:
         """The data files of some manifests of one spec."""
@@ -183,7 +184,13 @@ class ManifestScan:
         return struct_of(members, len(partition))
 
     def _check_keys(self, files: pa.Table) -> None:
-        if files.num_rows > files["key_metadata"].null_count and self.storage.key_manager is None:
+        """Raise `UnsupportedFeature` where the table is encrypted and there is no key manager.
+
+        Key metadata in other tables says nothing: some writers record it of plain files.
+        """
+        if not self.is_encrypted or self.storage.key_manager is not None:
+            return
+        if files.num_rows > files["key_metadata"].null_count:
             raise UnsupportedFeature(
                 "encrypted files without a key manager",
                 "The table's manifests carry key metadata: open it with key_manager=, which turns that into keys.",

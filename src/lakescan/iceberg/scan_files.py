@@ -44,6 +44,7 @@ class ScanFiles:
             predicate=request.predicate,
             columns=request.columns(schema),
             storage=storage,
+            is_encrypted="encryption.key-id" in metadata.properties,
         )
 
     def plan(self, snapshot: IcebergSnapshot) -> Iterator[Candidates]:

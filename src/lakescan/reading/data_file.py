@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakescan.encrypted_stream import is_encrypted_stream
 from lakescan.errors import UnsupportedFeature
 from lakescan.reading.avro import open_avro
 from lakescan.reading.orc import open_orc
@@ -41,7 +42,7 @@ def open_data_file(
     """
     if file_format == "parquet":
         return open_parquet(storage, path, key_metadata)
-    if key_metadata is not None:
+    if key_metadata is not None and (storage.key_manager is not None or is_encrypted_stream(storage, path)):
         raise UnsupportedFeature(f"encrypted {file_format} files", f"{path} is one; of Parquet they can be read.")
     match file_format:
         case "orc":

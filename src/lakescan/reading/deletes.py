@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakescan import types as t
+from lakescan.encrypted_stream import is_encrypted_stream
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.locations import Places, without_root
@@ -226,7 +227,9 @@ def check_count(location: str, rows: int, recorded: int | None) -> None:
 
 def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
     """The rows of a deletion vector; raises `CorruptMetadata` where its cardinality is not the recorded one."""
-    if delete.get("key_metadata") is not None:
+    if delete.get("key_metadata") is not None and (
+        storage.key_manager is not None or is_encrypted_stream(storage, delete["path"])
+    ):
         raise UnsupportedFeature("encrypted deletion vectors", f"{delete['path']} is one.")
     if delete["inline"] is not None:
         where = "an inline deletion vector"

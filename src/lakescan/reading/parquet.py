@@ -59,11 +59,15 @@ class ParquetData:
             if not projection.leaves:
                 yield from _empty_batches(position, int(first[run[-1] + 1]) - position, batch_size)
                 continue
-            for batch in self.file.reader.iter_batches(
+            batches = self.file.reader.iter_batches(
                 batch_size, row_groups=run, column_indices=list(projection.leaves), use_threads=True
-            ):
+            )
+            for batch in _named_if_encrypted(batches, self.path):
                 yield position, batch
                 position += batch.num_rows
+
+
+_ENCRYPTED = b"PARE"
 
 
 @contextmanager
@@ -71,6 +75,8 @@ def open_parquet(storage: Storage, path: str, key_metadata: bytes | None = None)
     """Open a data or delete file; raises `MissingFile`, and `CorruptMetadata` for what is not Parquet."""
     decryption = None if key_metadata is None else _decryption(storage, path, key_metadata)
     with storage.open(path) as handle:
+        if decryption is None:
+            _check_plain(handle, path)
         try:
             file = pq.ParquetFile(
                 handle,
@@ -84,10 +90,37 @@ def open_parquet(storage: Storage, path: str, key_metadata: bytes | None = None)
         yield ParquetData(file, path)
 
 
+def _check_plain(handle: pa.NativeFile, path: str) -> None:
+    """Raise `UnsupportedFeature` for a file with an encrypted footer, which ends with a magic of its own."""
+    if (size := handle.size()) >= len(_ENCRYPTED):
+        handle.seek(size - len(_ENCRYPTED))
+        if handle.read(len(_ENCRYPTED)) == _ENCRYPTED:
+            raise encrypted(path)
+        handle.seek(0)
+
+
+def _named_if_encrypted(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+    """The batches; raises `UnsupportedFeature` where a column is encrypted under a plain footer."""
+    try:
+        yield from batches
+    except OSError as error:
+        if "noted as encrypted" not in str(error):
+            raise
+        raise encrypted(path) from error
+
+
+def encrypted(path: str) -> UnsupportedFeature:
+    """The error for a file that is encrypted where no key manager was given."""
+    return UnsupportedFeature("encrypted files without a key manager", f"{path} is one: pass key_manager=.")
+
+
 def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
-    """How to decrypt a file (Parquet modular encryption); a file that turns out to be plain is refused."""
+    """How to decrypt a file (Parquet modular encryption); a file that turns out to be plain is refused.
+
+    Without a key manager, key metadata is ignored, as the reference does: some writers give it to plain files.
+    """
     if storage.key_manager is None:
-        raise UnsupportedFeature("encrypted files without a key manager", f"{path} is one: pass key_manager=.")
+        return None
     try:
         from pyarrow.parquet.encryption import create_decryption_properties
     except ImportError as error:

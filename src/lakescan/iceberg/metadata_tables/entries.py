@@ -130,7 +130,7 @@ class EntriesTable:
 
 def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: Storage) -> pa.Table:
     """All entries of a manifest, deleted ones too, with what they inherit from it, as `entry_schema` has them."""
-    refuse_encrypted(manifest)
+    refuse_encrypted(manifest, storage)
     schema = entry_schema(metadata.partition_type)
     with open_avro(storage, manifest["manifest_path"]) as data:
         projection = resolve(read_fields(data.schema, _BY_ID), schema, _BY_ID, {})

@@ -109,7 +109,7 @@ def choose_lanes(scan: Scan, plan: ScanPlan) -> Lanes:
         return why.lanes()
     for file_format in ("orc", "avro"):
         why.where(_mask(pc.equal(files["file_format"], file_format)), f"its format is {file_format.upper()}")
-    why.where(_mask(pc.is_valid(files["key_metadata"])), "it is encrypted")
+    why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata: it may be encrypted")
     context = scan.read_context()
     paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
     if scan.option("lane", "auto") != "native":
