@@ -77,6 +77,10 @@ class InvalidFilter(LakescanError, ValueError):
     """A filter cannot be parsed, or compares a column with a value that its type cannot hold."""
 
 
+class NoTruthValue(InvalidFilter, TypeError):
+    """A filter was asked whether it is true, as `and`, `or`, `not`, `if` and chained comparisons do: use `&`, `|`, `~`."""
+
+
 class NoSuchColumn(LakescanError, KeyError):
     """A filter or projection names a column that the table's schema does not have."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
-from lakescan.errors import InvalidFilter
+from lakescan.errors import InvalidFilter, NoTruthValue
 from lakescan.expressions.predicate import Comparison, In, IsNaN, IsNull, Like, Predicate, starts_with
 
 
@@ -22,6 +22,14 @@ class Column:
 
     def __repr__(self) -> str:
         return f"col({self.name!r})"
+
+    def __bool__(self) -> NoReturn:
+        raise NoTruthValue(
+            f"{self!r} has no truth value: compare it with a literal, `{self!r} == True`, and join filters by `&`, `|`, `~`"
+        )
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise NoTruthValue(f"`{value!r} in {self!r}` says nothing: write {self!r}.is_in([...]) or {self!r}.like('%...%')")
 
     def _compared(self, op: str, value: Any) -> Predicate:
         if value is None or isinstance(value, Column):

@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
+
+from lakescan.errors import NoTruthValue
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """The parent of all predicates. `&`, `|` and `~` combine them."""
+    """The parent of all predicates. `&`, `|` and `~` combine them; `and`, `or`, `not` and `if` raise `NoTruthValue`.
+
+    `==` between two predicates says whether they are the same text of a filter; it does not make another one.
+    """
+
+    def __bool__(self) -> NoReturn:
+        raise NoTruthValue(
+            f"the filter {self} has no truth value: it is true or false of each row. Write `(a) & (b)` for `a and b`, "
+            "`(a) | (b)` for `a or b`, `~(a)` for `not a`, `col(...).between(low, high)` for `low <= col(...) <= high`, "
+            "`col(...).is_in([...])` for `col(...) in [...]`"
+        )
 
     def __and__(self, other: Predicate) -> Predicate:
         return conjunction([self, other])
