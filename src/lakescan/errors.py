@@ -78,7 +78,7 @@ class InvalidFilter(LakescanError, ValueError):
 
 
 class NoTruthValue(InvalidFilter, TypeError):
-    """A filter was asked whether it is true, as `and`, `or`, `not`, `if` and chained comparisons do: use `&`, `|`, `~`."""
+    """A filter was asked whether it is true, as `and`, `or`, `not`, `if` and `a < b < c` do: use `&`, `|`, `~`."""
 
 
 class NoSuchColumn(LakescanError, KeyError):

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+
+
+def uuid_texts(packed: pa.Array) -> pa.Array:
+    """UUIDs given as binaries of 16 bytes, nulls among them, as text."""
+    filled = packed.fill_null(bytes(16))
+    raw = np.frombuffer(filled.buffers()[1], np.uint8, count=len(filled) * 16, offset=filled.offset * 16)
+    texts = format_uuids(raw.reshape(-1, 16))
+    return pc.if_else(packed.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
 def format_uuids(packed: np.ndarray) -> pa.Array:

@@ -46,18 +46,14 @@ MISTAKES = {
     "contains": lambda v, n: "a" in n,
     "any": lambda v, n: any([v == 1, n == "a"]),
     "column": lambda v, n: v and n,
-    "sorted": lambda v, n: max(v == 1, n == "a", key=lambda p: p),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_filters_have_no_truth_value(mistake: str) -> None:
-    with pytest.raises((lakescan.NoTruthValue, TypeError)) as raised:
+    with pytest.raises(lakescan.NoTruthValue, match="`") as raised:
         MISTAKES[mistake](col("v"), col("n"))
-    if mistake != "sorted":
-        assert isinstance(raised.value, lakescan.NoTruthValue)
-        assert isinstance(raised.value, TypeError)
-        assert "`" in str(raised.value)
+    assert isinstance(raised.value, TypeError)
 
 
 def test_filters_that_were_parsed_have_no_truth_value_either() -> None:
@@ -68,6 +64,7 @@ def test_filters_that_were_parsed_have_no_truth_value_either() -> None:
 
 def test_filters_are_told_apart_by_what_they_say() -> None:
     one, same, other = col("a") == 1, parse_filter("a = 1"), col("a") == 2
-    assert one == same and one != other
+    assert one == same
+    assert one != other
     assert len({one, same, other}) == 2
     assert [one, other].index(other) == 1

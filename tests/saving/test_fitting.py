@@ -94,7 +94,7 @@ def test_renaming_changes_names_alone(rows: list[dict[str, Any]], start: int) ->
         (pa.timestamp("us"), pa.timestamp("us", "UTC"), "is timestamptz, and the rows have timestamp"),
         (pa.decimal128(9, 3), pa.decimal128(9, 2), "is decimal"),
         (pa.list_(pa.string()), pa.list_(pa.int32()), "'c.element' is int"),
-        (pa.struct([("x", pa.int32()), ("y", pa.int32())]), pa.struct([("x", pa.int32())]), "c.y is not the table's"),
+        (pa.struct([("x", pa.int32()), ("y", pa.int32())]), pa.struct([("x", pa.int32())]), "'c.y' is not the table's"),
     ],
 )
 def test_types_that_would_lose_something_do_not_fit(given: pa.DataType, wanted: pa.DataType, message: str) -> None:

@@ -1,9 +1,9 @@
-"""Columns of an Arrow schema as column types of tables."""
+"""Columns of an Arrow schema as column types of tables; `docs/types.md` has the whole list."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -20,6 +20,7 @@ _SIMPLE = {
     pa.uint8(): t.INT,
     pa.uint16(): t.INT,
     pa.uint32(): t.LONG,
+    pa.uint64(): t.Decimal(20, 0),
     pa.float16(): t.FLOAT,
     pa.float32(): t.FLOAT,
     pa.float64(): t.DOUBLE,
@@ -28,6 +29,7 @@ _SIMPLE = {
     pa.time32("s"): t.TIME,
     pa.time32("ms"): t.TIME,
     pa.time64("us"): t.TIME,
+    pa.time64("ns"): t.TIME,
     pa.string(): t.STRING,
     pa.large_string(): t.STRING,
     pa.string_view(): t.STRING,
@@ -35,18 +37,68 @@ _SIMPLE = {
     pa.large_binary(): t.BINARY,
     pa.binary_view(): t.BINARY,
     pa.uuid(): t.UUID,
+    pa.bool8(): t.BOOLEAN,
     pa.null(): t.UNKNOWN,
+}
+# Extension types whose values are those of their storage.
+_TRANSPARENT = ("arrow.json", "arrow.fixed_shape_tensor")
+_EXTENSION = b"ARROW:extension:name"
+_INSTEAD = {
+    "duration": "Cast it to a number of microseconds (`int64`).",
+    "month_interval": "Cast it to a number of months (`int32`).",
+    "day_time_interval": "Cast it to text, or a number.",
+    "month_day_nano_interval": "Cast it to text, or to numbers of months and days.",
+    "sparse_union": "Make a struct with a member for each of its types.",
+    "dense_union": "Make a struct with a member for each of its types.",
 }
 
 
 def columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
     """The columns, without ids; comments are from fields' metadata (`comment`, `doc`). Raises `UnsupportedFeature`."""
-    return tuple(map(_column, schema))
+    return tuple(_column(field, "") for field in schema)
 
 
 def optional_columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
     """The same, all of which may be null, at any depth: that rows have no null says nothing of others to come."""
     return tuple(map(_optional, columns_of(schema)))
+
+
+def without(columns: Iterable[t.Field], kinds: Mapping[t.Type, t.Type], fixed: t.Type | None = None) -> list[t.Field]:
+    """Columns with other types in the place of some, at any depth; `fixed` is for binaries of a fixed length."""
+
+    def other(kind: t.Type) -> t.Type:
+        match kind:
+            case t.Struct():
+                return t.Struct(tuple(map(of, kind.fields)))
+            case t.ListOf():
+                return t.ListOf(of(kind.element))
+            case t.MapOf():
+                return t.MapOf(of(kind.key), of(kind.value))
+            case t.Fixed() if fixed is not None:
+                return fixed
+        return kinds.get(kind, kind)
+
+    def of(field: t.Field) -> t.Field:
+        return replace(field, type=other(field.type))
+
+    return list(map(of, columns))
+
+
+def is_any_list(kind: pa.DataType) -> bool:
+    """Whether a type is a list, whatever its layout."""
+    return bool(
+        kinds.is_list(kind)
+        or kinds.is_large_list(kind)
+        or kinds.is_fixed_size_list(kind)
+        or kinds.is_list_view(kind)
+        or kinds.is_large_list_view(kind)
+    )
+
+
+def decimal_digits(kind: pa.DataType) -> tuple[int, int]:
+    """Precision and scale of tables for those of Arrow, whose scale may be negative, or above the precision."""
+    scale = max(kind.scale, 0)
+    return max(kind.precision - min(kind.scale, 0), scale), scale
 
 
 def _optional(field: t.Field) -> t.Field:
@@ -62,33 +114,52 @@ def _optional(field: t.Field) -> t.Field:
     return replace(field, required=False, type=kind)
 
 
-def _column(field: pa.Field) -> t.Field:
+def _column(field: pa.Field, where: str) -> t.Field:
     said = field.metadata or {}
     doc = said.get(b"comment", said.get(b"doc"))
-    return t.Field(0, field.name, _type(field), not field.nullable, None if doc is None else doc.decode())
+    path = f"{where}{field.name}"
+    return t.Field(0, field.name, _type(field, path), not field.nullable, None if doc is None else doc.decode())
 
 
-def _type(field: pa.Field) -> t.Type:
+def _type(field: pa.Field, path: str) -> t.Type:
     kind = field.type
+    if (name := (field.metadata or {}).get(_EXTENSION)) is not None:  # of an extension that pyarrow does not know
+        raise _refused(path, f"extension<{name.decode()}>")
     if (simple := _SIMPLE.get(kind)) is not None:
         return simple
-    if kinds.is_dictionary(kind):
-        return _type(pa.field(field.name, kind.value_type))
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name not in _TRANSPARENT:
+            raise _refused(path, str(kind))
+        return _type(pa.field(field.name, kind.storage_type), path)
+    if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
+        return _type(pa.field(field.name, kind.value_type), path)
     if kinds.is_timestamp(kind):
         return t.Timestamp("ns" if kind.unit == "ns" else "us", zoned=kind.tz is not None)
-    if kinds.is_decimal(kind) and kind.precision <= 38:
-        return t.Decimal(kind.precision, kind.scale)
-    if kinds.is_fixed_size_binary(kind):
+    if kinds.is_decimal(kind) and decimal_digits(kind)[0] <= 38:
+        return t.Decimal(*decimal_digits(kind))
+    if kinds.is_fixed_size_binary(kind) and kind.byte_width:
         return t.Fixed(kind.byte_width)
-    if kinds.is_struct(kind):
-        return t.Struct(tuple(map(_column, kind)))
-    inner = partial(t.Field, 0)
-    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
-        value = kind.value_field
-        return t.ListOf(inner("element", _type(value), not value.nullable))
+    return _nested(kind, path)
+
+
+def _nested(kind: pa.DataType, path: str) -> t.Type:
+    if kinds.is_struct(kind) and kind.num_fields:
+        return t.Struct(tuple(_column(member, f"{path}.") for member in kind))
+    if is_any_list(kind):
+        return t.ListOf(_inner("element", kind.value_field, path))
     if kinds.is_map(kind):
-        item = kind.item_field
-        return t.MapOf(
-            inner("key", _type(kind.key_field), required=True), inner("value", _type(item), not item.nullable)
-        )
-    raise UnsupportedFeature(f"column {field.name!r} of Arrow type {kind} in a table", "Cast it to another type.")
+        key = replace(_inner("key", kind.key_field, path), required=True)
+        return t.MapOf(key, _inner("value", kind.item_field, path))
+    if kinds.is_struct(kind):
+        raise _refused(path, "struct without members", "Leave it out: files have no place for it.")
+    raise _refused(path, str(kind))
+
+
+def _inner(name: str, field: pa.Field, path: str) -> t.Field:
+    return t.Field(0, name, _type(field, f"{path}.{name}"), not field.nullable)
+
+
+def _refused(path: str, kind: str, instead: str = "") -> UnsupportedFeature:
+    name = kind.split("[")[0].split("<")[0]
+    more = instead or _INSTEAD.get(name, "Cast it to another type, or leave it out.")
+    return UnsupportedFeature(f"column {path!r} of Arrow type {kind} in a table", more)

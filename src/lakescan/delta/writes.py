@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
-from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakescan import types as t
 from lakescan.delta.partition_values import NULL_PARTITION
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.schema_json import parse_schema
+from lakescan.delta.stats_text import stats_text
 from lakescan.errors import InvalidFilter, NoSuchColumn, UnsupportedFeature
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
 from lakescan.schema import Schema
 from lakescan.storage import Storage, join
+from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.table_writes import ByOptions, Key
 
 _TARGET_SIZE = 128 * 2**20  # where delta.targetFileSize does not say
-_INDEXED, _PREFIX = 32, 32  # columns with statistics, characters of a bound
-_HIGHEST = "\U0010ffff"
-_MILLI = timedelta(milliseconds=1)
 # Writer features that appended files obey as they are, or once the table declares nothing under them.
 _OBEYED = frozenset(
     {
@@ -125,7 +121,7 @@ class DeltaWrites(ByOptions):
         mapped = self.metadata.column_mapping_mode != "none"
         names = self.metadata.partition_columns
         columns = enumerate(self.schema.fields)
-        return [(place, _physical(field, mapped)) for place, field in columns if field.name not in names]
+        return [(n, _physical(f, mapped)) for n, f in columns if f.name not in names and f.type != t.UNKNOWN]
 
     @property
     def partition_fields(self) -> tuple[t.Field, ...]:
@@ -174,22 +170,9 @@ class DeltaWrites(ByOptions):
         """The table's folder."""
         return self.location
 
-    def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
+    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
         """The statistics, as JSON text."""
-        return {"stats": json.dumps(_statistics(metadata, self._indexed()), ensure_ascii=False)}
-
-    def _indexed(self) -> list[tuple[tuple[str, ...], t.Field]]:
-        """The columns with statistics, by their path in files."""
-        said = self.metadata.configuration
-        names = said.get("delta.dataSkippingStatsColumns")
-        count = int(said.get("delta.dataSkippingNumIndexedCols", _INDEXED))
-        partitions = self.metadata.partition_columns
-        fields = [f for f in self.schema.fields if f.name not in partitions]
-        if names is not None:
-            wanted = {name.strip().strip("`") for name in names.split(",")}
-            return [each for f in fields if f.name in wanted for each in _leaves(f, ())]
-        found = [each for field in fields for each in _leaves(field, ())]
-        return found if count < 0 else found[:count]
+        return {"stats": stats_text(found, self.metadata.configuration)}
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
@@ -238,75 +221,3 @@ def _text(value: Any) -> str | None:
 
 def _escaped(text: str) -> str:
     return quote(text, safe=" -_.,@()!+")
-
-
-def _leaves(field: t.Field, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], t.Field]]:
-    here = (*path, field.physical_name)
-    if isinstance(field.type, t.Struct):
-        for inner in field.type.fields:
-            yield from _leaves(inner, here)
-    elif not isinstance(field.type, (t.ListOf, t.MapOf)):
-        yield here, field
-
-
-def _statistics(metadata: pq.FileMetaData, indexed: Sequence[tuple[tuple[str, ...], t.Field]]) -> dict[str, Any]:
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
-    found: dict[str, Any] = {"numRecords": metadata.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    for path, field in indexed:
-        place = places.get(".".join(path))
-        if place is None:
-            continue
-        each = [group.column(place).statistics for group in groups]
-        if any(one is None or not one.has_null_count for one in each):
-            continue
-        _put(found["nullCount"], path, sum(one.null_count for one in each))
-        bounded = [one for one in each if one.has_min_max]
-        empty = sum(not one.has_min_max and one.num_values == 0 for one in each)
-        if bounded and len(bounded) + empty == len(each):
-            lower = _bound(min(one.min for one in bounded), field.type, upper=False)
-            upper = _bound(max(one.max for one in bounded), field.type, upper=True)
-            if lower is not None and upper is not None:
-                _put(found["minValues"], path, lower)
-                _put(found["maxValues"], path, upper)
-    return found
-
-
-def _put(node: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for name in path[:-1]:
-        node = node.setdefault(name, {})
-    node[path[-1]] = value
-
-
-def _bound(value: Any, kind: t.Type, *, upper: bool) -> Any:
-    """A bound as JSON has it: texts are cut, times are to the millisecond, both outwards; None where there is none."""
-    match value:
-        case bool() | bytes():
-            return None
-        case str():
-            return _cut(value, upper)
-        case float():
-            return value if isfinite(value) else None
-        case int():
-            return None if isinstance(kind, t.Decimal) else value
-        case datetime():
-            return _moment(value, upper)
-        case date():
-            return value.isoformat()
-    return None
-
-
-def _cut(text: str, upper: bool) -> str | None:
-    if len(text) <= _PREFIX:
-        return text
-    return text[:_PREFIX] + _HIGHEST if upper else text[:_PREFIX]
-
-
-def _moment(value: datetime, upper: bool) -> str | None:
-    rest = timedelta(microseconds=value.microsecond % 1000)
-    try:
-        value = value - rest + (_MILLI if upper and rest else timedelta(0))
-    except OverflowError:
-        return None
-    text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
-    return text if value.tzinfo is None else f"{text}Z"

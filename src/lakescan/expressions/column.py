@@ -25,11 +25,14 @@ class Column:
 
     def __bool__(self) -> NoReturn:
         raise NoTruthValue(
-            f"{self!r} has no truth value: compare it with a literal, `{self!r} == True`, and join filters by `&`, `|`, `~`"
+            f"{self!r} has no truth value: compare it with a literal, `{self!r} == True`; filters are joined by "
+            "`&`, `|` and `~`"
         )
 
     def __contains__(self, value: object) -> NoReturn:
-        raise NoTruthValue(f"`{value!r} in {self!r}` says nothing: write {self!r}.is_in([...]) or {self!r}.like('%...%')")
+        raise NoTruthValue(
+            f"`{value!r} in {self!r}` says nothing: write {self!r}.is_in([...]) or {self!r}.like('%...%')"
+        )
 
     def _compared(self, op: str, value: Any) -> Predicate:
         if value is None or isinstance(value, Column):

@@ -24,7 +24,7 @@ class Predicate:
     def __bool__(self) -> NoReturn:
         raise NoTruthValue(
             f"the filter {self} has no truth value: it is true or false of each row. Write `(a) & (b)` for `a and b`, "
-            "`(a) | (b)` for `a or b`, `~(a)` for `not a`, `col(...).between(low, high)` for `low <= col(...) <= high`, "
+            "`(a) | (b)` for `a or b`, `~(a)` for `not a`, `col(...).between(1, 3)` for `1 <= col(...) <= 3`, "
             "`col(...).is_in([...])` for `col(...) in [...]`"
         )
 

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakescan import metadata_columns as m
 from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
+from lakescan.iceberg.file_metrics import file_metrics
 from lakescan.iceberg.schema_json import parse_schema
 from lakescan.schema import Schema
 from lakescan.storage import Storage
+from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none"}
@@ -108,8 +109,8 @@ class IcebergWrites(ByOptions):
         }
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """All columns, with field ids."""
-        return list(enumerate(map(_with_ids, self.schema.fields)))
+        """All columns, with field ids; those of unknown type are in no file."""
+        return [(place, _with_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
 
     @cached_property
     def _transforms(self) -> list[tuple[list[int], Any]]:
@@ -193,23 +194,9 @@ class IcebergWrites(ByOptions):
         """`write.data.path`, else `data` in the table's folder."""
         return self._properties.get("write.data.path", f"{self._metadata.location.rstrip('/')}/data")
 
-    def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
+    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
         """Counts, bounds by the metrics mode of each column, and split offsets."""
-        from pyiceberg.io.pyarrow import (
-            compute_statistics_plan,
-            data_file_statistics_from_parquet_metadata,
-            parquet_path_to_id_mapping,
-        )
-        from pyiceberg.schema import Schema
-        from pyiceberg.types import LongType, NestedField
-
-        schema = self._metadata.schema()
-        if self.keeps_lineage:
-            more = (NestedField(each.id, each.name, LongType()) for each in (m.ROW_ID, m.LAST_UPDATED))
-            schema = Schema(*schema.fields, *more)
-        plan = compute_statistics_plan(schema, self._properties)
-        found = data_file_statistics_from_parquet_metadata(metadata, plan, parquet_path_to_id_mapping(schema))
-        return {**found.to_serialized_dict(), "spec_id": self._metadata.default_spec_id}
+        return {**file_metrics(found, self._properties), "spec_id": self._metadata.default_spec_id}
 
 
 def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:

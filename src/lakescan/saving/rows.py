@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakescan.errors import InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
+from lakescan.saving.frames import check_duckdb, check_polars, of_pandas, read, reader_of
 from lakescan.saving.save import write_checked
 from lakescan.saving.target import Target
 from lakescan.writing.table_writes import WrittenFile
@@ -44,21 +45,37 @@ class ArrowRows:
 
 
 def rows_of(data: Any) -> Rows:
-    """Rows from what has them; raises `InvalidOption` for what has none."""
-    if type(data).__module__.startswith("pyspark."):
-        from lakescan.spark.writing import SparkRows
+    """Rows from what has them: Arrow, pandas, Polars (lazy frames are collected), DuckDB, a Spark data frame.
 
-        return SparkRows(data)
+    Raises `InvalidOption` for what has none, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow has not.
+    """
     if isinstance(data, pa.RecordBatch):
         return ArrowRows(data.schema, [data])
     if isinstance(data, pa.Table):
         return ArrowRows(data.schema, data.to_batches())
-    if type(data).__module__.startswith("pandas."):
-        table = pa.Table.from_pandas(data, preserve_index=False)
-        return ArrowRows(table.schema.remove_metadata(), table.to_batches())
+    match _library(data):
+        case "pyspark" if hasattr(data, "mapInArrow"):
+            from lakescan.spark.writing import SparkRows
+
+            return SparkRows(data)
+        case "pandas" if hasattr(data, "columns"):
+            table = of_pandas(data)
+            return ArrowRows(table.schema, table.to_batches())
+        case "polars":
+            data = data.collect() if hasattr(data, "collect") else data
+            if hasattr(data, "schema"):
+                check_polars(data)
+        case "duckdb" if hasattr(data, "types"):
+            check_duckdb(data)
     if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
-        return ArrowRows(reader.schema, reader)
+        reader = reader_of(data)
+        return ArrowRows(reader.schema, read(reader))
     raise InvalidOption(
         f"{type(data).__name__} holds no rows to save: give Arrow, pandas, Polars, DuckDB or a Spark data frame"
     )
+
+
+def _library(data: Any) -> str:
+    """The library that a class, or one that it is made from, is of."""
+    modules = {each.__module__.split(".")[0].lstrip("_") for each in type(data).__mro__}
+    return next((name for name in ("pyspark", "pandas", "polars", "duckdb") if name in modules), "")

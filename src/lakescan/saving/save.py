@@ -108,12 +108,12 @@ def _checked(
     bound = {wrong: bind(rule, schema) for wrong, rule in rules.items()}
     for batch in batches:
         fit = fit or Fit.of(schema, batch.schema)
-        rows = fit.apply(batch)
-        for wrong, rule in bound.items():
-            others = rows.num_rows - (pc.sum(keep(rule, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
-            if others:
-                raise SchemaMismatch(f"{others:,} rows {wrong}: {rules[wrong]}")
-        yield rows
+        for rows in fit.pieces(batch):
+            for wrong, rule in bound.items():
+                others = rows.num_rows - (pc.sum(keep(rule, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
+                if others:
+                    raise SchemaMismatch(f"{others:,} rows {wrong}: {rules[wrong]}")
+            yield rows
 
 
 def saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -14,7 +13,7 @@ from lakescan import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.scan import Scan
 from lakescan.schema import Schema
-from lakescan.uuids import format_uuids
+from lakescan.uuids import uuid_texts
 
 _ATOMIC: dict[str, type[s.DataType]] = {
     "boolean": s.BooleanType,
@@ -116,7 +115,7 @@ def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Arr
         items = as_spark_array(array.items, kind.value.type, target.item_type)
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=_nulls(array))
     if kind == t.UUID and pa.types.is_string(target):
-        return _uuid_text(array)
+        return uuid_texts(array.storage if isinstance(array, pa.ExtensionArray) else array)
     if isinstance(kind, t.Timestamp) and kind.unit == "ns" and pa.types.is_timestamp(target):
         return _whole_microseconds(array, target)
     return array.cast(target)
@@ -132,14 +131,6 @@ def _whole_microseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
             f"Spark cannot hold them ({error}). Read such columns as BIGINT, nanoseconds since 1970, with "
             "option('nanosAsLong', 'true'), or in process.",
         ) from error
-
-
-def _uuid_text(array: pa.Array) -> pa.Array:
-    packed = array.storage if isinstance(array, pa.ExtensionArray) else array
-    filled = packed.fill_null(bytes(16))
-    raw = np.frombuffer(filled.buffers()[1], np.uint8, count=len(filled) * 16, offset=filled.offset * 16)
-    texts = format_uuids(raw.reshape(-1, 16))
-    return pa.compute.if_else(packed.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
 def _nulls(array: pa.Array) -> pa.Array | None:

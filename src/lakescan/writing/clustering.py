@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.writing.fitting import fitted
+from lakescan.writing.plain import plain
 from lakescan.writing.table_writes import TableWrites
 
 
@@ -20,7 +21,7 @@ def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.
     """
     rows = len(next(iter(columns.values())))
     arrays = [
-        fitted(columns[field.name], field) if field.name in columns else pa.nulls(rows, field.type.arrow())
+        fitted(plain(columns[field.name]), field) if field.name in columns else pa.nulls(rows, field.type.arrow())
         for field in writes.schema.fields
     ]
     batch = pa.RecordBatch.from_arrays(arrays, names=writes.schema.names)

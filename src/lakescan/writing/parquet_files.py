@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakescan.writing.file_statistics import FileStatistics, Leaf, count_nans
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 _ROWS = 1 << 20  # of a row group at most
@@ -16,8 +17,16 @@ _NO_LIMIT = 1 << 62
 class PartitionWriter:
     """The files of one partition: rows are kept until they make a row group."""
 
-    def __init__(self, writes: TableWrites, key: Key, schema: pa.Schema, new_name: Callable[[], str]) -> None:
-        self._writes, self._key, self._schema, self._new_name = writes, key, schema, new_name
+    def __init__(
+        self,
+        writes: TableWrites,
+        key: Key,
+        schema: pa.Schema,
+        leaves: Sequence[Leaf],
+        new_name: Callable[[], str],
+    ) -> None:
+        self._writes, self._key, self._schema, self._leaves, self._new_name = writes, key, schema, leaves, new_name
+        self._nans = [0] * len(leaves)  # of the open file
         self._kept: list[pa.RecordBatch] = []
         self._rows = 0
         self._written = 0  # rows of the open file
@@ -55,6 +64,7 @@ class PartitionWriter:
             return
         writer, sink = self._opened()
         table = pa.Table.from_batches(self._kept, self._schema)
+        self._nans = [old + new for old, new in zip(self._nans, count_nans(table, self._leaves), strict=True)]
         writer.write_table(self._writes.in_order(table), row_group_size=_ROWS)
         self._written += self._rows
         self._kept, self._rows, self.kept_bytes = [], 0, 0
@@ -89,7 +99,7 @@ class PartitionWriter:
         size = sink.tell()
         sink.close()
         metadata = writer.writer.metadata
-        details = self._writes.describe(metadata)
+        details = self._writes.describe(FileStatistics.of(metadata, self._leaves, self._nans))
         self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))
         self._writer = self._sink = None
-        self._written = 0
+        self._written, self._nans = 0, [0] * len(self._leaves)

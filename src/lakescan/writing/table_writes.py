@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.schema import Schema
 from lakescan.storage import Storage
+from lakescan.writing.file_statistics import FileStatistics
 
 Key = tuple[Any, ...]  # the values of a partition, one a partition field
 
@@ -114,5 +114,5 @@ class TableWrites(Protocol):
     def of_moved_rows(self) -> TableWrites:
         """How rows of other files are written anew, with what the table keeps of each beside its columns."""
 
-    def describe(self, metadata: pq.FileMetaData) -> Mapping[str, Any]:
+    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
         """What is to be committed of a file beside its location, partition and size."""

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.writing.file_statistics import leaves_of
 from lakescan.writing.fitting import Fit, renamed
 from lakescan.writing.parquet_files import PartitionWriter
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
@@ -52,6 +53,7 @@ class _Task:
         self._fit: tuple[pa.Schema, Fit] | None = None
         columns = writes.file_columns()
         self._places, self._schema = [place for place, _ in columns], pa.schema([field for _, field in columns])
+        self._leaves = leaves_of([writes.schema.fields[place] for place in self._places])
         self._open: dict[Key, PartitionWriter] = {}  # the one that was used last is last
         self._done: list[WrittenFile] = []
         self._locations: list[str] = []
@@ -61,10 +63,13 @@ class _Task:
     def write(self, batch: pa.RecordBatch) -> None:
         if self._fit is None or self._fit[0] != batch.schema:
             self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema)
-        rows = self._fit[1].apply(batch)
+        for rows in self._fit[1].pieces(batch):
+            self._write_fitted(rows)
+
+    def _write_fitted(self, rows: pa.RecordBatch) -> None:
         in_file = pa.RecordBatch.from_arrays([rows.column(place) for place in self._places], names=self._schema.names)
-        for key, mine in _by_partition(self._writes.partition_keys(rows), in_file):
-            self._writer(key).write(self._named(mine))
+        for key, mine in _by_partition(self._writes.partition_keys(rows), self._named(in_file)):
+            self._writer(key).write(mine)
         while sum(each.kept_bytes for each in self._open.values()) > _KEPT:
             max(self._open.values(), key=lambda each: each.kept_bytes).flush()
 
@@ -92,7 +97,7 @@ class _Task:
             if len(self._open) >= (_OPEN if self._writes.is_fanned_out else 1):
                 oldest = next(iter(self._open))
                 self._done += self._open.pop(oldest).close()
-            found = PartitionWriter(self._writes, key, self._schema, self._new_name)
+            found = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name)
         self._open[key] = found
         return found
 

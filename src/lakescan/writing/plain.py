@@ -1,0 +1,152 @@
+"""Arrow arrays in one layout: the same values without views, dictionaries, runs, narrow kinds and what nulls hide.
+
+Arrow has many layouts for a list or a text, and allows any bytes beneath a null. Files are written from one of them:
+`list` and `map` with 32-bit offsets that begin at 0 and leave nothing beneath nulls, structs whose members are null
+where they are, `string`, `binary`, `decimal128`; UUIDs are 16 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+from lakescan.definition.from_arrow import decimal_digits, is_any_list
+
+_MOST = 2**31 - 1  # elements or bytes of an array with 32-bit offsets
+_LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """The same values in the one layout; raises `ArrowCapacityError` where they are too many for 32-bit offsets."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _of_extension(array)
+    if (narrow := _LARGE.get(kind)) is not None:
+        return _narrowed(array, narrow)
+    if (narrow := _VIEWS.get(kind)) is not None:
+        return _unviewed(array, narrow)
+    if kinds.is_float16(kind):
+        return array.cast(pa.float32())
+    if kinds.is_decimal(kind):
+        return _decimals(array)
+    if kinds.is_dictionary(kind):
+        return plain(array.dictionary).take(array.indices)
+    if kinds.is_run_end_encoded(kind):
+        ends = array.run_ends.to_numpy(zero_copy_only=False)
+        at = np.arange(array.offset, array.offset + len(array))
+        return plain(array.values).take(pa.array(np.searchsorted(ends, at, side="right")))
+    if kinds.is_struct(kind):
+        members = [plain(member) for member in array.flatten()]  # null where the struct is
+        fields = [f.with_type(m.type).with_nullable(True) for f, m in zip(kind, members, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)
+    if kinds.is_map(kind):
+        return _map(array)
+    return _list(array) if is_any_list(kind) else array
+
+
+def with_children(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
+    """A list or map in the one layout with other elements, or keys and values, in the places of its own."""
+    if kinds.is_map(kind):
+        entries = pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])
+        children = [entries]
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], array.null_count, array.offset, children)
+
+
+def _of_extension(array: pa.ExtensionArray) -> pa.Array:
+    storage = plain(array.storage)
+    return storage.cast(pa.bool_()) if isinstance(array.type, pa.Bool8Type) else storage
+
+
+def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts or binaries by 32-bit offsets; Arrow's cast counts the bytes before a slice, too."""
+    _, places, data = array.buffers()
+    if not len(array) or data is None:
+        return array.cast(kind)
+    starts = np.frombuffer(places, np.int64, count=len(array) + 1, offset=8 * array.offset)
+    first, size = int(starts[0]), int(starts[-1] - starts[0])
+    if size > _MOST:
+        raise pa.ArrowCapacityError(f"{size:,} bytes in one batch of a column")
+    narrow = pa.array((starts - first).astype(np.int32)).buffers()[1]
+    return pa.Array.from_buffers(kind, len(array), [_valid(array), narrow, data.slice(first, size)])
+
+
+def _unviewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts or binaries by 32-bit offsets; Arrow's cast does not count their bytes."""
+    if len(array):
+        views = np.frombuffer(array.buffers()[1], np.int32, count=4 * len(array), offset=16 * array.offset)
+        sizes = views[::4].astype(np.int64)  # a view begins with the length
+        size = int(sizes.sum(where=array.is_valid().to_numpy(zero_copy_only=False)))
+        if size > _MOST:
+            raise pa.ArrowCapacityError(f"{size:,} bytes in one batch of a column")
+    return array.cast(kind)
+
+
+def _valid(array: pa.Array) -> pa.Buffer | None:
+    """The bitmap of what is not null, from its first bit on; None where nothing is."""
+    return pa.array(array.is_valid()).buffers()[1] if array.null_count else None
+
+
+def _decimals(array: pa.Array) -> pa.Array:
+    """As `decimal128`, with a scale from 0 to the precision; raises `ArrowInvalid` for more digits than it says."""
+    kind = array.type
+    precision, scale = decimal_digits(kind)
+    if kind.bit_width < 128:  # for which Arrow has no functions
+        array = array.cast(pa.decimal128(kind.precision, kind.scale))
+    if len(array) - array.null_count:
+        largest = max(each.copy_abs() for each in pc.min_max(array).as_py().values())  # `abs` would round
+        if largest and largest.adjusted() >= kind.precision - kind.scale:
+            raise pa.ArrowInvalid(f"{largest} has more digits than {kind}")
+    return array.cast(pa.decimal128(precision, scale))
+
+
+def _list(array: Any) -> pa.Array:
+    kind = array.type
+    if kinds.is_fixed_size_list(kind):
+        starts = (array.offset + np.arange(len(array))) * kind.list_size
+        lengths = np.full(len(array), kind.list_size)
+    elif kinds.is_list_view(kind) or kinds.is_large_list_view(kind):
+        starts, lengths = array.offsets.to_numpy(), array.sizes.to_numpy()
+    else:
+        starts, lengths = array.offsets.to_numpy()[:-1], np.diff(array.offsets.to_numpy())
+    offsets, (values,) = _gathered(array, starts, lengths, [array.values])
+    return _of_offsets(array, pa.list_(pa.field("element", values.type)), offsets, values)
+
+
+def _map(array: Any) -> pa.Array:
+    places = array.offsets.to_numpy()
+    offsets, (keys, items) = _gathered(array, places[:-1], np.diff(places), [array.keys, array.items])
+    kind = pa.map_(pa.field("key", keys.type, nullable=False), pa.field("value", items.type))
+    entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+    return _of_offsets(array, kind, offsets, entries)
+
+
+def _gathered(
+    array: pa.Array, starts: np.ndarray, lengths: np.ndarray, children: list[pa.Array]
+) -> tuple[np.ndarray, list[pa.Array]]:
+    """The elements of lists that are not null, one after another, and where each list begins."""
+    starts, lengths = starts.astype(np.int64), lengths.astype(np.int64)
+    if array.null_count:
+        lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, lengths)
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] > _MOST:
+        raise pa.ArrowCapacityError(f"{offsets[-1]:,} elements in lists of one batch")
+    some = lengths > 0
+    if not some.any():
+        return offsets, [plain(child.slice(0, 0)) for child in children]
+    first, last = int(starts[some].min()), int((starts + lengths)[some].max())
+    found = [plain(child.slice(first, last - first)) for child in children]
+    if last - first == offsets[-1] and np.array_equal(starts[some] - first, offsets[:-1][some]):
+        return offsets, found
+    at = pa.array(np.arange(offsets[-1]) + np.repeat(starts - first - offsets[:-1], lengths))
+    return offsets, [child.take(at) for child in found]
+
+
+def _of_offsets(array: pa.Array, kind: pa.DataType, offsets: np.ndarray, values: pa.Array) -> pa.Array:
+    places = pa.array(offsets.astype(np.int32)).buffers()[1]
+    return pa.Array.from_buffers(kind, len(array), [_valid(array), places], array.null_count, 0, [values])
