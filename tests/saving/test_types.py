@@ -5,29 +5,22 @@ Values are made in Python, put into Arrow's layouts of a type, saved, and compar
 
 from __future__ import annotations
 
-import glob
-import tempfile
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import lakescan
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import numbered
 from lakescan.schema import Schema
 from lakescan.writing.fitting import Fit, renamed
-from lakescan.writing.plain import plain
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,12 +34,6 @@ class Kind:
 
     def __repr__(self) -> str:
         return str(self.arrow)
-
-
-def kind(
-    arrow: pa.DataType, values: st.SearchStrategy[Any], read: Any = lambda value: value, is_key: bool = False
-) -> Kind:
-    return Kind(arrow, values, read, is_key)
 
 
 def whole(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
@@ -68,42 +55,42 @@ TIMES = st.times()
 FLOATS = st.floats(width=32, allow_nan=False)
 
 LEAVES = [
-    kind(pa.bool_(), st.booleans()),
-    *[kind(getattr(pa, f"int{bits}")(), whole(bits), is_key=True) for bits in (8, 16, 32, 64)],
-    *[kind(getattr(pa, f"uint{bits}")(), whole(bits, signed=False), is_key=True) for bits in (8, 16, 32)],
-    kind(pa.uint64(), whole(64, signed=False), Decimal),
-    kind(pa.float16(), st.floats(width=16, allow_nan=False)),
-    kind(pa.float32(), FLOATS),
-    kind(pa.float64(), st.floats(allow_nan=False)),
-    kind(pa.string(), TEXT, is_key=True),
-    kind(pa.large_string(), TEXT, is_key=True),
-    kind(pa.string_view(), st.text(max_size=20), is_key=True),
-    kind(pa.binary(), st.binary(max_size=4)),
-    kind(pa.large_binary(), st.binary(max_size=4)),
-    kind(pa.binary_view(), st.binary(max_size=20)),
-    kind(pa.decimal32(5, 2), decimals(5, 2)),
-    kind(pa.decimal64(15, 3), decimals(15, 3)),
-    kind(pa.decimal128(38, 10), decimals(38, 10)),
-    kind(pa.decimal256(30, 0), decimals(30, 0)),
-    kind(pa.date32(), st.dates(), is_key=True),
-    kind(pa.date64(), st.dates()),
-    kind(pa.timestamp("s"), SECONDS),
-    kind(pa.timestamp("ms"), MILLIS),
-    kind(pa.timestamp("us"), MOMENTS),
-    kind(pa.timestamp("us", "UTC"), INSTANTS),
-    kind(pa.timestamp("us", "Europe/Berlin"), INSTANTS),
-    kind(pa.timestamp("ns"), NANOS),
-    kind(pa.bool8(), st.booleans()),
-    kind(pa.json_(), TEXT),
+    Kind(pa.bool_(), st.booleans()),
+    *[Kind(getattr(pa, f"int{bits}")(), whole(bits), is_key=True) for bits in (8, 16, 32, 64)],
+    *[Kind(getattr(pa, f"uint{bits}")(), whole(bits, signed=False), is_key=True) for bits in (8, 16, 32)],
+    Kind(pa.uint64(), whole(64, signed=False), Decimal),
+    Kind(pa.float16(), st.floats(width=16, allow_nan=False)),
+    Kind(pa.float32(), FLOATS),
+    Kind(pa.float64(), st.floats(allow_nan=False)),
+    Kind(pa.string(), TEXT, is_key=True),
+    Kind(pa.large_string(), TEXT, is_key=True),
+    Kind(pa.string_view(), st.text(max_size=20), is_key=True),
+    Kind(pa.binary(), st.binary(max_size=4)),
+    Kind(pa.large_binary(), st.binary(max_size=4)),
+    Kind(pa.binary_view(), st.binary(max_size=20)),
+    Kind(pa.decimal32(5, 2), decimals(5, 2)),
+    Kind(pa.decimal64(15, 3), decimals(15, 3)),
+    Kind(pa.decimal128(38, 10), decimals(38, 10)),
+    Kind(pa.decimal256(30, 0), decimals(30, 0)),
+    Kind(pa.date32(), st.dates(), is_key=True),
+    Kind(pa.date64(), st.dates()),
+    Kind(pa.timestamp("s"), SECONDS),
+    Kind(pa.timestamp("ms"), MILLIS),
+    Kind(pa.timestamp("us"), MOMENTS),
+    Kind(pa.timestamp("us", "UTC"), INSTANTS),
+    Kind(pa.timestamp("us", "Europe/Berlin"), INSTANTS),
+    Kind(pa.timestamp("ns"), NANOS),
+    Kind(pa.bool8(), st.booleans()),
+    Kind(pa.json_(), TEXT),
 ]
 ICEBERG_ALONE = [
-    kind(pa.time32("s"), TIMES.map(lambda value: value.replace(microsecond=0))),
-    kind(pa.time32("ms"), TIMES.map(lambda value: value.replace(microsecond=value.microsecond // 1000 * 1000))),
-    kind(pa.time64("us"), TIMES),
-    kind(pa.time64("ns"), TIMES),
+    Kind(pa.time32("s"), TIMES.map(lambda value: value.replace(microsecond=0))),
+    Kind(pa.time32("ms"), TIMES.map(lambda value: value.replace(microsecond=value.microsecond // 1000 * 1000))),
+    Kind(pa.time64("us"), TIMES),
+    Kind(pa.time64("ns"), TIMES),
 ]
-CHANGED_BY_DELTA = [kind(pa.uuid(), st.uuids(), str), kind(pa.binary(3), st.binary(min_size=3, max_size=3))]
-KEPT_BY_ICEBERG = [kind(pa.uuid(), st.uuids()), kind(pa.binary(3), st.binary(min_size=3, max_size=3))]
+CHANGED_BY_DELTA = [Kind(pa.uuid(), st.uuids(), str), Kind(pa.binary(3), st.binary(min_size=3, max_size=3))]
+KEPT_BY_ICEBERG = [Kind(pa.uuid(), st.uuids()), Kind(pa.binary(3), st.binary(min_size=3, max_size=3))]
 
 
 def read(value: Any, of: Kind) -> Any:
@@ -116,24 +103,24 @@ def optional(of: Kind) -> st.SearchStrategy[Any]:
 
 def a_list(of: Kind, layout: Callable[[pa.DataType], pa.DataType]) -> Kind:
     values = st.lists(optional(of), max_size=3)
-    return kind(layout(of.arrow), values, lambda value: [read(each, of) for each in value])
+    return Kind(layout(of.arrow), values, lambda value: [read(each, of) for each in value])
 
 
 def fixed_list(of: Kind, size: int) -> Kind:
     values = st.lists(optional(of), min_size=size, max_size=size)
-    return kind(pa.list_(of.arrow, size), values, lambda value: [read(each, of) for each in value])
+    return Kind(pa.list_(of.arrow, size), values, lambda value: [read(each, of) for each in value])
 
 
 def a_struct(members: list[Kind]) -> Kind:
     arrow = pa.struct([(f"m{place}", each.arrow) for place, each in enumerate(members)])
     values = st.fixed_dictionaries({f"m{place}": optional(each) for place, each in enumerate(members)})
     of = {f"m{place}": each for place, each in enumerate(members)}
-    return kind(arrow, values, lambda value: {name: read(value[name], each) for name, each in of.items()})
+    return Kind(arrow, values, lambda value: {name: read(value[name], each) for name, each in of.items()})
 
 
 def a_map(key: Kind, item: Kind) -> Kind:
     values = st.dictionaries(key.values, optional(item), max_size=3).map(lambda value: list(value.items()))
-    return kind(pa.map_(key.arrow, item.arrow), values, lambda value: [(read(k, key), read(v, item)) for k, v in value])
+    return Kind(pa.map_(key.arrow, item.arrow), values, lambda value: [(read(k, key), read(v, item)) for k, v in value])
 
 
 LISTS = (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
@@ -279,9 +266,5 @@ def hides_anything(array: pa.Array) -> bool:
     if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
         return False
     lengths = np.diff(array.offsets.to_numpy())
-    inner = (
-        hides_anything(array.keys) or hides_anything(array.items)
-        if pa.types.is_map(array.type)
-        else hides_anything(array.values)
-    )
-    return inner or bool(lengths[array.is_null().to_numpy(zero_copy_only=False)].any())
+    children = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
+    return any(map(hides_anything, children)) or bool(lengths[array.is_null().to_numpy(zero_copy_only=False)].any())
