@@ -22,23 +22,32 @@ def boolean(value: Any) -> bool:
 
 def positive(value: Any) -> int:
     """A whole number above 0."""
-    number = int(str(value).strip())
-    if number <= 0:
+    number = _number(value)
+    if number is None or number <= 0:
         raise ValueError("a whole number above 0")
     return number
 
 
 def whole(value: Any) -> int:
     """A whole number, 0 or more."""
-    number = int(str(value).strip())
-    if number < 0:
+    number = _number(value)
+    if number is None or number < 0:
         raise ValueError("a whole number, 0 or more")
     return number
 
 
 def integer(value: Any) -> int:
     """A whole number."""
-    return int(str(value).strip())
+    if (number := _number(value)) is None:
+        raise ValueError("a whole number")
+    return number
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return int(str(value).strip())
+    except ValueError:
+        return None
 
 
 def parse_size(value: Any) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 
 from lakescan import types as t
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.table_properties import MAPPING, checked_properties
 from lakescan.errors import InvalidOption, UnsupportedFeature, missing_dependency
 
 _NAMES = {t.INT: "integer"}
-_MAPPING = "delta.columnMapping.mode"
 
 
 def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
@@ -22,12 +22,12 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
     for term in definition.partition_by:
         if term.name != "identity":
             raise UnsupportedFeature(f"{term} as a partition of a Delta table", "Partition it by columns.")
-    if definition.properties.get(_MAPPING, "none") == "id":
-        raise InvalidOption(f"'{_MAPPING}'='id' is for converted tables: use 'name'")
+    if definition.properties.get(MAPPING, "none") == "id":
+        raise InvalidOption(f"'{MAPPING}'='id' is for converted tables: use 'name'")
     return {
         "schema": as_schema(definition),
         "partition_by": [term.column for term in definition.partition_by],
-        "configuration": dict(definition.properties),
+        "configuration": checked_properties(definition.properties, definition.columns),
         "description": definition.comment,
     }
 

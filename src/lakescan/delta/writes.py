@@ -17,10 +17,11 @@ from lakescan.delta.partition_values import NULL_PARTITION
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.schema_json import parse_schema
 from lakescan.delta.stats_text import stats_text
-from lakescan.errors import InvalidFilter, NoSuchColumn, UnsupportedFeature
+from lakescan.errors import InvalidFilter, InvalidOption, NoSuchColumn, UnsupportedFeature
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
+from lakescan.option_values import parse_size
 from lakescan.schema import Schema
 from lakescan.storage import Storage, join
 from lakescan.writing.file_statistics import FileStatistics
@@ -50,6 +51,7 @@ _OBEYED = frozenset(
     }
 )
 _CONSTRAINT = "delta.constraints."
+_CODECS = {"uncompressed": "none"}
 _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
 
 
@@ -81,7 +83,7 @@ class DeltaWrites(ByOptions):
     def target_size(self) -> int:
         """`delta.targetFileSize`."""
         own = self.metadata.configuration.get("delta.targetFileSize", _TARGET_SIZE)
-        return int(self.overrides.get("write.target-file-size-bytes", own))
+        return int(self.overrides.get("write.target-file-size-bytes", _size(own, self.location)))
 
     @cached_property
     def constraints(self) -> Mapping[str, Predicate]:
@@ -113,8 +115,9 @@ class DeltaWrites(ByOptions):
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:
-        """The codec."""
-        return {"compression": self.overrides.get("write.parquet.compression-codec", "snappy")}
+        """The codec: `delta.parquet.compression.codec`, else Delta's default."""
+        own = self.metadata.configuration.get("delta.parquet.compression.codec", "snappy").lower()
+        return {"compression": self.overrides.get("write.parquet.compression-codec", _CODECS.get(own, own))}
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """The columns beside those of the partition, by their physical names; with ids where columns are mapped."""
@@ -173,6 +176,13 @@ class DeltaWrites(ByOptions):
     def describe(self, found: FileStatistics) -> Mapping[str, Any]:
         """The statistics, as JSON text."""
         return {"stats": stats_text(found, self.metadata.configuration)}
+
+
+def _size(value: Any, location: str) -> int:
+    try:
+        return parse_size(value)
+    except ValueError as error:
+        raise InvalidOption(f"{location} has 'delta.targetFileSize'={value!r}: it takes {error}") from error
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:

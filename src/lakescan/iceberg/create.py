@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakescan import types as t
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.iceberg.table_properties import check_properties
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
@@ -23,6 +24,7 @@ _SINCE_3 = (t.UNKNOWN, t.VARIANT)
 
 def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -> dict[str, Any]:
     """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for what the format version does not have."""
+    check_properties(definition.properties)
     version = _format_version(definition.properties, default_version)
     for column in t.walk(definition.columns):
         is_new = column.type in _SINCE_3 or isinstance(column.type, t.Geospatial)

@@ -1,0 +1,155 @@
+"""Properties of new tables: what is asked for is kept and obeyed, or refused by name; what we make, we read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import lakescan
+from lakescan.delta.table_properties import _KNOWN as DELTA
+from lakescan.iceberg.table_properties import _VALUES as ICEBERG
+
+COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
+ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
+DELTA_VALUES = {
+    "delta.autoOptimize.autoCompact": "auto",
+    "delta.columnMapping.mode": "name",
+    "delta.dataSkippingNumIndexedCols": "1",
+    "delta.dataSkippingStatsColumns": "id",
+    "delta.isolationLevel": "Serializable",
+    "delta.minReaderVersion": "2",
+    "delta.minWriterVersion": "5",
+    "delta.parquet.compression.codec": "zstd",
+    "delta.targetFileSize": "10mb",
+    "delta.checkpointInterval": "2",
+    "delta.randomPrefixLength": "3",
+}
+ICEBERG_VALUES = {
+    "write.distribution-mode": "none",
+    "write.metadata.compression-codec": "none",
+    "write.metadata.metrics.default": "truncate(4)",
+    "write.parquet.compression-codec": "gzip",
+    "write.parquet.compression-level": "3",
+    "commit.manifest-merge.enabled": "true",
+    "gc.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+
+
+def value_of(name: str) -> str:
+    return DELTA_VALUES.get(name, "interval 3 weeks" if name.endswith("Duration") else "true")
+
+
+def made(local: lakescan.Catalog, format: str, **properties: str) -> lakescan.Table:
+    return local.create_table("db.t", COLUMNS, format=format, properties=properties)
+
+
+def rows(table: Any) -> list[dict[str, Any]]:
+    return table.sort_by("id").to_pylist()
+
+
+@pytest.mark.parametrize("name", DELTA)
+def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake(
+    local: lakescan.Catalog, name: str
+) -> None:
+    table = made(local, "delta", **{name.upper().replace("DELTA.", "delta."): value_of(name)})
+    assert name in table.properties
+    table.append(ROWS)
+    assert rows(local.table("db.t").scan().to_arrow()) == ROWS.to_pylist()
+    opened = DeltaTable(table.location)
+    if name not in ("delta.enableDeletionVectors", "delta.columnMapping.mode"):  # deltalake's Arrow reader has neither
+        assert rows(opened.to_pyarrow_table()) == ROWS.to_pylist()
+    if name == "delta.parquet.compression.codec":
+        import pyarrow.parquet as pq
+
+        (file,) = Path(table.location.removeprefix("file://")).glob("*.parquet")
+        assert pq.ParquetFile(file).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "says"),
+    [
+        ("delta.enableInCommitTimestamps", "true", lakescan.UnsupportedFeature, "have none"),
+        ("delta.enableRowTracking", "true", lakescan.UnsupportedFeature, "no ids"),
+        ("delta.enableTypeWidening", "TRUE", lakescan.UnsupportedFeature, "feature"),
+        ("delta.checkpointPolicy", "v2", lakescan.UnsupportedFeature, "classic"),
+        ("delta.universalFormat.enabledFormats", "iceberg", lakescan.UnsupportedFeature, "Iceberg"),
+        ("delta.compatibility.symlinkFormatManifest.enabled", "true", lakescan.UnsupportedFeature, "manifest"),
+        ("delta.constraints.c", "id > 0", lakescan.UnsupportedFeature, "ALTER TABLE"),
+        ("delta.feature.rowTracking", "supported", lakescan.UnsupportedFeature, "rowTracking"),
+        ("delta.feature.appendOnly", "on", lakescan.InvalidOption, "supported"),
+        ("delta.minReaderVersion", "3", lakescan.InvalidOption, "1, 2"),
+        ("delta.minWriterVersion", "7", lakescan.InvalidOption, "features"),
+        ("delta.columnMapping.mode", "id", lakescan.InvalidOption, "name"),
+        ("delta.columnMapping.maxColumnId", "7", lakescan.InvalidOption, "no table property"),
+        ("delta.appendOnli", "true", lakescan.InvalidOption, "delta.appendOnly"),
+        ("delta.appendOnly", "maybe", lakescan.InvalidOption, "true or false"),
+        ("delta.dataSkippingNumIndexedCols", "x", lakescan.InvalidOption, "whole number"),
+        ("delta.isolationLevel", "Nonsense", lakescan.InvalidOption, "Serializable"),
+        ("delta.logRetentionDuration", "2 months", lakescan.InvalidOption, "interval 30 days"),
+        ("delta.targetFileSize", "large", lakescan.InvalidOption, "bytes"),
+    ],
+)
+def test_what_a_delta_table_cannot_have_is_refused(
+    local: lakescan.Catalog, name: str, value: str, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        made(local, "delta", **{name: value})
+
+
+def test_properties_of_delta_that_ask_for_nothing_are_kept(local: lakescan.Catalog) -> None:
+    table = made(
+        local, "delta", **{"delta.enableRowTracking": "false", "owner": "me", "delta.feature.appendOnly": "supported"}
+    )
+    assert table.properties["owner"] == "me"
+    assert "delta.feature.appendOnly" not in table.properties
+
+
+def test_durations_are_recorded_as_deltalake_reads_them(local: lakescan.Catalog) -> None:
+    table = made(local, "delta", **{"delta.deletedFileRetentionDuration": "30 Days"})
+    assert table.properties["delta.deletedFileRetentionDuration"] == "interval 30 days"
+
+
+def test_column_mapping_is_refused_beside_features_that_deltalake_lists(local: lakescan.Catalog) -> None:
+    columns = pa.schema([("at", pa.timestamp("us"))])
+    with pytest.raises(lakescan.UnsupportedFeature, match="columnMapping"):
+        local.create_table("db.t", columns, format="delta", properties={"delta.columnMapping.mode": "name"})
+
+
+@pytest.mark.parametrize("name", ICEBERG)
+def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceberg(
+    local: lakescan.Catalog, name: str
+) -> None:
+    table = made(local, "iceberg", **{name: ICEBERG_VALUES.get(name, "10")})
+    table.append(ROWS)
+    assert rows(local.table("db.t").scan().to_arrow()) == ROWS.to_pylist()
+    assert rows(local._catalog.load_table("db.t").scan().to_arrow()) == ROWS.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "says"),
+    [
+        ("format-version", "4", lakescan.InvalidOption, "1, 2 or 3"),
+        ("write.format.default", "ORC", lakescan.UnsupportedFeature, "Parquet"),
+        ("encryption.key-id", "k", lakescan.UnsupportedFeature, "not written"),
+        ("current-snapshot-id", "1", lakescan.InvalidOption, "metadata"),
+        ("write.target-file-size-bytes", "512mb", lakescan.InvalidOption, "whole number"),
+        ("write.parquet.compression-codec", "zip", lakescan.InvalidOption, "zstd"),
+        ("write.metadata.metrics.column.id", "some", lakescan.InvalidOption, "truncate"),
+        ("gc.enabled", "no", lakescan.InvalidOption, "true or false"),
+    ],
+)
+def test_what_an_iceberg_table_cannot_have_is_refused(
+    local: lakescan.Catalog, name: str, value: str, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        made(local, "iceberg", **{name: value})
+
+
+def test_properties_of_other_writers_are_kept(local: lakescan.Catalog) -> None:
+    table = made(local, "iceberg", **{"write.delete.mode": "merge-on-read", "owner": "me"})
+    assert (table.properties["write.delete.mode"], table.properties["owner"]) == ("merge-on-read", "me")
