@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakescan import types as t
 from lakescan.errors import InvalidFilter
+from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     FALSE,
     And,
@@ -90,7 +91,7 @@ def _bind_leaf(leaf: Leaf, field: t.Field) -> Predicate:
         case Like():
             if field.type != t.STRING:
                 raise InvalidFilter(f"like needs a string column; {leaf.column!r} is {field.type}")
-            return Like(leaf.column, field.id, leaf.pattern, leaf.negate)
+            return Like(leaf.column, field.id, joined(parts(leaf.pattern)), leaf.negate, leaf.ignore_case)
         case In():
             return _bind_in(leaf, field)
         case Comparison():

@@ -94,7 +94,9 @@ def _encode(predicate: Predicate) -> Any:
 
 
 def _encode_like(predicate: Like) -> dict[str, Any]:
-    kind, value = ("starts-with", predicate.prefix) if predicate.is_prefix_match else ("like", predicate.pattern)
+    kind, value = ("ilike" if predicate.ignore_case else "like"), predicate.pattern
+    if predicate.is_prefix_match:
+        kind, value = "starts-with", predicate.prefix
     return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
 
 
@@ -127,8 +129,9 @@ def _decode(node: Any) -> Predicate:
             return In(node["term"], values=values, negate=kind == "not-in", has_null=None in node["values"])
         case "starts-with" | "not-starts-with":
             return starts_with(node["term"], node["value"], negate=kind.startswith("not"))
-        case "like" | "not-like":
-            return Like(node["term"], pattern=node["value"], negate=kind.startswith("not"))
+        case "like" | "not-like" | "ilike" | "not-ilike":
+            negate, ignore_case = kind.startswith("not"), kind.endswith("ilike")
+            return Like(node["term"], pattern=node["value"], negate=negate, ignore_case=ignore_case)
     if kind in _UNARY:
         return _UNARY[kind](node["term"])
     return Comparison(node["term"], op=_NAMES[kind], value=_decode_value(node["value"]))

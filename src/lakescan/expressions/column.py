@@ -82,6 +82,10 @@ class Column:
         """Text that matches an SQL pattern: % is any text, _ one character, a backslash escapes them."""
         return Like(self.name, pattern=pattern)
 
+    def ilike(self, pattern: str) -> Predicate:
+        """`like` without regard to case."""
+        return Like(self.name, pattern=pattern, ignore_case=True)
+
 
 def col(name: str) -> Column:
     """The column of that name, to compare: `scan.where((col("price") > 20) & ~col("note").is_null())`."""

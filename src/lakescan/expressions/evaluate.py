@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
+from lakescan.expressions.like import matches
 from lakescan.expressions.predicate import (
     And,
     Comparison,
@@ -55,7 +56,7 @@ def evaluate(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
             found = pc.fill_null(pc.is_nan(columns(predicate.bound_id)), False)
             return pc.invert(found) if predicate.negate else found
         case Like():
-            found = pc.match_like(columns(predicate.bound_id), predicate.pattern)
+            found = matches(columns(predicate.bound_id), predicate.pattern, ignore_case=predicate.ignore_case)
             return pc.invert(found) if predicate.negate else found
     raise TypeError(f"cannot evaluate {predicate!r}")
 

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 from lakescan.errors import NoTruthValue
 
+from lakescan.expressions.like import ANY, escaped, parts
+
 
 @dataclass(frozen=True)
 class Predicate:
@@ -137,33 +139,40 @@ class IsNaN(Leaf):
 
 @dataclass(frozen=True)
 class Like(Leaf):
-    """`column like pattern` (% and _, escaped by a backslash), or `not like` with `negate`."""
+    """`column like pattern` (% and _, escaped by a backslash), or `not like` with `negate`.
+
+    `ilike` with `ignore_case`. Raises `InvalidFilter` for a pattern that ends with a backslash.
+    """
 
     pattern: str = ""
     negate: bool = False
+    ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        parts(self.pattern)
 
     def __str__(self) -> str:
-        return f"{self.column} {'not like' if self.negate else 'like'} {_literal(self.pattern)}"
+        word = "ilike" if self.ignore_case else "like"
+        return f"{self.column} {'not ' if self.negate else ''}{word} {_literal(self.pattern)}"
 
     @property
     def prefix(self) -> str:
         """The literal text that every match starts with."""
-        return _split_pattern(self.pattern)[0]
+        pieces = () if self.ignore_case else parts(self.pattern)
+        return pieces[0].text if pieces and not pieces[0].is_wildcard else ""
 
     @property
     def is_prefix_match(self) -> bool:
-        """Whether the pattern is only a prefix followed by one %: every value with that prefix matches."""
-        return _split_pattern(self.pattern)[1] == "%"
+        """Whether the pattern is only a prefix followed by %: every value with that prefix matches."""
+        if self.ignore_case:
+            return False
+        pieces = parts(self.pattern)
+        return pieces[-1:] == (ANY,) and not any(part.is_wildcard for part in pieces[:-1])
 
 
 def starts_with(column: str, prefix: str, *, negate: bool = False) -> Like:
     """`column like 'prefix%'`, with the prefix taken literally."""
     return Like(column, pattern=escaped(prefix) + "%", negate=negate)
-
-
-def escaped(text: str) -> str:
-    """Text as a pattern that matches just it."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
@@ -227,16 +236,6 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
         yield from leaves(predicate.right)
     elif isinstance(predicate, Leaf):
         yield predicate
-
-
-def _split_pattern(pattern: str) -> tuple[str, str]:
-    literal, position = [], 0
-    while position < len(pattern) and pattern[position] not in "%_":
-        if pattern[position] == "\\" and position + 1 < len(pattern):
-            position += 1
-        literal.append(pattern[position])
-        position += 1
-    return "".join(literal), pattern[position:]
 
 
 def _literal(value: Any) -> str:

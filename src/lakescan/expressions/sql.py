@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from lakescan.errors import InvalidFilter, missing_dependency
+from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     UNKNOWN,
     Comparison,
@@ -47,6 +48,7 @@ def parse_filter(text: str) -> Predicate:
 _OPERANDS = {"this", "expression", "expressions"}
 _SAYS = {
     "Like": {"negate"},
+    "ILike": {"negate"},
     "In": {"negate"},
     "Is": {"negate"},
     "Between": {"negate", "low", "high"},
@@ -95,8 +97,12 @@ def _meant(node: Any, text: str) -> Predicate:
             column = _column(node.this, text)
             low, high = _value(node.args["low"], text), _value(node.args["high"], text)
             return Comparison(column, op=">=", value=low) & Comparison(column, op="<=", value=high)
-        case exp.Like():
-            return Like(_column(node.this, text), pattern=str(_value(node.expression, text)))
+        case exp.Like() | exp.ILike():
+            return _like(node, text)
+        case exp.Escape(this=exp.Like() | exp.ILike()):
+            _check_meaning(node.this, text)
+            found = _like(node.this, text, escape=str(_value(node.expression, text)))
+            return negated(found) if node.this.args.get("negate") else found
         case exp.StartsWith():
             return starts_with(_column(node.this, text), str(_value(node.expression, text)))
         case exp.IsNan():
@@ -104,6 +110,13 @@ def _meant(node: Any, text: str) -> Predicate:
     if (op := _COMPARISONS.get(type(node).__name__)) is not None:
         return _comparison(node, op, text)
     raise _refused(node, text)
+
+
+def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
+    if len(escape) != 1:
+        raise InvalidFilter(f"in the filter {text!r}, the escape {escape!r} is not one character")
+    pattern = joined(parts(str(_value(node.expression, text)), escape))
+    return Like(_column(node.this, text), pattern=pattern, ignore_case=type(node).__name__ == "ILike")
 
 
 def _comparison(node: Any, op: str, text: str) -> Predicate:
@@ -178,12 +191,16 @@ def _value(node: Any, text: str) -> Any:
         case exp.Literal():
             return node.this if node.is_string else _number(node.this)
         case exp.Neg():
-            return -_value(node.this, text)
+            return _negative(_value(node.this, text))
         case exp.HexString():
             return bytes.fromhex(node.this)
         case exp.Cast():
             return _cast(node, text)
     raise _refused(node, text)
+
+
+def _negative(value: Any) -> Any:
+    return value.copy_negate() if isinstance(value, Decimal) else -value  # a minus sign would round to 28 digits
 
 
 def _number(text: str) -> int | Decimal | float:

@@ -8,6 +8,7 @@ from pyspark.sql import datasource as ds
 
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
+from lakescan.expressions.like import escaped
 from lakescan.expressions.predicate import (
     Comparison,
     In,
@@ -15,7 +16,6 @@ from lakescan.expressions.predicate import (
     Like,
     Predicate,
     conjunction,
-    escaped,
     negated,
     starts_with,
 )

@@ -51,7 +51,7 @@ def _leaf(leaf: Leaf, column: Column) -> Column:
                 return ~found & F.lit(not leaf.has_null)
             return found
         case Like():
-            found = column.like(leaf.pattern)
+            found = column.ilike(leaf.pattern) if leaf.ignore_case else column.like(leaf.pattern)
             return ~found if leaf.negate else found
     raise TypeError(f"Spark has no condition for {leaf!r}")
 
