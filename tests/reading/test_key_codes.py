@@ -19,6 +19,7 @@ from lakescan.reading.key_codes import KeyCodes
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2)),
     "bool": (pa.bool_(), st.booleans()),
+    "float": (pa.float32(), st.sampled_from([math.nan, 0.0, -0.0, 1.5, -math.inf])),
     "double": (pa.float64(), st.sampled_from([math.nan, 0.0, -0.0, 1.5, -math.inf])),
     "date": (pa.date32(), st.dates(date(1960, 1, 1), date(1980, 1, 1))),
     "text": (pa.string(), st.text("aé\x00", max_size=3)),
@@ -28,7 +29,9 @@ KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 def same(a: Any, b: Any) -> bool:
-    return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
+    if isinstance(a, float) and isinstance(b, float):
+        return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    return bool(a == b)
 
 
 @pytest.mark.parametrize("kind", KINDS)

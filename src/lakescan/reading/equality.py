@@ -3,7 +3,8 @@
 All delete files with the same columns that apply in the same place (a partition, or the whole table) become one map:
 key -> newest sequence number that deletes it. A row is deleted if that number is greater than its file's (Iceberg
 specification, "Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever
-their ages. A null in a delete matches null; NaN matches NaN.
+their ages. A null in a delete matches null; NaN matches NaN,
+and 0.0 does not match -0.0, as in the reference.
 
 Where there are more keys than are held at once, they are gone through in pieces: the key columns of the data files are
 read once a piece, and what is kept is the positions of the rows that it deletes.

@@ -85,12 +85,15 @@ def _has_width(kind: pa.DataType) -> bool:
 
 
 def _numbers(values: pa.Array) -> np.ndarray:
-    """Values without nulls as 64-bit numbers: equal for equal values; NaN equals NaN, and there is one zero."""
+    """Values without nulls as 64-bit numbers: equal for equal values. NaN equals NaN, and 0.0 does not equal -0.0.
+
+    So Iceberg's reference compares the keys of equality deletes (Java's `Double.compare`), other than SQL.
+    """
     if not _has_width(values.type):
         plain = values if not pa.types.is_decimal(values.type) else values.cast(pa.string())
         return hashes(plain)
     if pa.types.is_floating(values.type):
-        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
         numbers[np.isnan(numbers)] = np.nan
         return numbers.view(np.int64)
     if pa.types.is_date32(values.type):

@@ -177,6 +177,8 @@ def _why_keys(scan: Scan, ids: tuple[int, ...]) -> str | None:
     for each in ids:
         if each not in known.by_id or known.top_level_of[each].id != each:
             return "equality deletes by nested fields"
+        if known.by_id[each].type in t.FLOATING:
+            return "equality deletes by floats: Spark's joins take -0.0 for 0.0"
         if (why := _why_type(known.by_id[each])) is not None:
             return f"equality deletes: {why}"
     return None
