@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +17,9 @@ from lakescan.types import Field, Struct, children, walk
 class Schema:
     """Columns in order. `id` is the format's own schema id (Iceberg), else 0.
 
-    Lookups by name take the full dotted path of a nested field (`address.city`); a name that itself has dots
-    is found first when it matches whole.
+    Lookups by name take the full dotted path of a nested field, as Spark's do: `address.city` is the member `city` of
+    `address`, and a name that has dots itself stands in backquotes. Without them, such a name is found where no member
+    has that path.
     """
 
     fields: tuple[Field, ...]
@@ -30,20 +32,15 @@ class Schema:
         return {f.id: f for f in walk(self.fields)}
 
     @cached_property
-    def _by_path(self) -> dict[str, Field]:
-        return dict(_paths(self.fields, ""))
-
-    @cached_property
-    def _by_lower_path(self) -> dict[str, list[Field]]:
-        found: dict[str, list[Field]] = {}
-        for path, field in self._by_path.items():
-            found.setdefault(path.lower(), []).append(field)
-        return found
+    def _names(self) -> tuple[_Names, _Names]:
+        """Fields by the names on the way to them, and by those names with dots between, which may be ambiguous."""
+        paths = list(_paths(self.fields, ()))
+        return _Names(paths), _Names((".".join(path), field) for path, field in paths)
 
     @cached_property
     def path_of(self) -> dict[int, str]:
         """The full dotted name of every field, by id."""
-        return {field.id: path for path, field in self._by_path.items()}
+        return {field.id: ".".join(path) for path, field in _paths(self.fields, ())}
 
     def physical_path(self, field: Field) -> tuple[str, ...]:
         """The names by which data files know a field, nested or not, and those that it is under."""
@@ -67,26 +64,33 @@ class Schema:
 
     def field(self, name: str, *, case_sensitive: bool = True) -> Field:
         """The field with that dotted name; raises `NoSuchColumn`, with the nearest name, where there is none."""
-        if (found := self._by_path.get(name)) is not None:
-            return found
-        if not case_sensitive:
-            matches = self._by_lower_path.get(name.lower(), [])
-            if len(matches) == 1:
+        by_path, by_text = self._names
+        lookups: tuple[tuple[_Names, tuple[str, ...] | str], ...] = ((by_path, path_parts(name)), (by_text, name))
+        for names, key in lookups:
+            if len(matches := names.matches(key, case_sensitive)) == 1:
                 return matches[0]
             if matches:
-                names = ", ".join(self.path_of[m.id] for m in matches)
-                raise NoSuchColumn(f"column {name!r} is ambiguous when case is ignored: {names}")
-        raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self._by_path)}")
+                shown = ", ".join(self.path_of[m.id] for m in matches)
+                why = "" if case_sensitive else " when case is ignored"
+                raise NoSuchColumn(f"column {name!r} is ambiguous{why}: {shown}; names with dots stand in backquotes")
+        raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self.path_of.values())}")
+
+    def column(self, name: str, *, case_sensitive: bool = True) -> Field:
+        """The top-level column of that name, dots and all; raises `NoSuchColumn`."""
+        matches = [f for f in self.fields if f.name == name]
+        if not matches and not case_sensitive:
+            matches = [f for f in self.fields if f.name.lower() == name.lower()]
+        if len(matches) == 1:
+            return matches[0]
+        found = self.field(name, case_sensitive=case_sensitive)
+        if self.top_level_of[found.id] is not found:
+            raise NoSuchColumn(f"{name!r} is a nested field: select its column {self.top_level_of[found.id].name!r}")
+        return found
 
     def select(self, names: Iterable[str], *, case_sensitive: bool = True) -> Schema:
         """The named top-level columns, in the order asked for."""
-        return Schema(tuple(self._column(n, case_sensitive) for n in names), self.id, self.identifier_ids)
-
-    def _column(self, name: str, case_sensitive: bool) -> Field:
-        found = self.field(name, case_sensitive=case_sensitive)
-        if self.top_level_of[found.id] is not found:
-            raise NoSuchColumn(f"{name!r} is a nested field: select its column {name.split('.')[0]!r}")
-        return found
+        columns = tuple(self.column(n, case_sensitive=case_sensitive) for n in names)
+        return Schema(columns, self.id, self.identifier_ids)
 
     def extended(self, more: Iterable[Field]) -> Schema:
         """The columns, then those of `more` whose names and ids are not taken."""
@@ -119,8 +123,50 @@ class FieldMatching:
     ids_required: bool = False
 
 
-def _paths(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]:
+class _Names:
+    """Fields by what they are looked up by, a path or a text, and by the same in lower case."""
+
+    def __init__(self, named: Iterable[tuple[tuple[str, ...] | str, Field]]) -> None:
+        self._exact: dict[tuple[str, ...] | str, list[Field]] = {}
+        self._lower: dict[tuple[str, ...] | str, list[Field]] = {}
+        for key, field in named:
+            self._exact.setdefault(key, []).append(field)
+            self._lower.setdefault(_lowered(key), []).append(field)
+
+    def matches(self, key: tuple[str, ...] | str, case_sensitive: bool) -> list[Field]:
+        found = self._exact.get(key, [])
+        return found if found or case_sensitive else self._lower.get(_lowered(key), [])
+
+
+def _lowered(key: tuple[str, ...] | str) -> tuple[str, ...] | str:
+    return key.lower() if isinstance(key, str) else tuple(name.lower() for name in key)
+
+
+_PLAIN = re.compile(r"[^`.]+", re.DOTALL)
+_PART = re.compile(rf"`((?:[^`]|``)*)`|({_PLAIN.pattern})", re.DOTALL)
+
+
+def path_parts(path: str) -> tuple[str, ...]:
+    """The names in a dotted path: `` a.`b.c` `` is `a`, `b.c`. What is no such path is one name."""
+    found, position = [], 0
+    while part := _PART.match(path, position):
+        quoted, plain = part.groups()
+        found.append(plain if quoted is None else quoted.replace("``", "`"))
+        if part.end() == len(path):
+            return tuple(found)
+        if path[part.end()] != ".":
+            break
+        position = part.end() + 1
+    return (path,)
+
+
+def dotted_path(parts: Iterable[str]) -> str:
+    """Names as a dotted path, those in backquotes that would be taken for more than one name without."""
+    return ".".join(name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in parts)
+
+
+def _paths(fields: tuple[Field, ...], prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Field]]:
     for each in fields:
-        path = f"{prefix}.{each.name}" if prefix else each.name
+        path = (*prefix, each.name)
         yield path, each
         yield from _paths(children(each.type), path)

@@ -36,6 +36,7 @@ from lakescan.saving.rows import rows_of
 from lakescan.saving.target import Saved
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
+from lakescan.schema import dotted_path
 from lakescan.selecting import SELECTING
 from lakescan.storage import Storage, join
 from lakescan.streams import Follower, TableStream
@@ -326,7 +327,10 @@ def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:
             f"the path names {wrong[0]!r}, which is not a partition column of {path.location}: these are: {known}"
         )
     return conjunction(
-        [IsNull(name) if value is None else Comparison(name, op="=", value=value) for name, value in path.partitions]
+        [
+            IsNull(name) if value is None else Comparison(name, op="=", value=value)
+            for name, value in ((dotted_path([name]), value) for name, value in path.partitions)
+        ]
     )
 
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from lakescan import types as t
 from lakescan.errors import InvalidFilter, NoSuchColumn
 from lakescan.expressions.bind import bind
+from lakescan.expressions.codec import from_json, to_json
+from lakescan.expressions.column import col
 from lakescan.expressions.evaluate import keep
 from lakescan.expressions.predicate import FALSE, Comparison, In, IsNull
 from lakescan.expressions.sql import parse_filter
-from lakescan.schema import Schema
+from lakescan.schema import Schema, dotted_path
 
 SCHEMA = Schema(
     (
@@ -100,7 +102,52 @@ def test_members_of_structs_are_reached_by_dotted_names() -> None:
 
 
 def test_a_column_whose_name_has_a_dot_is_found_whole() -> None:
-    assert bound("`a.b` in (1)") == In("a.b", 10, (pa.scalar(1),))
+    assert bound("`a.b` in (1)") == In("`a.b`", 10, (pa.scalar(1),))
+    assert bind(col("a.b").is_in([1]), SCHEMA) == In("a.b", 10, (pa.scalar(1),))
+
+
+MEMBER = t.Field(1, "a", t.Struct((t.Field(2, "b", t.LONG), t.Field(3, "B.c", t.LONG))))
+DOTTED = t.Field(4, "a.b", t.LONG)
+
+
+@pytest.mark.parametrize("fields", [(MEMBER, DOTTED), (DOTTED, MEMBER)], ids=["member first", "column first"])
+@pytest.mark.parametrize(
+    ("name", "field_id"),
+    [("a.b", 2), ("`a`.`b`", 2), ("`a.b`", 4), ("a.`B.c`", 3), ("a.B.c", 3), ("A.B", 2), ("`A.B`", 4), ("a.`b.C`", 3)],
+)
+def test_a_dotted_name_is_the_members_and_in_backquotes_the_columns(
+    fields: tuple[t.Field, ...], name: str, field_id: int
+) -> None:
+    schema = Schema(fields)
+    for predicate in (parse_filter(f"{name} = 1"), col(name) == 1, from_json(to_json(col(name) == 1))):
+        found = bind(predicate, schema, case_sensitive=False)
+        assert isinstance(found, Comparison)
+        assert found.field_id == field_id
+    assert schema.select(["a.b"]).fields == (DOTTED,)
+
+
+NAMES = st.text("a.`B \n", min_size=1, max_size=4)
+
+
+@given(column=NAMES, member=NAMES, others=st.lists(NAMES, max_size=3))
+def test_every_field_is_found_by_its_path(column: str, member: str, others: list[str]) -> None:
+    inner = t.Field(2, member, t.LONG)
+    names = [column, *dict.fromkeys(name for name in others if name != column)]
+    outer = t.Field(1, column, t.Struct((inner,)))
+    schema = Schema((outer, *(t.Field(10 + n, name, t.LONG) for n, name in enumerate(names[1:]))))
+    assert schema.field(dotted_path([column, member])) is inner
+    for field in schema.fields:
+        assert schema.field(dotted_path([field.name])) is field
+        assert schema.column(field.name) is field
+
+
+def test_a_name_that_may_be_two_members_is_refused() -> None:
+    fields = (
+        t.Field(1, "a.b", t.Struct((t.Field(2, "c", t.LONG),))),
+        t.Field(3, "a", t.Struct((t.Field(4, "b.c", t.LONG),))),
+    )
+    with pytest.raises(NoSuchColumn, match="ambiguous"):
+        bind(col("a.b.c") == 1, Schema(fields))
 
 
 def test_elements_of_lists_cannot_be_compared() -> None:

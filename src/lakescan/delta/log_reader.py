@@ -50,7 +50,7 @@ class DeltaState:
 
     def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
         """The partition columns."""
-        return tuple(schema.field(name) for name in self.metadata.partition_columns)
+        return tuple(schema.column(name) for name in self.metadata.partition_columns)
 
 
 class LogReader:

@@ -129,7 +129,7 @@ class DeltaWrites(ByOptions):
     @property
     def partition_fields(self) -> tuple[t.Field, ...]:
         """The partition columns, in their order."""
-        return tuple(self.schema.field(name) for name in self.metadata.partition_columns)
+        return tuple(self.schema.column(name) for name in self.metadata.partition_columns)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The values of the partition columns."""

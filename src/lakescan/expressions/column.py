@@ -10,7 +10,7 @@ from lakescan.expressions.predicate import Comparison, In, IsNaN, IsNull, Like, 
 
 
 class Column:
-    """A column by its (dotted) name; comparing it with a literal gives a predicate.
+    """A column by its dotted path (`` a.`b.c` ``); comparing it with a literal gives a predicate.
 
     Predicates are joined by `&`, `|` and `~`, which bind tighter than comparisons: write parentheses.
     """

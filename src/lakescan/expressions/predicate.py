@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from lakescan.errors import NoTruthValue
-
 from lakescan.expressions.like import ANY, escaped, parts
 
 
@@ -77,7 +76,7 @@ class Or(Predicate):
 
 @dataclass(frozen=True)
 class Leaf(Predicate):
-    """A test of one column. `column` is its name; binding fills in `field_id`."""
+    """A test of one column. `column` is its dotted path (`Schema.field`); binding fills in `field_id`."""
 
     column: str
     field_id: int | None = None

@@ -23,6 +23,7 @@ from lakescan.expressions.predicate import (
     negated,
     starts_with,
 )
+from lakescan.schema import dotted_path
 
 _COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "="}
 
@@ -163,10 +164,8 @@ def _column(node: Any, text: str) -> str:
 
     node = _unwrapped(node)
     _check_meaning(node, text)
-    if isinstance(node, exp.Column):
-        return ".".join(part.name for part in node.parts)
-    if isinstance(node, exp.Dot):
-        return ".".join(part.name for part in node.parts)
+    if isinstance(node, exp.Column | exp.Dot):
+        return dotted_path(part.name for part in node.parts)
     raise InvalidFilter(
         f"in the filter {text!r}, {node.sql(dialect='spark')!r} stands where a column is needed: "
         "each test compares one column with literals"

@@ -19,7 +19,7 @@ from lakescan.expressions.predicate import (
     negated,
     starts_with,
 )
-from lakescan.schema import Schema
+from lakescan.schema import Schema, dotted_path
 
 _COMPARISONS: dict[type, str] = {
     ds.EqualTo: "=",
@@ -49,7 +49,7 @@ def _predicate(each: ds.Filter) -> Predicate | None:
         inner = _predicate(each.child)
         # `not (a <=> 1)` is true where a is null, `not (a = 1)` is not.
         return None if inner is None or isinstance(each.child, ds.EqualNullSafe) else negated(inner)
-    column = ".".join(each.attribute) if hasattr(each, "attribute") else ""
+    column = dotted_path(each.attribute) if hasattr(each, "attribute") else ""
     match each:
         case ds.IsNull():
             return IsNull(column)
