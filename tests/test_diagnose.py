@@ -38,6 +38,15 @@ def test_storage_that_is_not_there_is_told_from_storage_that_cannot_be_reached(t
     assert "cannot be reached" in line.advice
 
 
+def test_hdfs_without_a_hadoop_client_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    monkeypatch.setenv("CLASSPATH", "x.jar")
+    found = {c.subject: c for c in lakescan.doctor(path="hdfs://host/x").checks}
+    assert "HADOOP_HOME" in found["Hadoop client"].found
+    assert "hadoop classpath" in found["Hadoop client"].advice
+    assert not found["storage"].ok
+
+
 @pytest.mark.spark
 def test_with_a_session_the_executors_are_looked_at(spark) -> None:
     found = lakescan.doctor(spark)

@@ -12,7 +12,8 @@ import pytest
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, InvalidOption, LakescanError, LimitExceeded, MissingFile, StorageError
-from lakescan.storage import Storage, _s3_arguments, split_location
+from lakescan.locations import split_location
+from lakescan.storage import Storage
 from tests.support.faulty import faulty_storage
 
 
@@ -77,16 +78,6 @@ def test_storage_travels_to_workers(tmp_path: Path) -> None:
     storage.exists(str(tmp_path))
     copy = pickle.loads(pickle.dumps(storage))
     assert (copy.options, copy.relocate) == (storage.options, storage.relocate)
-
-
-@pytest.mark.parametrize("key", ["s3.access-key-id", "AWS_ACCESS_KEY_ID", "access_key"])
-def test_s3_settings_are_known_by_the_ecosystems_names(key: str) -> None:
-    assert _s3_arguments({key: "k"}) == {"access_key": "k"}
-
-
-def test_a_plain_http_endpoint_sets_the_scheme() -> None:
-    found = _s3_arguments({"s3.endpoint": "http://127.0.0.1:5000"})
-    assert found == {"endpoint_override": "http://127.0.0.1:5000", "scheme": "http"}
 
 
 def _pipe(path: Path) -> None:

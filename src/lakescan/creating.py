@@ -13,6 +13,8 @@ from lakescan.delta.create import delta_arguments
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
 from lakescan.iceberg.create import create_version_3, iceberg_arguments
 from lakescan.storage import join
+from lakescan.storage_faults import storage_boundary
+from lakescan.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -128,32 +130,20 @@ def create_delta(
 
     mode = "overwrite" if replace else "error"
     try:
-        DeltaTable.create(
-            location,
-            mode=mode,
-            storage_options=as_delta_options(settings),
-            raise_if_key_not_exists=False,
-            **arguments,
-        )
+        with storage_boundary("made", location, passing=DeltaError):
+            DeltaTable.create(
+                location,
+                mode=mode,
+                storage_options=as_delta_options(settings),
+                raise_if_key_not_exists=False,
+                **arguments,
+            )
     except DeltaError as error:
         if "already exists" in str(error) or "version 0" in str(error).lower():
             raise CreatedConcurrently(f"there is a Delta table at {location} already") from error
         raise InvalidOption(f"no Delta table can be made at {location}: {error}") from error
 
 
-_DELTA_OPTIONS = {
-    "s3.access-key-id": "aws_access_key_id",
-    "s3.secret-access-key": "aws_secret_access_key",
-    "s3.session-token": "aws_session_token",
-    "s3.region": "aws_region",
-    "client.region": "aws_region",
-    "s3.endpoint": "aws_endpoint_url",
-}
-
-
 def as_delta_options(settings: Mapping[str, object]) -> dict[str, str]:
     """Settings of how files are reached, in delta-rs's words."""
-    found = {_DELTA_OPTIONS.get(name, name): str(value) for name, value in settings.items()}
-    if found.get("aws_endpoint_url", "").startswith("http://"):
-        found["aws_allow_http"] = "true"
-    return found
+    return StorageOptions.of(settings, ignore_unknown=True).delta_rs()

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import LakescanError
+from lakescan.filesystems import HADOOP_ADVICE
 from lakescan.storage import Storage
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def doctor(
     if spark is not None:
         checks += _session_checks(spark)
     if path is not None:
+        checks += [_hadoop_check()] if path.startswith("hdfs:") else []
         checks.append(_storage_check(path, storage_options or {}))
     return Diagnosis(tuple(checks))
 
@@ -169,6 +171,13 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
 
 def _minor(text: str) -> str:
     return ".".join(text.split(".")[:2])
+
+
+def _hadoop_check() -> Check:
+    """What pyarrow's client of HDFS finds Java and Hadoop by."""
+    unset = [name for name in ("JAVA_HOME", "HADOOP_HOME", "CLASSPATH") if not os.environ.get(name)]
+    found = f"{' and '.join(unset)} not set" if unset else "JAVA_HOME, HADOOP_HOME and CLASSPATH are set"
+    return Check("Hadoop client", found, not unset, HADOOP_ADVICE if unset else "")
 
 
 def _storage_check(path: str, options: dict[str, Any]) -> Check:

@@ -20,28 +20,11 @@ from pyarrow import fs as pafs
 
 from lakescan import limits
 from lakescan.encryption import KeyManager
-from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
+from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, StorageError
+from lakescan.filesystems import account_of, connected
 from lakescan.locations import ALIASES, Places, split_location
 from lakescan.storage_faults import WholeFile, check_regular, read_whole, shown, storage_boundary
-
-# How the ecosystem spells S3 settings (pyiceberg, delta-rs and AWS's own variables) -> pyarrow's argument.
-_S3_OPTIONS = {
-    "s3.access-key-id": "access_key",
-    "aws_access_key_id": "access_key",
-    "access_key_id": "access_key",
-    "s3.secret-access-key": "secret_key",
-    "aws_secret_access_key": "secret_key",
-    "secret_access_key": "secret_key",
-    "s3.session-token": "session_token",
-    "aws_session_token": "session_token",
-    "s3.region": "region",
-    "aws_region": "region",
-    "client.region": "region",
-    "s3.endpoint": "endpoint_override",
-    "aws_endpoint_url": "endpoint_override",
-    "endpoint_url": "endpoint_override",
-}
-
+from lakescan.storage_options import StorageOptions
 
 _REQUESTS = 16  # files that are asked for at once
 
@@ -67,7 +50,8 @@ class Storage:
 
     `key_manager` unlocks files that the table's metadata has key metadata of. `cache_folder` is a local folder that
     keeps decoded metadata, if there is one. `io_properties` are what a catalog says of how to reach files: where there
-    are any, pyiceberg makes filesystems of them. Both they and `options` hold secrets.
+    are any, pyiceberg makes filesystems of them. Both they and `options` hold secrets, those of Azure of one account:
+    `azure_account`, which is that of the first location. Raises `InvalidOption` for options that nobody knows.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -75,9 +59,12 @@ class Storage:
     key_manager: KeyManager | None = None
     cache_folder: str | None = None
     io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    azure_account: str | None = None
 
     def __post_init__(self) -> None:
         self.options = dict(self.options)
+        self._settings = StorageOptions.of(self.options)
+        self._of_catalog = StorageOptions.of(self.io_properties, ignore_unknown=True)
         self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
 
@@ -87,6 +74,7 @@ class Storage:
             "relocate": self.relocate,
             "key_manager": self.key_manager,
             "io_properties": self.io_properties,
+            "azure_account": self.azure_account,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -136,11 +124,25 @@ class Storage:
         return self._filesystems[scheme, authority], (bucket + path) if in_bucket else path
 
     def _connected(self, scheme: str, authority: str) -> pafs.FileSystem:
+        if scheme == "abfs":
+            self._check_account(authority)
         if scheme == "file" or not self.io_properties or self.options:
-            return _filesystem(scheme, authority, self.options)
+            return connected(scheme, authority, self._settings)
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         return PyArrowFileIO(dict(self.io_properties)).fs_by_scheme(scheme, authority)
+
+    def _check_account(self, authority: str) -> None:
+        """Raise `StorageError` where the secrets that were given are those of another Azure account."""
+        settings = self._settings if self.options else self._of_catalog
+        account = account_of(authority)
+        if self.azure_account is None:
+            self.azure_account = settings.azure_account or account
+        if settings.has_azure_credentials and account != self.azure_account.lower():
+            raise StorageError(
+                f"{authority} is of the Azure account {account!r}, and the credentials given are of "
+                f"{self.azure_account!r}, to which alone they are sent. Open the table with that account's credentials."
+            )
 
     @contextmanager
     def open(self, location: str) -> Iterator[pa.NativeFile]:
@@ -233,6 +235,20 @@ class Storage:
         with storage_boundary("looked up", location):
             return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
+    def check_bucket(self, location: str) -> None:
+        """Raise `StorageError` where a location is in a bucket or container that is not there."""
+        scheme, authority, _ = split_location(self.relocated(location))
+        if ALIASES.get(scheme, scheme) not in ("s3", "gcs", "abfs"):
+            return
+        filesystem, path = self.resolve(location)
+        with storage_boundary("looked up", location):
+            bucket = filesystem.get_file_info(path.partition("/")[0])
+        if bucket.type == pafs.FileType.NotFound:
+            raise StorageError(
+                f"{shown(location)} cannot be found: there is no bucket {authority!r}. Check its name, and whether the "
+                "endpoint, the region and the account are its own."
+            )
+
     def look_up(self, locations: Sequence[str]) -> list[FileEntry | None]:
         """Files by location, all of one filesystem, in one go; None for those that are not there.
 
@@ -294,31 +310,3 @@ class Storage:
 
 def _entry(info: pafs.FileInfo, location: str) -> FileEntry:
     return FileEntry(info.base_name, location, info.size or 0, info.mtime)
-
-
-def _filesystem(scheme: str, authority: str, options: Mapping[str, Any]) -> pafs.FileSystem:
-    if scheme == "file":
-        return pafs.LocalFileSystem()
-    if scheme == "s3":
-        return pafs.S3FileSystem(**_s3_arguments(options))
-    if scheme == "gcs":
-        return pafs.GcsFileSystem(**options)
-    if scheme == "abfs":
-        account = authority.partition("@")[2].partition(".")[0]
-        return pafs.AzureFileSystem(**{"account_name": account, **options})
-    if scheme == "hdfs":
-        host, _, port = authority.partition(":")
-        return pafs.HadoopFileSystem(host or "default", int(port or 0), **options)
-    raise InvalidOption(
-        f"no filesystem for {scheme}:// locations: known are file, s3, gs, abfs, hdfs; "
-        "for a table that was copied, pass relocate={old_prefix: new_prefix}"
-    )
-
-
-def _s3_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = {_S3_OPTIONS.get(name.lower(), name): value for name, value in options.items()}
-    endpoint = str(arguments.get("endpoint_override", ""))
-    if endpoint.startswith("http://"):
-        arguments.setdefault("scheme", "http")
-    arguments.pop("aws_allow_http", None)
-    return arguments

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from lakescan.errors import LakescanError, MissingFile, StorageError
+from lakescan.storage_advice import advice
 
 _MOST_WORDS = 400  # characters of what a filesystem said
 _MOST_LOCATION = 300
@@ -22,6 +23,7 @@ _MOST_LOCATION = 300
 _CLIENT = re.compile(r"AWS Error|google::cloud::Status|Azure Error|RequestFailedException|curlCode|HDFS .* failed")
 # Numbers that Arrow gives for an offset that a damaged file told it.
 _OF_CONTENT = {errno.EINVAL, errno.EOVERFLOW}
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -32,14 +34,16 @@ _KINDS = {
 
 
 @contextmanager
-def storage_boundary(done: str, location: str, missing: str | None = None) -> Iterator[None]:
+def storage_boundary(
+    done: str, location: str, missing: str | None = None, *, passing: type[Exception] = LakescanError
+) -> Iterator[None]:
     """Turn what a filesystem raises within into `StorageError`: `location` cannot be `done` (read, listed).
 
-    With `missing`, a file that is not there is a `MissingFile` of that text.
+    With `missing`, a file that is not there is a `MissingFile` of that text. What is `passing` is not storage's.
     """
     try:
         yield
-    except (LakescanError, MemoryError):
+    except (LakescanError, MemoryError, passing):
         raise
     except FileNotFoundError as error:
         if missing is None:
@@ -51,7 +55,7 @@ def storage_boundary(done: str, location: str, missing: str | None = None) -> It
 
 def storage_error(done: str, location: str, error: BaseException) -> StorageError:
     """The error for a location that cannot be `done`, with what the filesystem said and what to do."""
-    return StorageError(f"{shown(location)} cannot be {done}: {told(error)}. {_advice(error)}")
+    return StorageError(f"{shown(location)} cannot be {done}: {told(error)}. {advice(error)}")
 
 
 def is_storage_fault(error: BaseException) -> bool:
@@ -82,18 +86,8 @@ def shown(location: str) -> str:
 
 def told(error: BaseException) -> str:
     """What an error says, on one line, cut where it is long."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(_COLOURS.sub("", str(error)).split()) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
-
-
-def _advice(error: BaseException) -> str:
-    if isinstance(error, PermissionError):
-        return "Give this process the permission, or other credentials."
-    if isinstance(error, UnicodeError | pa.ArrowInvalid):
-        return "Correct the path: storage can have no file of that name."
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return "Check the path, and whether the table was moved."
-    return "Nothing is known of the table from this: try again, and check the storage if it stays."
 
 
 class WholeFile:

@@ -364,6 +364,7 @@ def _detect(path: DeltaPath, storage: Storage) -> str:
     if path.is_table or is_iceberg:
         return "delta" if path.is_table else "iceberg"
     if not storage.exists(location):
+        storage.check_bucket(location)
         base, name = split_metadata_name(location)
         hint = f": for a metadata table, open {base} and inspect({name!r})" if name else _catalog_hint(location)
         raise NotATable(f"{location} does not exist{hint}")

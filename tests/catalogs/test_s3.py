@@ -91,3 +91,35 @@ def test_a_glue_catalog_has_tables(endpoint: str, tmp_path: Path) -> None:
     assert (catalog.namespaces(), catalog.tables("db")) == (["db"], ["db.t"])
     with pytest.raises(lakescan.UnsupportedFeature, match="Delta tables in catalog 'aws'"):
         catalog.create_table("db.d", "id BIGINT", format="delta")
+
+
+SETTINGS = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.region": REGION}
+
+
+def test_a_bucket_that_is_not_there_is_a_fault_of_storage(endpoint: str) -> None:
+    settings = {**SETTINGS, "s3.endpoint": endpoint}
+    with pytest.raises(lakescan.NotATable, match="does not exist"):
+        lakescan.table("s3://lake/none", storage_options=settings)
+    with pytest.raises(lakescan.StorageError, match="no bucket 'nobucket'"):
+        lakescan.table("s3://nobucket/x", storage_options=settings)
+    with pytest.raises(lakescan.StorageError, match="s3://nobucket/x cannot be made"):
+        lakescan.save(ROWS, "s3://nobucket/x", format="delta", storage_options=settings)
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("http://127.0.0.1:9", "Nothing answers"),
+        ("http://no.such.host.invalid", "No host of that name|Nothing answers"),
+    ],
+)
+def test_a_store_that_does_not_answer_is_a_fault_of_storage(where: str, says: str) -> None:
+    with pytest.raises(lakescan.StorageError, match=says):
+        lakescan.table("s3://lake/t", storage_options={**SETTINGS, "s3.endpoint": where})
+
+
+def test_the_environments_endpoint_is_taken(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    path = f"s3://lake/{tmp_path.name}/environment"
+    lakescan.save(ROWS, path, format="delta", storage_options=SETTINGS)
+    assert lakescan.table(path, storage_options=SETTINGS).scan().count() == 3

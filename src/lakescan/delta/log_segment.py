@@ -182,4 +182,5 @@ def _why_not(location: str, folder: str, found_any: bool, storage: Storage) -> s
         return f"{location} is not a Delta table yet: its log {folder} is empty"
     if storage.exists(location):
         return f"{location} is not a Delta table: it has no {LOG_FOLDER} folder"
+    storage.check_bucket(location)
     return f"{location} does not exist"

@@ -1,0 +1,168 @@
+"""Settings of filesystems: one setting under every name of the ecosystem; what nobody knows is refused."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+import pytest
+
+from lakescan import filesystems
+from lakescan.errors import InvalidOption, StorageError
+from lakescan.storage import Storage
+from lakescan.storage_advice import advice
+from lakescan.storage_options import StorageOptions
+from lakescan.storage_settings import SETTINGS
+
+KEYS = {"access_key": "k", "secret_key": "s"}
+
+
+def s3(options: dict[str, Any], **environment: str) -> dict[str, Any]:
+    return StorageOptions.of(options).s3(environment)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["s3.endpoint", "AWS_ENDPOINT_URL", "aws_endpoint_url_s3", "endpoint_override", "fs.s3a.endpoint", "endpoint"],
+)
+def test_an_endpoint_has_many_names(name: str) -> None:
+    assert s3({name: "http://h:1"}) == {"endpoint_override": "http://h:1", "scheme": "http"}
+    assert StorageOptions.of({f"spark.hadoop.{name}": "http://h:1"}).delta_rs({}) == {
+        "aws_endpoint_url": "http://h:1",
+        "aws_allow_http": "true",
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("s3.access-key-id", "s3.secret-access-key"), KEYS),
+        (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), KEYS),
+        (("access_key", "secret_key"), KEYS),
+        (("fs.s3a.access.key", "fs.s3a.secret.key"), KEYS),
+        (("client.access-key-id", "client.secret-access-key"), KEYS),
+    ],
+)
+def test_keys_have_many_names(names: tuple[str, str], expected: dict[str, str]) -> None:
+    assert s3(dict(zip(names, "ks", strict=True))) == expected
+
+
+def test_values_are_read_whatever_form_they_come_in() -> None:
+    found = s3({"s3.connect-timeout": "10.0", "fs.s3a.path.style.access": "true", "AWS_SKIP_SIGNATURE": "True"})
+    assert found == {"connect_timeout": 10.0, "force_virtual_addressing": False, "anonymous": True}
+    assert s3({"endpoint": "h:1", "allow_http": "true"}) == {"endpoint_override": "h:1", "scheme": "http"}
+    assert s3({"fs.s3a.connection.timeout": "2000", "fs.s3a.threads.max": "9"}) == {"request_timeout": 2.0}
+
+
+def test_the_environment_is_obeyed_where_nothing_is_given() -> None:
+    said = {"AWS_ENDPOINT_URL": "http://all:1", "AWS_REGION": "eu-1", "AWS_SECRET_ACCESS_KEY": "s"}
+    assert s3({}, **said) == {"endpoint_override": "http://all:1", "scheme": "http", "region": "eu-1"}
+    assert s3({}, **said, AWS_ENDPOINT_URL_S3="https://s3:1")["endpoint_override"] == "https://s3:1"
+    assert "endpoint_override" not in s3({}, **said, AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true")
+    assert s3({"s3.endpoint": "https://own", "s3.region": "us"}, **said)["endpoint_override"] == "https://own"
+    assert s3({"s3.access-key-id": "k"}, **said)["secret_key"] == "s"
+    assert StorageOptions.of({}).delta_rs(said)["aws_allow_http"] == "true"
+
+
+def test_half_of_the_keys_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="AWS_SECRET_ACCESS_KEY"):
+        s3({"s3.access-key-id": "k"})
+
+
+def test_a_profile_gives_its_keys_and_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "credentials").write_text("[lab]\naws_access_key_id = k\naws_secret_access_key = s\n")
+    (tmp_path / "config").write_text("[profile lab]\nregion = eu-9\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    assert s3({"aws_profile": "lab"}) == {**KEYS, "region": "eu-9"}
+    with pytest.raises(InvalidOption, match="nowhere"):
+        s3({"aws_profile": "nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("s3.endpont", "s3.endpoint"),
+        ("aws_acces_key_id", "aws_access_key_id"),
+        ("adls.connection-string", "adls.account-key"),
+        ("google_application_credentials", "GOOGLE_APPLICATION_CREDENTIALS"),
+    ],
+)
+def test_an_option_that_nobody_knows_is_refused_with_the_nearest(name: str, says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        Storage({name: "very secret"})
+
+
+def test_values_that_cannot_be_and_contradictions_are_refused_and_not_shown() -> None:
+    with pytest.raises(InvalidOption, match=r"s3\.anonymous.*true or false"):
+        Storage({"s3.anonymous": "perhaps"})
+    with pytest.raises(InvalidOption, match="twice") as raised:
+        Storage({"s3.secret-access-key": "hidden", "aws_secret_access_key": "other"})
+    assert "hidden" not in str(raised.value)
+    assert "hidden" not in repr(StorageOptions.of({"secret_key": "hidden"}))
+
+
+def test_a_catalogs_other_settings_are_passed_over() -> None:
+    assert StorageOptions.of({"s3.whatever": "x", "s3.region": "r"}, ignore_unknown=True).s3({}) == {"region": "r"}
+
+
+def test_every_setting_is_an_argument_of_pyarrows_filesystem() -> None:
+    classes = {
+        "s3": pafs.S3FileSystem,
+        "gcs": pafs.GcsFileSystem,
+        "abfs": pafs.AzureFileSystem,
+        "hdfs": pafs.HadoopFileSystem,
+    }
+    for setting in SETTINGS:
+        signature = (classes[setting.store].__doc__ or "").splitlines()[0]
+        assert not setting.arrow or re.search(rf"\b{setting.arrow}\b", signature), setting
+
+
+def test_azure_and_google_settings() -> None:
+    azure = StorageOptions.of({"fs.azure.account.key.acc.dfs.core.windows.net": "eA=="})
+    assert azure.abfs("acc") == {"account_name": "acc", "account_key": "eA=="}
+    assert azure.delta_rs({}) == {"azure_storage_account_name": "acc", "azure_storage_account_key": "eA=="}
+    google = StorageOptions.of({"gcs.service.host": "http://h:1", "gcs.oauth2.token": "t"}).gcs()
+    assert (google["endpoint_override"], google["scheme"], google["access_token"]) == ("h:1", "http", "t")
+    assert google["retry_time_limit"].total_seconds() == 60
+
+
+@pytest.mark.parametrize("catalogs", [True, False])
+def test_credentials_of_one_azure_account_are_not_sent_to_another(catalogs: bool) -> None:
+    key = {"adls.account-key": "eA=="}
+    storage = Storage(io_properties={**key, "adls.account-name": "mine"}) if catalogs else Storage(key)
+    storage.resolve("abfss://data@mine.dfs.core.windows.net/t")
+    storage.resolve("abfss://other@mine.dfs.core.windows.net/t")
+    for each in (storage, pickle.loads(pickle.dumps(storage))):
+        with pytest.raises(StorageError, match=r"'theirs'.*'mine'"):
+            each.resolve("abfss://data@theirs.dfs.core.windows.net/t")
+
+
+def test_hdfs_without_a_hadoop_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_client(*_: Any, **__: Any) -> None:
+        raise OSError("Unable to load libjvm\ndlopen(...) failed")
+
+    monkeypatch.setattr(filesystems.pafs, "HadoopFileSystem", no_client)
+    with pytest.raises(StorageError, match=r"Hadoop client.*HADOOP_HOME"):
+        Storage().exists("hdfs://host:8020/x")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError("AWS Error NETWORK_CONNECTION: curlCode: 7, Could not connect to server"), "Nothing answers"),
+        (OSError("AWS Error NETWORK_CONNECTION: curlCode: 6, Could not resolve hostname"), "No host"),
+        (OSError("AWS Error NETWORK_CONNECTION: curlCode: 35, SSL connect error"), "http://"),
+        (OSError("AWS Error ACCESS_DENIED during HeadObject operation: No response body."), "credentials"),
+        (OSError("AWS Error NO_SUCH_BUCKET during CreateMultipartUpload operation"), "no such bucket"),
+        (OSError("AWS Error UNKNOWN (HTTP status code 301)"), "region"),
+        (OSError(28, "No space left on device"), "disk is full"),
+        (PermissionError(13, "Permission denied"), "permission"),
+        (OSError("something else"), "try again"),
+    ],
+)
+def test_each_fault_says_what_to_do(error: OSError, says: str) -> None:
+    assert says in advice(error)
