@@ -19,6 +19,7 @@ from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
+from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.expressions.sql import parse_filter
 from lakescan.local import default_readers, read_batches
@@ -321,7 +322,8 @@ class Scan:
     def min(self, column: str) -> Any:
         """The least value of a column that is not null, from metadata where that is exact; None where there is none.
 
-        Only files that may have a smaller value than metadata proves are read. NaN is greater than everything.
+        Only files that may have a smaller value than metadata proves are read. NaN is greater than everything. A date
+        or time that Python cannot hold (years beyond 1 to 9999) is a `numpy.datetime64`.
         """
         return self._extreme(column, largest=False)
 
@@ -343,7 +345,7 @@ class Scan:
             if (value := extreme_of(batch.column(0), largest=largest)) is not None:
                 values.append(value)
         best = extreme_of(pa.array(values, field.type.arrow()), largest=largest) if values else None
-        return None if best is None else best.as_py()
+        return None if best is None else plain_value(best)
 
     def _unlimited(self, *columns: str) -> Scan:
         """The scan of these columns of all its rows."""

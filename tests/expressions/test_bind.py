@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -87,6 +89,46 @@ def test_nanoseconds_are_kept_where_the_column_has_them() -> None:
     found = bound("fine = '2026-01-31 12:00:00.123456789'")
     assert isinstance(found, Comparison)
     assert found.value.value % 1000 == 789
+
+
+FAR = {3_000_000: "+10183-09-21", -800_000: "-0221-09-04", 0: "1970-01-01"}
+
+
+@pytest.mark.parametrize("day", FAR)
+@pytest.mark.parametrize("written", ["text", "cast", "numpy", "arrow"])
+def test_years_beyond_those_of_python_are_literals_too(day: int, written: str) -> None:
+    literals = {
+        "text": col("d") >= FAR[day],
+        "cast": parse_filter(f"d >= cast('{FAR[day]}' as date)"),
+        "numpy": col("d") >= np.datetime64(day, "D"),
+        "arrow": col("d") >= pa.scalar(day, pa.int32()).cast(pa.date32()),
+    }
+    predicate = literals[written]
+    for each in (predicate, from_json(to_json(predicate))):
+        found = bind(each, SCHEMA)
+        assert isinstance(found, Comparison)
+        assert found.value.value == day
+        assert str(found).startswith("d >= ")
+    kept = keep(bind(predicate, SCHEMA), lambda _: pa.array([-800_001, day], pa.int32()).cast(pa.date32()), 2)
+    assert kept.to_pylist() == [False, True]
+
+
+@given(micros=st.integers(-(2**62), 2**62), finer=st.integers(0, 999))
+@pytest.mark.parametrize("column", ["wall", "at", "fine"])
+def test_a_time_is_the_same_in_every_spelling(column: str, micros: int, finer: int) -> None:
+    nanos = micros // 1000 * 1000 + finer
+    literal = np.datetime64(nanos, "ns")
+    for value in (literal, f"{literal}", pd.Timestamp(nanos), pa.scalar(nanos, pa.timestamp("ns"))):
+        for predicate in (col(column) <= value, from_json(to_json(col(column) <= value))):
+            found = bind(predicate, SCHEMA)
+            assert isinstance(found, Comparison)
+            assert found.value.value == (nanos if column == "fine" else nanos // 1000)
+
+
+def test_a_time_that_the_column_cannot_hold_is_beyond_all_of_it() -> None:
+    assert bind(col("fine") < "2300-01-01", SCHEMA) == IsNull("fine", SCHEMA.field("fine").id, negate=True)
+    assert bind(col("fine") < "1600-01-01", SCHEMA) == FALSE
+    assert bind(col("wall") > "+300000-01-01", SCHEMA) == FALSE
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ is an instant.
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, date, datetime, time
+from datetime import time
 from decimal import ROUND_FLOOR, InvalidOperation, localcontext
 from decimal import Decimal as PyDecimal
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakescan import types as t
 from lakescan.errors import InvalidFilter
+from lakescan.expressions.instants import NANOSECONDS_A_DAY, instant_of, plain_value
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     FALSE,
@@ -35,8 +36,7 @@ from lakescan.expressions.predicate import (
 )
 from lakescan.schema import Schema
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONG = (-(2**63), 2**63 - 1)
+_LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 
 
 class _Inexact(Exception):
@@ -138,7 +138,7 @@ def value_of(value: Any, kind: t.Type) -> Any:
 
 def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
     if isinstance(value, pa.Scalar):
-        value = value.as_py()
+        value = plain_value(value)
     try:
         return _coerce(value, field.type)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
@@ -221,51 +221,26 @@ def _decimal(value: Any, kind: t.Decimal) -> pa.Scalar:
 
 
 def _date(value: Any) -> pa.Scalar:
-    if isinstance(value, str):
-        text = value.strip()
-        value = date.fromisoformat(text) if len(text) <= 10 else _parse_datetime(text)
-    if isinstance(value, datetime):
-        day = pa.scalar(value.date(), pa.date32())
-        if value.time() != time(0):
-            raise _Inexact(day)
-        return day
-    if not isinstance(value, date):
-        raise TypeError("not a date: write it as '2026-01-31'")
-    return pa.scalar(value, pa.date32())
-
-
-def _parse_datetime(text: str) -> datetime:
-    return datetime.fromisoformat(text.strip().replace(" UTC", "+00:00"))
-
-
-def _timestamp(value: Any, kind: t.Timestamp) -> pa.Scalar:
-    fraction_ns = 0
-    if isinstance(value, str):
-        value, fraction_ns = _split_nanoseconds(value)
-        value = _parse_datetime(value)
-    elif isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    if not isinstance(value, datetime):
-        raise TypeError("not a timestamp: write it as '2026-01-31 12:00:00'")
-    if value.tzinfo is not None and not kind.zoned:
-        raise TypeError("the column has no time zone and the value has one")
-    delta = value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH
-    micros = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
-    if kind.unit == "ns":
-        return pa.scalar(micros * 1000 + fraction_ns, pa.int64()).cast(kind.arrow())
-    scalar = pa.scalar(micros, pa.int64()).cast(kind.arrow())
-    if fraction_ns:
+    day, rest = divmod(instant_of(value).wall, NANOSECONDS_A_DAY)
+    if not _DATES[0] <= day <= _DATES[1]:
+        raise _Inexact(None, above_all=day > 0)
+    scalar = pa.scalar(day, pa.int32()).cast(pa.date32())
+    if rest:
         raise _Inexact(scalar)
     return scalar
 
 
-def _split_nanoseconds(text: str) -> tuple[str, int]:
-    """Text with at most six fractional digits, and the nanoseconds that the seventh to ninth say."""
-    head, dot, tail = text.partition(".")
-    digits = len(tail) - len(tail.lstrip("0123456789"))
-    if not dot or digits <= 6:
-        return text, 0
-    return f"{head}.{tail[:6]}{tail[digits:]}", int(tail[6 : min(digits, 9)].ljust(3, "0"))
+def _timestamp(value: Any, kind: t.Timestamp) -> pa.Scalar:
+    instant = instant_of(value)
+    if instant.offset is not None and not kind.zoned:
+        raise TypeError("the column has no time zone and the value has one")
+    whole, rest = divmod(instant.utc, NANOSECONDS_A_DAY // kind.per_day)
+    if not _LONG[0] <= whole <= _LONG[1]:
+        raise _Inexact(None, above_all=whole > 0)
+    scalar = pa.scalar(whole, pa.int64()).cast(kind.arrow())
+    if rest:
+        raise _Inexact(scalar)
+    return scalar
 
 
 def _uuid(value: Any) -> uuid.UUID:

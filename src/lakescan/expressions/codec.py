@@ -14,9 +14,11 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakescan.errors import InvalidFilter
+from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import (
     And,
     Comparison,
@@ -33,6 +35,23 @@ from lakescan.expressions.predicate import (
     starts_with,
 )
 
+
+def _time(text: str) -> datetime | str:
+    """A time, as text where it has nanoseconds (pandas)."""
+    return text if len(text.partition(".")[2].partition("+")[0]) > 6 else datetime.fromisoformat(text)
+
+
+def _far(text: str) -> np.datetime64:
+    count, unit = text.split(" ")
+    found: np.datetime64 = np.array([int(count)]).astype(f"datetime64[{unit}]")[0]
+    return found
+
+
+def _far_text(value: np.datetime64) -> str:
+    unit = np.datetime_data(value.dtype)[0]
+    return f"{value.astype(f'datetime64[{unit}]').astype(np.int64)} {unit}"
+
+
 _OPS = {"<": "lt", "<=": "lt-eq", ">": "gt", ">=": "gt-eq", "=": "eq", "!=": "not-eq"}
 _NAMES = {name: op for op, name in _OPS.items()}
 _UNARY: dict[str, Callable[[str], Predicate]] = {
@@ -43,11 +62,12 @@ _UNARY: dict[str, Callable[[str], Predicate]] = {
 }
 _TAGGED: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "decimal": (Decimal, str, Decimal),
-    "timestamp": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "timestamp": (datetime, lambda value: value.isoformat(), _time),
     "date": (date, date.isoformat, date.fromisoformat),
     "time": (time, time.isoformat, time.fromisoformat),
     "binary": (bytes, bytes.hex, bytes.fromhex),
     "uuid": (uuid.UUID, str, uuid.UUID),
+    "datetime64": (np.datetime64, _far_text, _far),
 }
 
 
@@ -102,7 +122,7 @@ def _encode_like(predicate: Like) -> dict[str, Any]:
 
 def _encode_value(value: Any) -> Any:
     if isinstance(value, pa.Scalar):
-        value = value.as_py()
+        value = plain_value(value)
     if isinstance(value, float) and not math.isfinite(value):
         return {"type": "literal", "data-type": "double", "value": str(value)}
     for tag, (kind, encode, _) in _TAGGED.items():

@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from lakescan.errors import NoTruthValue
+from lakescan.expressions.instants import plain_value
 from lakescan.expressions.like import ANY, escaped, parts
 
 
@@ -238,8 +241,8 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 
 def _literal(value: Any) -> str:
-    if hasattr(value, "as_py"):  # an Arrow scalar, in a bound predicate
-        value = value.as_py()
+    if isinstance(value, pa.Scalar):  # in a bound predicate
+        value = plain_value(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float | Decimal):

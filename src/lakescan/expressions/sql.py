@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from lakescan.errors import InvalidFilter, missing_dependency
+from lakescan.expressions.instants import instant_of, is_far
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     UNKNOWN,
@@ -212,9 +214,9 @@ def _cast(node: Any, text: str) -> Any:
     value, target = _value(node.this, text), node.to.this.name
     try:
         if target == "DATE":
-            return date.fromisoformat(str(value)[:10])
+            return _date(str(value).strip())
         if target in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"):
-            return str(value) if len(str(value).partition(".")[2]) > 6 else datetime.fromisoformat(str(value))
+            return _time(str(value).strip())
     except ValueError as error:
         raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a {target.lower()}: {error}") from error
     if target in ("FLOAT", "DOUBLE"):
@@ -222,6 +224,17 @@ def _cast(node: Any, text: str) -> Any:
     if target in ("INT", "BIGINT", "SMALLINT", "TINYINT", "DECIMAL", "TEXT", "VARCHAR", "BINARY"):
         return value
     raise _refused(node, text)
+
+
+def _date(text: str) -> date | str:
+    instant_of(text)
+    return re.split("[T ]", text)[0] if is_far(text) else date.fromisoformat(text[:10])
+
+
+def _time(text: str) -> datetime | str:
+    """The time, as text where Python's type cannot hold it."""
+    instant_of(text)
+    return text if is_far(text) or len(text.partition(".")[2]) > 6 else datetime.fromisoformat(text)
 
 
 def _refused(node: Any, text: str) -> InvalidFilter:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import And, Comparison, Constant, In, IsNaN, IsNull, Leaf, Like, Or, Predicate
 from lakescan.planning.report import OWN_METRICS, ScanMetrics, ScanReport
 
@@ -64,7 +65,7 @@ def _test(leaf: Leaf, kind: str, **literals: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    value = value.as_py() if isinstance(value, pa.Scalar) else value
+    value = plain_value(value) if isinstance(value, pa.Scalar) else value
     if isinstance(value, bytes):
         return value.hex()
     return value if isinstance(value, bool | int | float | str) else str(value)

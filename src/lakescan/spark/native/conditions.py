@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
+from lakescan.expressions.instants import plain_value, text_of
 from lakescan.expressions.predicate import And, Comparison, Constant, In, IsNaN, IsNull, Leaf, Like, Or, Predicate
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def _exact(column: Column, value: pa.Scalar) -> Column:
 
 def _literal(value: pa.Scalar) -> Column:
     """A literal of its own type; times and decimals by their text, which no session setting touches."""
-    plain, kind = value.as_py(), value.type
+    plain, kind = plain_value(value), value.type
     if isinstance(plain, bytes):
         return F.unhex(F.lit(plain.hex()))
     if isinstance(plain, bool | int | float | str):
         return F.lit(plain).cast(from_arrow_type(kind))
-    return F.lit(value.cast(pa.string()).as_py()).cast(from_arrow_type(kind, prefer_timestamp_ntz=True))
+    return F.lit(text_of(value)).cast(from_arrow_type(kind, prefer_timestamp_ntz=True))

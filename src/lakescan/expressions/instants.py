@@ -1,0 +1,102 @@
+"""Dates and times of literals as whole nanoseconds since 1970: years beyond 1 to 9999 and nanoseconds, too."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = 1_000
+NANOSECONDS_A_DAY = 86_400 * 10**9
+# Numpy's units of weeks and less.
+_UNITS = {"W": 7 * NANOSECONDS_A_DAY, "D": NANOSECONDS_A_DAY, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9}
+_UNITS |= {"ms": 10**6, "us": _MICROSECOND, "ns": 1}
+# A year of other than four digits has a sign, as in Spark and ISO 8601; Python's parser takes no such years.
+_FAR_YEAR = re.compile(r"([+-]\d{4,6}|\d{5,6})(-\d{2}-\d{2})")
+_FINER = re.compile(r"(\.\d{6})(\d{1,3})\d*")
+
+
+@dataclass(frozen=True)
+class Instant:
+    """What a clock on a wall shows, in nanoseconds since 1970; and how far it is from UTC, None where none is said."""
+
+    wall: int
+    offset: int | None = None
+
+    @property
+    def utc(self) -> int:
+        """Nanoseconds since 1970 in UTC, which is meant where no offset is said."""
+        return self.wall - (self.offset or 0)
+
+
+def instant_of(value: Any) -> Instant:
+    """The instant that a literal says: text, `datetime`, `date`, `pandas.Timestamp` or `numpy.datetime64`.
+
+    Raises `TypeError` for other values, and `ValueError` for text that says none.
+    """
+    if isinstance(value, str):
+        return _of_text(value.strip())
+    if isinstance(value, np.datetime64):
+        return Instant(_of_numpy(value))
+    if isinstance(value, datetime):
+        offset = value.utcoffset()
+        wall = (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1) * _MICROSECOND
+        finer = getattr(value, "nanosecond", 0)  # pandas
+        return Instant(
+            int(wall) + finer, None if offset is None else offset // timedelta(microseconds=1) * _MICROSECOND
+        )
+    if isinstance(value, date):
+        return Instant((value - _EPOCH.date()).days * NANOSECONDS_A_DAY)
+    raise TypeError("not a date or time: write it as '2026-01-31' or '2026-01-31 12:00:00'")
+
+
+def is_far(text: str) -> bool:
+    """Whether a text begins with a date whose year has not four digits."""
+    return _FAR_YEAR.match(text) is not None
+
+
+def _of_text(text: str) -> Instant:
+    far, days = _FAR_YEAR.match(text), 0
+    if far is not None:
+        days = int(np.datetime64(far[1].lstrip("+") + far[2], "D").astype(np.int64))
+        text = "1970-01-01" + text[far.end() :]
+    finer = _FINER.search(text)
+    if finer is not None:
+        text = text[: finer.end(1)] + text[finer.end() :]
+    found = instant_of(datetime.fromisoformat(text.replace(" UTC", "+00:00")))
+    more = days * NANOSECONDS_A_DAY + (int(finer[2].ljust(3, "0")) if finer is not None else 0)
+    return Instant(found.wall + more, found.offset)
+
+
+def _of_numpy(value: np.datetime64) -> int:
+    if np.isnat(value):
+        raise TypeError("NaT is no date or time")
+    unit, count = np.datetime_data(value.dtype)
+    if unit in ("Y", "M"):
+        value, unit, count = value.astype("datetime64[D]"), "D", 1
+    if unit not in _UNITS:
+        raise TypeError(f"times in {unit} are finer than nanoseconds")
+    return int(value.astype(np.int64)) * count * _UNITS[unit]
+
+
+def plain_value(value: pa.Scalar) -> Any:
+    """A scalar as Python's; a date or time that Python cannot hold as `numpy.datetime64`, in UTC."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        if pa.types.is_date(value.type):
+            return np.datetime64(value.cast(pa.date32()).value, "D")
+        if pa.types.is_timestamp(value.type):
+            return np.datetime64(value.value, value.type.unit)
+        raise
+
+
+def text_of(value: pa.Scalar) -> str:
+    """A date or time as text that Spark's casts take: a year of more than four digits has a sign."""
+    text = str(value.cast(pa.string()).as_py())
+    return f"+{text}" if is_far(text) and text[0] != "-" else text
