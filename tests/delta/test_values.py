@@ -51,6 +51,23 @@ def test_a_partition_value_is_parsed_as_its_columns_type(text: str | None, kind:
     assert typed_values(pa.array([text], pa.string()), t.Field(1, "p", kind)).to_pylist() == [value]
 
 
+@pytest.mark.parametrize(
+    ("text", "day"), [("+10183-09-21", 3_000_000), ("-0221-09-04", -800_000), ("10183-09-21", 3_000_000)]
+)
+def test_years_of_more_than_four_digits_are_partition_values(text: str, day: int) -> None:
+    texts = pa.array([text, None, "1970-01-02"])
+    dates = typed_values(texts, t.Field(1, "p", t.DATE))
+    assert dates.cast(pa.int32()).to_pylist() == [day, None, 1]
+    moments = typed_values(pa.array([f"{text} 00:00:01", None, "1970-01-02 00:00:00"]), t.Field(1, "p", t.Timestamp()))
+    assert moments.cast(pa.int64()).to_pylist() == [day * 86_400_000_000 + 1_000_000, None, 86_400_000_000]
+
+
+@pytest.mark.parametrize("text", ["+10000-13-01", "+999999-01-01 00:00:00", "+10000-01-01 25:00:00", "99999"])
+def test_a_time_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(CorruptMetadata, match="'p' is not timestamp"):
+        typed_values(pa.array([text]), t.Field(1, "p", t.Timestamp("us", zoned=False)))
+
+
 def test_a_partition_value_of_another_type_is_refused_with_the_column() -> None:
     with pytest.raises(CorruptMetadata, match="partition column 'p' is not int"):
         typed_values(pa.array(["seven"]), t.Field(1, "p", t.INT))

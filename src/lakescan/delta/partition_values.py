@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
+from lakescan.delta.far_years import parse_dates, without_far_years
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -34,6 +35,8 @@ def _parse(values: pa.Array, kind: t.Type) -> pa.Array:
             return pc.utf8_lower(values).cast(pa.bool_())
         case t.Decimal():
             return values.cast(pa.decimal128(38, kind.scale)).cast(kind.arrow())
+        case t.DATE:
+            return parse_dates(pc.utf8_trim_whitespace(values))
         case t.Timestamp():
             return parse_timestamps(values, kind)
         case t.UNKNOWN:
@@ -45,8 +48,12 @@ def _parse(values: pa.Array, kind: t.Type) -> pa.Array:
 
 def parse_timestamps(values: pa.Array, kind: t.Timestamp) -> pa.Array:
     """Timestamps from `2026-01-31 12:00:00.5` or ISO 8601; an offset counts for instants, and none means UTC."""
+    values, later = without_far_years(values)
     has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
     with_zone = pc.if_else(has_zone, values, pa.scalar(None, pa.string()))
     without = pc.if_else(has_zone, pa.scalar(None, pa.string()), values)
     instants = with_zone.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
-    return pc.coalesce(without.cast(pa.timestamp("us")), instants).cast(kind.arrow())
+    found = pc.coalesce(without.cast(pa.timestamp("us")), instants)
+    if later is not None:
+        found = pc.add_checked(found.cast(pa.int64()), later)
+    return found.cast(kind.arrow())
