@@ -8,3 +8,5 @@ from __future__ import annotations
 
 WHOLE_FILE = 2**30  # bytes of a file that is read at once: metadata, manifests, commits
 VECTOR = 2**28  # bytes of a deletion vector: at its densest, one of two billion rows
+FOOTER = 2**28  # bytes of a Parquet footer
+ROWS_PER_BYTE = 4096  # rows of a Parquet file that are believed without a look at a column, a byte of the file

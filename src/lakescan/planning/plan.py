@@ -20,7 +20,16 @@ from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
 from lakescan.schema import Schema
 
-_FILE_COLUMNS = ("path", "same_place", "file_format", "spec_id", "sequence_number", "first_row_id", "key_metadata")
+_FILE_COLUMNS = (
+    "path",
+    "same_place",
+    "file_format",
+    "record_count",
+    "spec_id",
+    "sequence_number",
+    "first_row_id",
+    "key_metadata",
+)
 _SPLIT_COLUMNS = ("start", "stop", "residual")
 
 
@@ -68,11 +77,15 @@ _NO_ROWS = pa.nulls(0, pa.int32())
 
 @dataclass(frozen=True, eq=False)
 class FileScanTask:
-    """A piece of one data file to read: its row in the file table, its byte range, its deletes."""
+    """A piece of one data file to read: its row in the file table, its byte range, its deletes.
+
+    `record_count` is of the whole file, before deletes, as the metadata says; None where it does not.
+    """
 
     path: str
     same_place: list[str] | None
     file_format: str
+    record_count: int | None
     start: int
     stop: int
     spec_id: int

@@ -28,6 +28,11 @@ class AvroData:
     schema: pa.Schema
     path: str
 
+    @property
+    def rows(self) -> None:
+        """Not known before the last block: Avro has no footer."""
+        return None
+
     def chunks(self, start: int, stop: int) -> list[int]:
         """The whole file as one chunk, in the split that begins it."""
         return [0] if start == 0 else []

@@ -24,6 +24,10 @@ class DataFile(Protocol):
     def schema(self) -> pa.Schema:
         """Its Arrow schema, field ids in the fields' metadata."""
 
+    @property
+    def rows(self) -> int | None:
+        """The rows that the file has, as its footer says; None where it has none."""
+
     def chunks(self, start: int, stop: int) -> list[int]:
         """The chunks that begin in the bytes from `start` up to `stop`."""
 
@@ -38,7 +42,7 @@ def open_data_file(
 ) -> AbstractContextManager[DataFile]:
     """Open a file, with the key that the storage's key manager has for it if it is encrypted.
 
-    Raises `MissingFile`, `CorruptMetadata`, and `UnsupportedFeature` for a format or encryption that it cannot read.
+    Raises `MissingFile`, `CorruptData`, and `UnsupportedFeature` for a format or encryption that it cannot read.
     """
     if file_format == "parquet":
         return open_parquet(storage, path, key_metadata)

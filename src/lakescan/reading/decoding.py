@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from lakescan.errors import CorruptData, LakescanError, NotEnoughMemory
+from lakescan.errors import CorruptData, CorruptMetadata, LakescanError, NotEnoughMemory
 from lakescan.storage_faults import is_storage_fault, shown, storage_error, told
 
 DAMAGE = (
@@ -36,10 +36,15 @@ DAMAGE = (
 def decoding(path: str, part: str = "its contents") -> Iterator[None]:
     """Turn what is raised while a file is decoded into `CorruptData`, or into `StorageError` where storage failed.
 
-    `part` says what of the file is decoded. Errors of lakescan's own pass through.
+    `part` says what of the file is decoded. Errors of lakescan's own pass through; what is found wrong where the file
+    is not known gets its name.
     """
     try:
         yield
+    except CorruptMetadata as error:
+        if path in str(error) or shown(path) in str(error):
+            raise
+        raise CorruptData(f"{shown(path)}: {error}") from error
     except LakescanError:
         raise
     except MemoryError as error:

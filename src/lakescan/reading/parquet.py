@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,102 +12,135 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakescan import limits
 from lakescan import types as t
-from lakescan.errors import CorruptMetadata, UnsupportedFeature, missing_dependency
+from lakescan.errors import CorruptData, CorruptMetadata, LakescanError, UnsupportedFeature, missing_dependency
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.metadata_columns import RESERVED_IDS
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match
 from lakescan.reading.batches import batch_of
 from lakescan.reading.casting import cast_leaf
+from lakescan.reading.decoding import DAMAGE, decoding
 from lakescan.reading.file_schema import FileField
+from lakescan.reading.parquet_bounds import bounds
+from lakescan.reading.parquet_footer import ChunkStatistics, Footer, parsed_footer, read_footer_bytes
 from lakescan.reading.projection import Projection
 from lakescan.schema import Schema
 from lakescan.storage import Storage
+from lakescan.storage_faults import is_storage_fault, shown, storage_boundary
+
+_PROBE = 1 << 13  # rows that are decoded at once to find what is damaged
 
 
 @dataclass(frozen=True)
 class ParquetData:
-    """An open Parquet file."""
+    """An open Parquet file of `size` bytes."""
 
     file: pq.ParquetFile
     path: str
+    footer: Footer
+    size: int
 
     @property
     def schema(self) -> pa.Schema:
         """Its Arrow schema; field ids are in the metadata of the fields."""
-        return self.file.schema_arrow
+        with decoding(self.path, "its schema"):
+            return self.file.schema_arrow
+
+    @property
+    def rows(self) -> int:
+        """The rows that it has, as its footer says."""
+        return int(self.footer.first_rows[-1])
 
     def chunks(self, start: int, stop: int) -> list[int]:
         """The row groups whose first byte lies in [start, stop). One step a row group of the file."""
-        metadata = self.file.metadata
-        return [i for i in range(metadata.num_row_groups) if start <= _first_byte(metadata.row_group(i)) < stop]
-
-    def first_rows(self) -> np.ndarray:
-        """The position in the file of each row group's first row."""
-        metadata = self.file.metadata
-        counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        result: np.ndarray = np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))])
-        return result
+        if start <= 0 and stop >= self.size:
+            return list(range(self.file.metadata.num_row_groups))
+        return [i for i, first in enumerate(self.footer.starts(self.size)) if start <= first < stop]
 
     def batches(
         self, chunks: list[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the position in the file of its first row."""
-        first = self.first_rows()
-        for run in _runs(chunks):
-            position = int(first[run[0]])
-            if not projection.leaves:
-                yield from _empty_batches(position, int(first[run[-1] + 1]) - position, batch_size)
+        """Batches of the projection's columns, each with the position in the file of its first row.
+
+        Raises `CorruptData` where pages cannot be decoded, or row groups have other rows than the footer says.
+        """
+        first = self.footer.first_rows
+        for run in runs(chunks):
+            position, end = int(first[run[0]]), int(first[run[-1] + 1])
+            leaves = list(projection.leaves)
+            if not leaves and self._is_believable(end - position):
+                yield from _empty_batches(position, end - position, batch_size)
                 continue
-            batches = self.file.reader.iter_batches(
-                batch_size, row_groups=run, column_indices=list(projection.leaves), use_threads=True
-            )
-            for batch in _named_if_encrypted(batches, self.path):
-                yield position, batch
+            for batch in self._decoded(run, leaves or [0], batch_size):
+                yield position, batch if leaves else batch_of([], pa.schema([]), batch.num_rows)
                 position += batch.num_rows
+            if position != end:
+                raise self._miscounted(run, position - end)
 
+    def _is_believable(self, rows: int) -> bool:
+        """Whether so many rows can be in a file of this size, without a look at any of its columns."""
+        return rows <= self.size * limits.ROWS_PER_BYTE or not self.file.metadata.num_columns
 
-_ENCRYPTED = b"PARE"
+    def _decoded(self, run: list[int], leaves: list[int], batch_size: int) -> Iterator[pa.RecordBatch]:
+        """The batches of row groups that follow one another."""
+        rows = 0
+        try:
+            for batch in self.file.reader.iter_batches(
+                batch_size, row_groups=run, column_indices=leaves, use_threads=True
+            ):
+                yield batch
+                rows += batch.num_rows
+        except (MemoryError, *DAMAGE) as error:
+            if "noted as encrypted" in str(error):  # a column, under a plain footer
+                raise encrypted(self.path) from error
+            told = isinstance(error, LakescanError | MemoryError) or is_storage_fault(error)
+            with decoding(self.path, "a row group" if told else self._culprit(run, leaves, rows, batch_size)):
+                raise
+
+    def _culprit(self, run: list[int], leaves: list[int], rows: int, batch_size: int) -> str:
+        """The first column of the first row group that cannot be decoded behind so many rows of a run, in words."""
+        first = self.footer.first_rows
+        position = int(first[run[0]]) + rows
+        groups = [g for g in run if first[g + 1] > position and first[g] <= position + batch_size]
+        for group, leaf in itertools.product(groups, leaves):
+            try:
+                for _ in self.file.reader.iter_batches(_PROBE, row_groups=[group], column_indices=[leaf]):
+                    pass
+            except (MemoryError, *DAMAGE):
+                return f"column {self.file.schema.column(leaf).path!r} of row group {group}"
+        return f"row group {groups[0] if groups else run[-1]}"
+
+    def _miscounted(self, run: list[int], more: int) -> CorruptData:
+        which = f"row group {run[0]}" if len(run) == 1 else f"row groups {run[0]} to {run[-1]}"
+        what = f"{abs(more):,} rows {'more' if more > 0 else 'fewer'}"
+        return CorruptData(
+            f"{shown(self.path)}: {which} has {what} than the footer says, so that the rows behind would be taken for "
+            "others. The file is damaged: restore it, or write its rows again."
+        )
 
 
 @contextmanager
 def open_parquet(storage: Storage, path: str, key_metadata: bytes | None = None) -> Iterator[ParquetData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptMetadata` for what is not Parquet."""
+    """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not Parquet."""
     decryption = None if key_metadata is None else _decryption(storage, path, key_metadata)
     with storage.open(path) as handle:
-        if decryption is None:
-            _check_plain(handle, path)
-        try:
+        with storage_boundary("read", path):
+            size, data = int(handle.size()), read_footer_bytes(handle, path)
+        if data is None and decryption is None:
+            raise encrypted(path)
+        footer = None if decryption is not None or data is None else parsed_footer(data, path)
+        with decoding(path, "its footer"):
             file = pq.ParquetFile(
                 handle,
+                metadata=None if footer is None else footer.metadata,
                 pre_buffer=False,
                 coerce_int96_timestamp_unit="us",
                 arrow_extensions_enabled=False,
                 decryption_properties=decryption,
             )
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptMetadata(f"{path} is not a Parquet file that can be read: {error}") from error
-        yield ParquetData(file, path)
-
-
-def _check_plain(handle: pa.NativeFile, path: str) -> None:
-    """Raise `UnsupportedFeature` for a file with an encrypted footer, which ends with a magic of its own."""
-    if (size := handle.size()) >= len(_ENCRYPTED):
-        handle.seek(size - len(_ENCRYPTED))
-        if handle.read(len(_ENCRYPTED)) == _ENCRYPTED:
-            raise encrypted(path)
-        handle.seek(0)
-
-
-def _named_if_encrypted(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
-    """The batches; raises `UnsupportedFeature` where a column is encrypted under a plain footer."""
-    try:
-        yield from batches
-    except OSError as error:
-        if "noted as encrypted" not in str(error):
-            raise
-        raise encrypted(path) from error
+        yield ParquetData(file, path, footer or Footer(path, file.metadata, data), size)
 
 
 def encrypted(path: str) -> UnsupportedFeature:
@@ -138,47 +172,35 @@ def matching_row_groups(
     schema: Schema,
 ) -> list[int]:
     """The row groups that the predicate cannot rule out by the statistics in the file's footer."""
+    known = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # those may be inherited
+    found = {i: at for i in known if (at := projection.leaf_of(i, fields)) is not None}
+    statistics = data.footer.statistics(leaf for leaf, _ in found.values())
+    rows = pa.array(np.diff(data.footer.first_rows)[row_groups], pa.int64())
     stats = {}
-    for field_id in {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS:  # those may be inherited
-        if (found := projection.leaf_of(field_id, fields)) is not None:
-            stats[field_id] = _leaf_stats(data.file.metadata, row_groups, *found, schema.by_id[field_id])
+    for field_id, (leaf, source) in found.items():
+        chosen = [statistics[leaf][group] for group in row_groups]
+        nulls = pa.array([s.null_count for s in chosen], pa.int64())
+        physical = data.file.schema.column(leaf).physical_type
+        lower, upper = (_bound(chosen, side, physical, source, schema.by_id[field_id]) for side in ("lower", "upper"))
+        stats[field_id] = ColumnStats(lower, upper, nulls, None, rows)
     mask = might_match(predicate, stats, len(row_groups)).to_pylist()
     return [group for group, kept in zip(row_groups, mask, strict=True) if kept]
 
 
-def _leaf_stats(
-    metadata: pq.FileMetaData, row_groups: list[int], leaf: int, source: FileField, target: t.Field
-) -> ColumnStats:
-    found: list[Any] = [metadata.row_group(g).column(leaf) for g in row_groups]
-    statistics = [c.statistics if c.is_stats_set else None for c in found]
-    rows = pa.array([metadata.row_group(g).num_rows for g in row_groups], pa.int64())
-    nulls = pa.array([s.null_count if s is not None and s.has_null_count else None for s in statistics], pa.int64())
-    lower, upper = (_bound(statistics, side, source, target) for side in ("min", "max"))
-    return ColumnStats(lower, upper, nulls, None, rows)
-
-
-def _bound(statistics: list[Any], side: str, source: FileField, target: t.Field) -> pa.Array | None:
+def _bound(
+    statistics: list[ChunkStatistics], side: str, physical_type: str, source: FileField, target: t.Field
+) -> pa.Array | None:
     """One side's bounds in the column's type; None where the file's type does not say them plainly."""
     if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
         return None
-    values = [getattr(s, side) if s is not None and s.has_min_max else None for s in statistics]
     try:
-        return cast_leaf(pa.array(values, source.type), target.type, target.name)
-    except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, OverflowError):
+        found = bounds(statistics, side, physical_type, source.type)
+        return None if found is None else cast_leaf(found, target.type, target.name)
+    except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
         return None
 
 
-def _first_byte(row_group: pq.RowGroupMetaData) -> int:
-    """Where a row group starts: its first column's dictionary page, or its first data page."""
-    if not row_group.num_columns:
-        return 0
-    column = row_group.column(0)
-    dictionary = column.dictionary_page_offset
-    data: int = column.data_page_offset
-    return data if not dictionary or dictionary > data else int(dictionary)
-
-
-def _runs(row_groups: list[int]) -> Iterator[list[int]]:
+def runs(row_groups: list[int]) -> Iterator[list[int]]:
     """Row groups that follow one another, together."""
     run: list[int] = []
     for group in row_groups:

@@ -6,17 +6,20 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lakescan.errors import CorruptData
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.metadata_columns import RESERVED_IDS
 from lakescan.planning.plan import FileScanTask
 from lakescan.reading.batches import batch_of
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
+from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.parquet import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_metadata import metadata_values
 from lakescan.schema import Schema
+from lakescan.storage_faults import shown
 
 
 def row_batches(
@@ -24,9 +27,12 @@ def row_batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches of these columns, each with the position in the file of its first row.
 
-    Row groups of which statistics show that no row matches `residual` are left out.
+    Row groups of which statistics show that no row matches `residual` are left out. Raises `CorruptData` where the file
+    cannot be decoded, or has other rows than its footer or the table's metadata says.
     """
-    with open_data_file(context.storage, task.path, task.file_format, task.key_metadata) as data:
+    opened = open_data_file(context.storage, task.path, task.file_format, task.key_metadata)
+    with opened as data, decoding(task.path, "its rows"):
+        check_rows(task.path, data.rows, task.record_count)
         fields = read_fields(data.schema, context.matching)
         projection = resolve(fields, columns, context.matching, task.constants)
         chunks = data.chunks(task.start, task.stop)
@@ -34,9 +40,22 @@ def row_batches(
             chunks = matching_row_groups(data, chunks, residual, fields, projection, columns)
         if not chunks:
             return
+        end = 0
         for first, batch in data.batches(chunks, projection, context.batch_size):
+            end = first + batch.num_rows
             filled = [
                 metadata_values(field, array, task, first) if field.id in RESERVED_IDS else array
                 for field, array in zip(columns.fields, projection.apply(batch), strict=True)
             ]
             yield first, batch_of(filled, columns.arrow(), batch.num_rows)
+        if data.rows is None:
+            check_rows(task.path, end, task.record_count)
+
+
+def check_rows(path: str, rows: int | None, recorded: int | None) -> None:
+    """Raise `CorruptData` where a file has other rows than the table's metadata says; some writers recorded -1."""
+    if rows is not None and recorded is not None and recorded >= 0 and rows != recorded:
+        raise CorruptData(
+            f"{shown(path)} has {rows:,} rows where the table's metadata says {recorded:,}: the file is damaged, or is "
+            "another one. Restore it, or the metadata that names it."
+        )
