@@ -19,8 +19,8 @@ from lakescan.storage_advice import advice
 
 _MOST_WORDS = 400  # characters of what a filesystem said
 _MOST_LOCATION = 300
-# What object stores' clients say through Arrow, which has no number for it.
-_CLIENT = re.compile(r"AWS Error|google::cloud::Status|Azure Error|RequestFailedException|curlCode|HDFS .* failed")
+# What object stores' clients say through Arrow, which has no number for it; and ORC, of what Arrow's file raised.
+_CLIENT = re.compile(r"AWS Error|google::cloud::Status|Azure Error|RequestFailedException|HDFS .* failed|Arrow error: ")
 # Numbers that Arrow gives for an offset that a damaged file told it.
 _OF_CONTENT = {errno.EINVAL, errno.EOVERFLOW}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -62,9 +62,8 @@ def is_storage_fault(error: BaseException) -> bool:
     """Whether an error that Arrow raised while decoding a file came from storage, not from what is in the file."""
     if isinstance(error, StorageError | ConnectionError | TimeoutError | PermissionError):
         return True
-    if not isinstance(error, OSError):
-        return False
-    return (error.errno is not None and error.errno not in _OF_CONTENT) or _CLIENT.search(str(error)) is not None
+    number = error.errno if isinstance(error, OSError) else None
+    return (number is not None and number not in _OF_CONTENT) or _CLIENT.search(str(error)) is not None
 
 
 def check_regular(location: str, path: str) -> None:
@@ -86,7 +85,8 @@ def shown(location: str) -> str:
 
 def told(error: BaseException) -> str:
     """What an error says, on one line, cut where it is long."""
-    text = " ".join(_COLOURS.sub("", str(error)).split()) or type(error).__name__
+    said = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
+    text = " ".join(said.split()) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakescan import limits
 from lakescan.planning.file_table import FILES, FileTable
 from lakescan.planning.split import NO_END, adapted_size, split_files
 
@@ -37,6 +38,17 @@ def test_a_file_without_offsets_is_cut_by_size() -> None:
 def test_offsets_that_do_not_ascend_within_the_file_are_not_believed() -> None:
     for offsets in ([4, 4], [200, 100], [4, 999], []):
         assert ranges(files({"size": 300, "split_offsets": offsets}), 1000) == [(0, 0, NO_END)]
+
+
+def test_a_size_that_no_file_has_makes_no_more_splits_than_the_file_can_fill() -> None:
+    for size in (2**48, 2**60, 2**63 - 1):
+        assert len(ranges(files({"size": size, "record_count": 5}), 100)) == 64
+        assert len(ranges(files({"size": size, "record_count": 2**60}), 100)) == limits.SPLITS
+        assert len(ranges(files({"size": size, "record_count": -1}), 100)) == limits.SPLITS
+        found = ranges(files({"size": size}, {"size": 30}), 100)
+        assert len(found) == limits.SPLITS + 1
+        assert [stop for _, _, stop in found if stop == NO_END] == [NO_END, NO_END]
+        assert split_files(files({"size": size}), 100)["length"].to_numpy().min() > 0
 
 
 def test_files_that_are_not_parquet_stay_whole() -> None:

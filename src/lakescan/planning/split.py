@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import limits
 from lakescan.planning.file_table import FileTable
 
 TARGET_SIZE = 128 * 2**20
 MIN_ADAPTIVE_SIZE = 16 * 2**20
 NO_END = 2**63 - 1
+_FEW = 64  # splits that a file may have though it has fewer rows
 
 SPLITS = pa.schema(
     [
@@ -37,12 +39,18 @@ def adapted_size(total_size: int, parallelism: int, split_size: int) -> int:
 
 
 def split_files(table: FileTable, split_size: int) -> pa.Table:
-    """The splits of all files, in file order. Files that cannot be split (not Parquet) stay whole."""
-    size = np.maximum(pc.fill_null(table.files["size"], 0).to_numpy(), 0)
+    """The splits of all files, in file order. Files that cannot be split (not Parquet) stay whole.
+
+    A file has no more splits than rows, and no more than `limits.SPLITS`, whatever size was recorded for it: the last
+    one has no end.
+    """
+    size = np.clip(pc.fill_null(table.files["size"], 0).to_numpy(), 0, limits.FILE_SIZE)
     splittable = pc.equal(table.files["file_format"], "parquet").to_numpy()
     offsets, first, count = _valid_offsets(table, size)
     by_offset = splittable & (count > 0)
-    pieces = np.where(splittable, np.maximum(1, -(-size // split_size)), 1)
+    rows = pc.fill_null(table.files["record_count"], limits.SPLITS).to_numpy()
+    most = np.where(rows < 0, limits.SPLITS, np.clip(rows, _FEW, limits.SPLITS))
+    pieces = np.where(splittable, np.clip(-(-size // split_size), 1, most), 1)
     pieces = np.where(by_offset, count, pieces)
 
     file = np.repeat(np.arange(len(size)), pieces)

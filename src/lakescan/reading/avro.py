@@ -13,9 +13,9 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from lakescan.errors import CorruptMetadata
 from lakescan.reading.avro_records import arrow_field, column
 from lakescan.reading.batches import batch_of
+from lakescan.reading.decoding import decoding
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
 
@@ -50,19 +50,16 @@ class AvroData:
             position += len(block)
 
     def _next(self, records: Iterator[Any], count: int) -> list[Any]:
-        try:
+        with decoding(self.path, "a block"):
             return list(islice(records, count))
-        except (ValueError, EOFError, IndexError) as error:
-            raise CorruptMetadata(f"{self.path} is an Avro file that breaks off: {error}") from error
 
 
 @contextmanager
 def open_avro(storage: Storage, path: str) -> Iterator[AvroData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptMetadata` for what is not Avro."""
+    """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not Avro."""
     with storage.open(path) as handle:
-        try:
+        with decoding(path, "its header"):
             reader = fastavro.reader(io.BufferedReader(handle))
             fields = json.loads(reader.metadata["avro.schema"])["fields"]
-        except (ValueError, KeyError, EOFError, IndexError) as error:
-            raise CorruptMetadata(f"{path} is not an Avro file that can be read: {error}") from error
-        yield AvroData(reader, pa.schema([arrow_field(f) for f in fields]), path)
+            schema = pa.schema([arrow_field(f) for f in fields])
+        yield AvroData(reader, schema, path)

@@ -22,7 +22,7 @@ class ReadContext:
     """`output` is what batches have; `table_schema` has all columns, those that only filters or deletes need too.
 
     `places` tells where data files are, in whatever spelling deletes name them.
-    With `verify`, delete files have to hold as many rows as their manifests say.
+    With `verify`, the checksums of Parquet pages have to hold.
     """
 
     storage: Storage

@@ -38,14 +38,15 @@ class DataFile(Protocol):
 
 
 def open_data_file(
-    storage: Storage, path: str, file_format: str, key_metadata: bytes | None = None
+    storage: Storage, path: str, file_format: str, key_metadata: bytes | None = None, *, verify: bool = False
 ) -> AbstractContextManager[DataFile]:
     """Open a file, with the key that the storage's key manager has for it if it is encrypted.
 
+    With `verify`, the checksums that Parquet pages may have are checked as they are read.
     Raises `MissingFile`, `CorruptData`, and `UnsupportedFeature` for a format or encryption that it cannot read.
     """
     if file_format == "parquet":
-        return open_parquet(storage, path, key_metadata)
+        return open_parquet(storage, path, key_metadata, verify=verify)
     if key_metadata is not None and (storage.key_manager is not None or is_encrypted_stream(storage, path)):
         raise UnsupportedFeature(f"encrypted {file_format} files", f"{path} is one; of Parquet they can be read.")
     match file_format:

@@ -16,21 +16,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from lakescan import limits
 from lakescan import types as t
 from lakescan.encrypted_stream import is_encrypted_stream
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.errors import CorruptData, CorruptMetadata, LimitExceeded, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.locations import Places, without_root
 from lakescan.planning.file_table import EQUALITY, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
+from lakescan.reading.decoding import decoding
 from lakescan.reading.delete_cache import DELETES, DeleteCache, Deletes
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.named_positions import NamedPositions
-from lakescan.reading.projection import resolve
+from lakescan.reading.projection import Projection, resolve
 from lakescan.reading.roaring import bitmap_of, decode_bitmaps, decode_framed, within
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
+from lakescan.storage_faults import shown
 
 # The reserved fields of a position delete file (Iceberg specification, "Reserved Field IDs").
 DELETED_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)
@@ -40,6 +43,7 @@ _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
 _BATCH = 1 << 17
 _PIECE = 16 * 2**20
+_PIECES = 4096  # of a delete file, whatever size was recorded
 POSITIONS: DeleteCache[NamedPositions] = DeleteCache(lambda found: found.nbytes)
 
 
@@ -68,9 +72,9 @@ class RowSelection:
 class DeleteLoader:
     """Loads the deleted positions of the data files of one task group, as bitmaps.
 
-    Delete files are decoded whole and kept for other groups: bitmaps are small, two bytes a position at most. With
-    `verify`, the rows of a delete file have to be as many as its manifest says. With an executor, its workers decode
-    them, in pieces.
+    Delete files are decoded whole and kept for other groups: bitmaps are small, two bytes a position at most. They have
+    to have as many rows as their manifests say; with `verify`, the checksums of their pages have to hold, too. With an
+    executor, its workers decode them, in pieces.
     """
 
     def __init__(
@@ -88,17 +92,22 @@ class DeleteLoader:
         self._position_files: dict[str, NamedPositions] = {}
 
     def selection(
-        self, path: str, deletes: Sequence[Mapping[str, Any]], same_place: Sequence[str] | None = None
+        self,
+        path: str,
+        deletes: Sequence[Mapping[str, Any]],
+        same_place: Sequence[str] | None = None,
+        rows: int | None = None,
     ) -> RowSelection:
         """Which positions of a data file are deleted, and which are the only ones wanted, if not all are.
 
-        `same_place` are the names of other live files at its place, if there are any. Raises `UnsupportedFeature`
-        where a delete names the place in a way that may mean any of them.
+        `same_place` are the names of other live files at its place, if there are any; `rows` is how many rows the file
+        has, where that is known. Raises `UnsupportedFeature` where a delete names the place in a way that may mean any
+        of them, and `CorruptData` for a vector of rows that the file does not have.
         """
         others = same_place or ()
         deleted, kept = (
             [
-                self._load(path, each, others)
+                self._load(path, each, others, rows)
                 for each in deletes
                 if each["kind"] != EQUALITY and bool(each["kept"]) is is_kept
             ]
@@ -106,9 +115,10 @@ class DeleteLoader:
         )
         return RowSelection(_union(deleted), _union(kept) if kept else None)
 
-    def _load(self, path: str, delete: Mapping[str, Any], others: Sequence[str]) -> BitMap64:
+    def _load(self, path: str, delete: Mapping[str, Any], others: Sequence[str], rows: int | None) -> BitMap64:
         if delete["kind"] == VECTOR:
-            return self._vector(delete)
+            with decoding(path, "its deletion vector"):
+                return _of_file(self._vector(delete), path, rows)
         found = self.positions(delete)
         if self._family is not None and self._family == found.family:
             return found.of([path])
@@ -144,20 +154,21 @@ class DeleteLoader:
 
     def _read_position_file(self, delete: Mapping[str, Any]) -> Deletes:
         """The positions by data file: memory is bounded by the bitmaps."""
-        size = delete["size"] or 0
-        whole = _PositionDeletes(self._storage, delete["path"], delete["file_format"], delete["key_metadata"])
+        size = int(delete["size"] or 0)
+        whole = _PositionDeletes(
+            self._storage, delete["path"], delete["file_format"], delete["key_metadata"], self._verify
+        )
         if self._executor is None:
             found, rows = whole.read()
         else:
-            starts = range(0, size, _PIECE)
-            pieces = [replace(whole, start=n, stop=n + _PIECE if n + _PIECE < size else NO_END) for n in starts]
+            starts = range(0, min(max(1, size), _PIECES * _PIECE), _PIECE)  # the last one has no end
+            pieces = [replace(whole, start=n, stop=n + _PIECE if n != starts[-1] else NO_END) for n in starts]
             found, rows = {}, 0
             for some, count in self._executor.map(_PositionDeletes.read, pieces):
                 rows += count
                 for path, bitmap in some.items():
                     found.setdefault(path, BitMap64()).update(bitmap)
-        if self._verify:
-            check_count(delete["path"], rows, delete["record_count"])
+        check_count(delete["path"], rows, delete["record_count"])
         return found
 
     def _report_spellings(self, location: str, found: NamedPositions) -> None:
@@ -194,6 +205,7 @@ class _PositionDeletes:
     path: str
     file_format: str
     key_metadata: bytes | None
+    verify: bool
     start: int = 0
     stop: int = NO_END
 
@@ -202,8 +214,10 @@ class _PositionDeletes:
         matching = FieldMatching(by_id=True)
         found: Deletes = {}
         rows = 0
-        with open_data_file(self.storage, self.path, self.file_format, self.key_metadata) as data:
+        opened = open_data_file(self.storage, self.path, self.file_format, self.key_metadata, verify=self.verify)
+        with opened as data, decoding(self.path, "its position deletes"):
             projection = resolve(read_fields(data.schema, matching), _POSITION_DELETES, matching, {})
+            check_columns(self.path, projection)
             chunks = data.chunks(self.start, self.stop)
             for _, batch in data.batches(chunks, projection, _BATCH) if chunks else ():
                 rows += batch.num_rows
@@ -220,9 +234,31 @@ def _union(bitmaps: list[BitMap64]) -> BitMap64:
 
 
 def check_count(location: str, rows: int, recorded: int | None) -> None:
-    """Raise `CorruptMetadata` where a delete file has more or fewer rows than its manifest says."""
-    if recorded is not None and rows != recorded:
-        raise CorruptMetadata(f"{location} has {rows} deletes where the metadata says {recorded}: the wrong file?")
+    """Raise `CorruptData` where a delete file has more or fewer rows than its manifest says; some recorded -1."""
+    if recorded is not None and recorded >= 0 and rows != recorded:
+        raise CorruptData(
+            f"{shown(location)} has {rows:,} deletes where the metadata says {recorded:,}: it is damaged, or another "
+            "file. Restore it."
+        )
+
+
+def check_columns(location: str, projection: Projection) -> None:
+    """Raise `CorruptData` where a delete file lacks a column that says what it deletes."""
+    absent = [source.target.name for source in projection.sources if source.child is None]
+    if absent:
+        raise CorruptData(
+            f"{shown(location)} lacks the column {absent[0]!r} that it deletes by: it is another file. Restore it."
+        )
+
+
+def _of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
+    """The vector of a file of so many rows; raises `CorruptData` where it deletes others."""
+    if vector and rows is not None and 0 <= rows <= vector.max():
+        raise CorruptData(
+            f"{shown(path)} has {rows:,} rows, and its deletion vector deletes row {vector.max():,}: it is another "
+            "file's, or damaged. Restore the file of the vector, or the metadata that names it."
+        )
+    return vector
 
 
 def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
@@ -236,6 +272,11 @@ def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
         found = decode_bitmaps(delete["inline"], where)
     else:
         where = f"{delete['path']} (offset {delete['offset']})"
+        if delete["length"] > limits.VECTOR:
+            raise LimitExceeded(
+                f"the deletion vector at {where} is said to have {delete['length']:,} bytes, and {limits.VECTOR:,} is "
+                "the limit. If it is what it should be, raise lakescan.limits.VECTOR."
+            )
         found = decode_framed(storage.read(delete["path"], delete["offset"], delete["length"]), where)
     if delete["record_count"] is not None and len(found) != delete["record_count"]:
         raise CorruptMetadata(

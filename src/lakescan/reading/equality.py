@@ -23,16 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.evaluate import Columns, columns_of
 from lakescan.planning.file_table import key_texts
 from lakescan.planning.plan import FileScanTask, Place
 from lakescan.planning.split import NO_END
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
+from lakescan.reading.decoding import decoding
 from lakescan.reading.delete_cache import DeleteCache
 from lakescan.reading.deleted_keys import DeletedKeys, comparable
-from lakescan.reading.deletes import check_count
+from lakescan.reading.deletes import check_columns, check_count
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.reading.roaring import bitmap_of, within
@@ -214,14 +215,12 @@ def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
 def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Schema) -> Iterator[pa.RecordBatch]:
     """The keys of an equality delete file (a row of a delete table), as columns of the schema, some at a time."""
     path, matching = file["path"], context.matching
-    with open_data_file(context.storage, path, file["file_format"], file["key_metadata"]) as data:
+    opened = open_data_file(context.storage, path, file["file_format"], file["key_metadata"], verify=context.verify)
+    with opened as data, decoding(path, "its deleted keys"):
         projection = resolve(read_fields(data.schema, matching), schema, matching, {})
-        absent = [s.target.name for s in projection.sources if s.child is None]
-        if absent:
-            raise CorruptMetadata(f"equality delete file {path} lacks the column {absent[0]!r} that it deletes by")
+        check_columns(path, projection)
         rows = 0
         for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
             rows += batch.num_rows
             yield pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow())
-        if context.verify:
-            check_count(path, rows, file["record_count"])
+        check_count(path, rows, file["record_count"])

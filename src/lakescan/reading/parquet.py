@@ -113,16 +113,18 @@ class ParquetData:
         return f"row group {groups[0] if groups else run[-1]}"
 
     def _miscounted(self, run: list[int], more: int) -> CorruptData:
-        which = f"row group {run[0]}" if len(run) == 1 else f"row groups {run[0]} to {run[-1]}"
+        which = f"row group {run[0]} has" if len(run) == 1 else f"row groups {run[0]} to {run[-1]} have"
         what = f"{abs(more):,} rows {'more' if more > 0 else 'fewer'}"
         return CorruptData(
-            f"{shown(self.path)}: {which} has {what} than the footer says, so that the rows behind would be taken for "
+            f"{shown(self.path)}: {which} {what} than the footer says, so that the rows behind would be taken for "
             "others. The file is damaged: restore it, or write its rows again."
         )
 
 
 @contextmanager
-def open_parquet(storage: Storage, path: str, key_metadata: bytes | None = None) -> Iterator[ParquetData]:
+def open_parquet(
+    storage: Storage, path: str, key_metadata: bytes | None = None, *, verify: bool = False
+) -> Iterator[ParquetData]:
     """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not Parquet."""
     decryption = None if key_metadata is None else _decryption(storage, path, key_metadata)
     with storage.open(path) as handle:
@@ -139,6 +141,7 @@ def open_parquet(storage: Storage, path: str, key_metadata: bytes | None = None)
                 coerce_int96_timestamp_unit="us",
                 arrow_extensions_enabled=False,
                 decryption_properties=decryption,
+                page_checksum_verification=verify,
             )
         yield ParquetData(file, path, footer or Footer(path, file.metadata, data), size)
 

@@ -43,7 +43,7 @@ def _read_task(
     for first, full in row_batches(task, context, columns, residual):
         rows, found = full.num_rows, columns_of(full, columns)
         if selection is None:
-            selection = positions.selection(task.path, task.by_position, task.same_place)
+            selection = positions.selection(task.path, task.by_position, task.same_place, task.record_count)
         gone, wanted = (equality.hits(task, first, found, rows, kept=kept) for kept in (False, True))
         live = _all_of([selection.live_rows(first, rows, wanted), None if gone is None else pa.array(~gone)])
         if DELETED in columns.fields:

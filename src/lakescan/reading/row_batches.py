@@ -30,7 +30,7 @@ def row_batches(
     Row groups of which statistics show that no row matches `residual` are left out. Raises `CorruptData` where the file
     cannot be decoded, or has other rows than its footer or the table's metadata says.
     """
-    opened = open_data_file(context.storage, task.path, task.file_format, task.key_metadata)
+    opened = open_data_file(context.storage, task.path, task.file_format, task.key_metadata, verify=context.verify)
     with opened as data, decoding(task.path, "its rows"):
         check_rows(task.path, data.rows, task.record_count)
         fields = read_fields(data.schema, context.matching)

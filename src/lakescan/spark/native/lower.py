@@ -163,10 +163,12 @@ class _NativeFiles:
             owner.filter(by_position).to_pylist(), referenced.filter(by_position).to_pylist(), strict=True
         ):
             deletes.setdefault(file, []).append(rows[delete])
-        others = plan.files["same_place"].to_pylist()
-        return list(
-            LOCAL.map(lambda n: loader.selection(paths[n], deletes.get(n, ()), others[n]).deleted, range(len(paths)))
-        )
+        others, counts = (plan.files[name].to_pylist() for name in ("same_place", "record_count"))
+
+        def deleted(n: int) -> BitMap64:
+            return loader.selection(paths[n], deletes.get(n, ()), others[n], counts[n]).deleted
+
+        return list(LOCAL.map(deleted, range(len(paths))))
 
     def _valued(self, field: t.Field, facts: FileFacts) -> Column:
         """The column, or its file's constant."""
