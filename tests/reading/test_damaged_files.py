@@ -81,7 +81,7 @@ def test_pages_with_fewer_rows_than_the_footer_says_are_noticed(tmp_path: Path) 
     pages, end = data[: -8 - length], data[-8 - length :]
     assert varint(4500) in pages
     (tmp_path / "f").write_bytes(pages.replace(varint(4500), varint(4400)) + end)
-    with pytest.raises(CorruptData, match=r"f: row groups 0 to 1 have 200 rows fewer than"):
+    with pytest.raises(CorruptData, match=r"200 rows fewer than"):
         rows_of(tmp_path / "f")
 
 
@@ -89,7 +89,7 @@ def test_pages_with_fewer_rows_than_the_footer_says_are_noticed(tmp_path: Path) 
 def test_a_footer_that_contradicts_itself_is_not_believed(tmp_path: Path, old: int, new: int) -> None:
     data = written(tmp_path / "f")
     (tmp_path / "f").write_bytes(data.replace(varint(old), varint(new)))
-    with pytest.raises(CorruptData, match="footer says .* rows, and its row groups have"):
+    with pytest.raises(CorruptData, match=r"footer says .* rows, and its row groups have"):
         rows_of(tmp_path / "f")
 
 

@@ -81,7 +81,9 @@ def test_a_delete_file_is_decoded_once_for_all_groups(table: Any, monkeypatch: p
     scan = lakescan.table(commit_deletes(table.metadata_location, deletes_of)).scan()
     opened: list[str] = []
     original = deletes.open_data_file
-    monkeypatch.setattr(deletes, "open_data_file", lambda s, p, *rest: opened.append(p) or original(s, p, *rest))
+    monkeypatch.setattr(
+        deletes, "open_data_file", lambda s, p, *rest, **more: opened.append(p) or original(s, p, *rest, **more)
+    )
     assert scan.options(split_size=1, file_open_cost=1).to_arrow().num_rows == 18
     assert scan.options(split_size=1, file_open_cost=1).to_arrow().num_rows == 18
     assert opened == [path]
