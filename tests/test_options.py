@@ -67,3 +67,16 @@ def test_an_option_of_the_other_format_is_refused() -> None:
 
 def test_later_options_go_over_earlier_ones() -> None:
     assert dict(Options({"limit": 5, "lookback": 3}).merged({"limit": 7})) == {"limit": 7, "lookback": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("dataChange", "writes"), ("queryName", "streaming query"), ("checkpointLocation", "writeStream")],
+)
+def test_options_that_belong_elsewhere_say_where(name: str, says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        Options({name: "x"})
+
+
+def test_how_iceberg_decodes_is_taken() -> None:
+    assert Options({"vectorization-enabled": "false"})["vectorization-enabled"] is False

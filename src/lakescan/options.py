@@ -97,6 +97,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("cache-folder", BOTH, str, "a local folder that keeps decoded metadata for other processes and later ones"),
     Option("batch-size", BOTH, positive, "rows a record batch holds at most", "a number above 0"),
+    Option("vectorization-enabled", _ICEBERG, boolean, "taken, and without effect: Arrow decodes", "true or false"),
     Option("case-sensitive", BOTH, boolean, "whether column names are matched with case", "true or false"),
     Option("columns", BOTH, names, "the columns to read: a, b, c or a JSON list"),
     Option("filter", BOTH, str, "rows to read: SQL text, or an expression as JSON"),
@@ -152,7 +153,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "async-queue-preload-file-limit",
         "async-queue-preload-row-limit",
         "aggregate-push-down-enabled",
-        "vectorization-enabled",
     ),
     "delta": (
         "schemaTrackingLocation",
@@ -163,6 +163,14 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "allowSourceColumnRename",
         "allowSourceColumnTypeChange",
     ),
+}
+
+
+# Options of the peers that a read does not have, and where they belong.
+ELSEWHERE = {
+    "dataChange": "it is for writes that only rearrange rows; reads leave such commits out by skip-operations",
+    "queryName": "it names a streaming query: spark.readStream, then writeStream.queryName(...)",
+    "checkpointLocation": "it is where a streaming query keeps its state: give it to writeStream, or to Table.follow",
 }
 
 
@@ -222,6 +230,9 @@ def _lookup(name: str) -> Option:
         for theirs in theirs_all:
             if normalised(theirs) == normalised(name):
                 raise UnsupportedFeature(f"{format_name} option {theirs!r}", "Remove the option to read without it.")
+    for theirs, where in ELSEWHERE.items():
+        if normalised(theirs) == normalised(name):
+            raise InvalidOption(f"option {theirs!r} is none of a read: {where}")
     known = [option.name for option in OPTIONS]
     suggestion = nearest(name, [*known, *NOT_YET["iceberg"], *NOT_YET["delta"]])
     raise InvalidOption(f"unknown option {name!r}.{suggestion} Valid: {', '.join(known)}")

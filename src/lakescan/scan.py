@@ -38,7 +38,7 @@ from lakescan.planning.table_format import FileRequest, Snapshot, SnapshotSelect
 from lakescan.reading.context import BATCH_SIZE, WHOLE_TABLE_BATCH_SIZE, ReadContext
 from lakescan.reporting import MetricsReporter
 from lakescan.schema import Schema
-from lakescan.selecting import as_text, selector_from
+from lakescan.selecting import as_text, check_one_state, selector_from
 from lakescan.storage import Storage
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ class Scan:
         """
         merged = self._options.merged(options)
         merged.check_format(self._format.name)
+        if self._selector is not None:
+            check_one_state(f"a scan as of {self._selector.describe()}", Options(options))
         return replace(self, _options=merged)
 
     @property
@@ -138,6 +140,11 @@ class Scan:
     def with_options(self, options: Options) -> Scan:
         """The same scan with these options instead of its own."""
         return replace(self, _options=options)
+
+    @property
+    def is_as_of(self) -> bool:
+        """Whether `as_of`, or the table's path, says which state to read."""
+        return self._selector is not None
 
     def selecting(self, selector: SnapshotSelector) -> Scan:
         """The same scan of another state of the table."""

@@ -28,6 +28,13 @@ _REPLACED = (
 )
 
 
+def check_one_state(said: str, options: Options) -> None:
+    """Raise `InvalidOption` where options select a state, or changes, beside what was `said` to be read."""
+    chosen = (*SELECTING, *_CHANGES, *_APPENDS, *FEED)
+    if both := [name for name in chosen if options.get(name) not in (None, False)]:
+        raise InvalidOption(f"{said} and option {both[0]!r} both say which state to read: give one")
+
+
 def selector_from(options: Options) -> SnapshotSelector | None:
     """The state that options select; None where they select none. Raises `InvalidOption` where they contradict."""
     given = [name for name in SELECTING if name in options]

@@ -21,6 +21,7 @@ from lakescan.planning.increments import ALL, BEFORE, Backlog, Budget, Commit, I
 from lakescan.planning.report import ScanMetrics
 from lakescan.planning.table_format import CommitRequest, FileRequest, Snapshot, Start, TableFormat
 from lakescan.scan import Scan
+from lakescan.selecting import SELECTING
 from lakescan.stream_options import FEED, STREAM_OPTIONS, Policy, limits_from, reads_changes, start_from
 
 # What offsets are called, as each format's own streams have it.
@@ -33,6 +34,7 @@ class TableStream:
 
     def __init__(self, scan: Scan) -> None:
         options = scan.all_options
+        _check_no_state(scan)
         self._table: TableFormat = scan.table_format
         self._identity = self._table.identity
         self._start = start_from(options)
@@ -216,6 +218,17 @@ class TableStream:
             f"{where}: it removed or rewrote rows, which a stream of added rows cannot show. Ways on: on-change=skip "
             "leaves such commits out; on-change=added-rows reads the rows that they add, those that they rewrote "
             f"again; skip-operations={commit.operation} leaves out commits of this kind."
+        )
+
+
+def _check_no_state(scan: Scan) -> None:
+    """Raise `InvalidOption` where a state is selected: streams go on from one state to the next."""
+    given = [name for name in SELECTING if name != "branch" and name in scan.all_options]
+    if given or scan.is_as_of:
+        what = f"option {given[0]!r} selects" if given else f"{scan} is"
+        raise InvalidOption(
+            f"{what} one state of the table, and a stream follows all of them: say where it begins with "
+            "startingVersion, startingTimestamp or start-snapshot-id"
         )
 
 

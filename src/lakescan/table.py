@@ -37,7 +37,7 @@ from lakescan.saving.target import Saved
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.schema import dotted_path
-from lakescan.selecting import SELECTING
+from lakescan.selecting import check_one_state
 from lakescan.storage import Storage, join
 from lakescan.streams import Follower, TableStream
 
@@ -287,8 +287,8 @@ def _by_path(location: str, format: str | None, storage: Storage, options: Optio
     options.check_format(name)
     if name == "iceberg":
         return Table(IcebergTable.open(location, storage), storage, location, options)
-    if found.selector is not None and (both := [n for n in SELECTING if n in options]):
-        raise InvalidOption(f"{location} and option {both[0]!r} both say which state to read: give one")
+    if found.selector is not None:
+        check_one_state(location, options)
     delta = DeltaTable.open(found.location, storage)
     return Table(delta, storage, found.location, options, _partition_filter(found, delta), found.selector)
 

@@ -42,10 +42,18 @@ def test_a_version_or_time_may_follow_an_at_sign(table: str) -> None:
     assert ids(f"{table}@{written}") == [0, 1, 2]
 
 
-@pytest.mark.parametrize("option", [{"versionAsOf": "0"}, {"timestampAsOf": "2026-01-01"}])
+@pytest.mark.parametrize("option", [{"versionAsOf": "0"}, {"timestampAsOf": "2026-01-01"}, {"readChangeFeed": "true"}])
 def test_a_state_in_the_path_and_in_an_option_is_refused(table: str, option: dict[str, str]) -> None:
     with pytest.raises(lakescan.InvalidOption, match="both say which state to read"):
         lakescan.table(f"{table}@v0", **option)
+    with pytest.raises(lakescan.InvalidOption, match="both say which state to read"):
+        lakescan.table(f"{table}@v0").scan().options(**option)
+
+
+def test_streams_do_not_follow_one_state(table: str) -> None:
+    for opened in (lakescan.table(f"{table}@v0"), lakescan.table(table, versionAsOf=0)):
+        with pytest.raises(lakescan.InvalidOption, match="one state of the table"):
+            next(iter(opened.follow(wait=False)))
 
 
 def test_a_time_that_is_none_is_refused(table: str) -> None:
