@@ -20,7 +20,7 @@ import pyarrow as pa
 
 DEFAULT_LIMIT = 256 * 2**20
 DEFAULT_FOLDER_LIMIT = 4 * 2**30
-_FORMAT = 2  # of what is decoded: another version of the program may decode to other columns
+_FORMAT = 3  # of what is decoded: another version of the program may decode to other columns
 
 
 class TableCache:

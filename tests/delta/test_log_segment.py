@@ -16,7 +16,7 @@ UUID = "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"
 def listing(table: Path, *names: str) -> LogListing:
     (table / "_delta_log").mkdir()
     for name in names:
-        (table / "_delta_log" / name).write_text("")
+        (table / "_delta_log" / name).write_text("{}")
     return list_log(str(table), Storage())
 
 

@@ -13,19 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan.delta.actions import ActionReader, single_actions
-from lakescan.delta.json_lines import parse_json_lines, parse_json_lines_in_python
+from lakescan.delta.actions import ActionReader
+from lakescan.delta.json_lines import parse_log_texts
+from lakescan.delta.log_text import LogText, single_actions
 from lakescan.delta.replay import file_locations, reconcile
 from lakescan.errors import CorruptMetadata
 from lakescan.storage import Storage
 
 READER = ActionReader(Storage(), ("p",))
+LOOSE = frozenset({"stats", "partitionValues"})
 
 
 def vector(number: int | None) -> dict[str, Any]:
     if number is None:
         return {}
-    where = {"storageType": "u", "pathOrInlineDv": f"v{number}", "offset": 1, "sizeInBytes": 4, "cardinality": 1}
+    where = {"storageType": "u", "pathOrInlineDv": f"{number:020d}", "offset": 1, "sizeInBytes": 4, "cardinality": 1}
     return {"deletionVector": where}
 
 
@@ -37,8 +39,9 @@ def remove(path: str, number: int | None = None) -> dict[str, Any]:
     return {"remove": {"path": path, "dataChange": True, **vector(number)}}
 
 
-def content(actions: list[dict[str, Any]]) -> bytes:
-    return "\n".join(json.dumps(a) for a in actions).encode()
+def commit(version: int, actions: list[dict[str, Any]]) -> LogText:
+    lines = actions or [{"commitInfo": {}}]
+    return LogText(f"{version}.json", "\n".join(json.dumps(a) for a in lines).encode(), version)
 
 
 def live(parts: list[pa.Table]) -> set[tuple[str, str | None]]:
@@ -75,28 +78,28 @@ COMMITS = st.lists(
 def test_any_chunking_of_the_log_gives_the_same_files(
     commits: list[list[dict[str, Any]]], cuts: set[int], checkpoint: int
 ) -> None:
-    numbered = [(v, content(c)) for v, c in enumerate(commits)]
+    numbered = [commit(v, c) for v, c in enumerate(commits)]
     bounds = sorted({0, len(commits), *(c for c in cuts if c <= len(commits))})
     chunks = [READER.commits(numbered[a:b]) for a, b in itertools.pairwise(bounds)] or [READER.commits([])]
     expected = replayed(commits)
     assert live(chunks) == expected
     # A checkpoint of the first commits, then the rest.
-    base = [add(path, None if n is None else int(n[1:])) for path, n in replayed(commits[:checkpoint])]
-    stored = READER.commits([(-1, content(base))])
+    base = [add(path, None if n is None else int(n)) for path, n in replayed(commits[:checkpoint])]
+    stored = READER.commits([commit(-1, base)])
     assert live([stored, READER.commits(numbered[checkpoint:])]) == expected
 
 
 def test_an_update_of_a_vector_keeps_the_file_with_its_new_vector() -> None:
     commits = [
-        (0, content([add("a")])),
-        (1, content([remove("a"), add("a", 1)])),
-        (2, content([remove("a", 1), add("a", 2)])),
+        commit(0, [add("a")]),
+        commit(1, [remove("a"), add("a", 1)]),
+        commit(2, [remove("a", 1), add("a", 2)]),
     ]
-    assert live([READER.commits(commits)]) == {("a", "v2")}
+    assert live([READER.commits(commits)]) == {("a", f"{2:020d}")}
 
 
 def test_two_spellings_of_an_absolute_path_are_one_file() -> None:
-    commits = [(0, content([add("file:///x/a%20b")])), (1, content([remove("/x/a%20b")]))]
+    commits = [commit(0, [add("file:///x/a%20b")]), commit(1, [remove("/x/a%20b")])]
     assert live([READER.commits(commits)]) == set()
 
 
@@ -104,6 +107,11 @@ def test_paths_are_uris_relative_to_the_table_or_absolute() -> None:
     paths = pa.array(["plain", "a%20b", "p=%25/x", "time%3A1.parquet", "s3://b/a%20b", "/abs/%41"])
     locations = ["/t/plain", "/t/a b", "/t/p=%/x", "/t/time:1.parquet", "s3://b/a b", "/abs/A"]
     assert file_locations(paths, "/t/").to_pylist() == locations
+
+
+def with_a_blank_line(text: LogText) -> LogText:
+    """The same actions, as a text that only the plain parser takes."""
+    return LogText(text.location, b"\n" + text.content, text.version)
 
 
 LINES = st.lists(
@@ -130,24 +138,26 @@ LINES = st.lists(
 @given(lines=LINES)
 def test_the_fast_parser_and_the_plain_one_agree(lines: list[dict[str, Any]]) -> None:
     schema = READER._json_schema()
-    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    assert parse_json_lines(text, schema).to_pylist() == parse_json_lines_in_python(text, schema).to_pylist()
+    text = commit(0, lines)
+    found, blank = (parse_log_texts([each], schema, LOOSE) for each in (text, with_a_blank_line(text)))
+    assert [part.rows.to_pylist() for part in found] == [part.rows.to_pylist() for part in blank]
 
 
 def test_what_the_fast_parser_refuses_the_plain_one_reads() -> None:
     odd = {"add": {"path": "a", "size": 1, "partitionValues": {"p": 7}}}
-    found = READER.commits([(0, content([odd]))])
+    found = READER.commits([commit(0, [odd])])
     assert found["partition"].combine_chunks().field("p").to_pylist() == ["7"]
 
 
 def test_a_line_that_is_not_json_is_refused() -> None:
-    with pytest.raises(CorruptMetadata, match="not JSON"):
-        READER.commits([(0, b'{"add": {"path"\n')])
+    with pytest.raises(CorruptMetadata, match=r"^0\.json, line 2 is not JSON"):
+        READER.commits([LogText("0.json", b'{"commitInfo": {}}\n{"add": {"path"\n')])
 
 
 def test_single_actions_come_newest_first() -> None:
-    text = content([{"metaData": {"id": "1"}}, add("a"), {"metaData": {"id": "2"}}])
-    assert [node["id"] for _, node in single_actions(text, ("metaData",))] == ["2", "1"]
+    text = commit(0, [{"metaData": {"id": "1"}}, add("a"), {"metaData": {"id": "2"}}])
+    found = [(action.get("id"), action.where) for action in single_actions(text, ("metaData",))]
+    assert found == [("2", "0.json, line 3"), ("1", "0.json, line 1")]
 
 
 def test_a_checkpoints_adds_are_read_from_parquet(tmp_path: Path) -> None:

@@ -1,26 +1,33 @@
-"""Actions of the log as Arrow tables: commits (JSON lines) and checkpoints (Parquet or JSON) in one shape.
+"""File actions of the log as Arrow tables: commits (JSON lines) and checkpoints (Parquet or JSON) in one shape.
 
-The file actions of all commits are parsed at once: a marker line before each commit carries its version.
+The file actions of all commits that are read together are parsed at once. One that is not whole is refused: without
+its path an add would be a file lost, a remove or a deletion vector rows that come back.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from lakescan.delta.json_lines import parse_json_lines
+from lakescan.delta.checkpoint_files import CheckpointFile
+from lakescan.delta.json_lines import LogLines, parse_log_texts
 from lakescan.delta.kept_rows import kept
-from lakescan.errors import CorruptMetadata
+from lakescan.delta.log_text import LogText
+from lakescan.delta.whole_actions import (
+    Where,
+    check_descriptors,
+    check_one_action,
+    check_paths,
+    names_in_lines,
+    names_in_maps,
+)
+from lakescan.reading.decoding import decoding
 from lakescan.storage import Storage
 
-_VERSION = "lakescan.version"
 # Numbers of an add action, and the columns that hold them here.
 _NUMBERS = {
     "modificationTime": "modification_time",
@@ -36,79 +43,76 @@ VECTOR = pa.struct(
         pa.field("cardinality", pa.int64()),
     ]
 )
-SIDECAR = pa.struct([pa.field("path", pa.string())])
+_SIDECAR = pa.schema([pa.field("sidecar", pa.struct([pa.field("path", pa.string())]))])
+_LOOSE = frozenset({"stats", "partitionValues"})  # where writers have left texts unquoted
+_MEMBERS = ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector", *_NUMBERS)
 
 
 @dataclass(frozen=True)
 class ActionReader:
     """Reads file actions of a table whose partition columns (physical names) are known.
 
-    They are adds and removes, a row each. Columns: version (the commit's, -1 in a checkpoint), is_add, path (as
-    written), partition (struct of text by physical name), size, stats (JSON text), stats_parsed (struct, where there
-    is one), vector (the deletion vector's descriptor), modification_time (milliseconds), base_row_id and
-    row_commit_version (row tracking).
+    They are adds and removes, a row each. Columns: version (the commit's, -1 in a checkpoint), line (of the commit; the
+    row of a checkpoint), is_add, path (as written), partition (struct of text by physical name), has_partition (whether
+    the action says the value of each partition column), size, stats (JSON text), stats_parsed (struct, where there is
+    one), vector (the deletion vector's descriptor), modification_time (milliseconds), base_row_id and
+    row_commit_version (row tracking). All methods raise `CorruptMetadata` for an action that is not whole.
     """
 
     storage: Storage
     partition_columns: tuple[str, ...]
 
-    def commits(self, commits: Iterable[tuple[int, bytes]]) -> pa.Table:
-        """The file actions of commits, given as (version, content)."""
-        return self._json(_marked(commits), versioned=True)
+    def commits(self, commits: Iterable[LogText]) -> pa.Table:
+        """The file actions of commits."""
+        tables = [self._empty()]
+        for lines in parse_log_texts(commits, self._json_schema(), _LOOSE):
+            check_one_action(lines.rows, ("add", "remove"), lines.where)
+            for name in ("remove", "add"):
+                tables += [self._of_lines(own, lines, at, name) for own, at in _present(lines.rows[name])]
+        return pa.concat_tables(tables)
 
-    def changes(self, commits: Iterable[tuple[int, bytes]]) -> pa.Table:
+    def changes(self, commits: Iterable[LogText]) -> pa.Table:
         """What commits say of changed data: a row an add, remove or cdc action.
 
-        `action` is its name, `data_change` what it says of itself, `has_partition` whether it has its partition values.
-        The other columns are those of file actions.
+        `action` is its name, `data_change` what it says of itself. The other columns are those of file actions.
         """
         file = [pa.field("path", pa.string()), pa.field("size", pa.int64()), *self._partition_field()]
         changed = [*file, pa.field("dataChange", pa.bool_()), pa.field("deletionVector", VECTOR)]
         kinds = {"add": [*changed, pa.field("stats", pa.string())], "remove": changed, "cdc": file}
-        fields = [pa.field(name, pa.struct(members)) for name, members in kinds.items()]
-        rows = parse_json_lines(_marked(commits), pa.schema([pa.field(_VERSION, pa.int64()), *fields]))
-        version = pc.fill_null_forward(rows[_VERSION].combine_chunks())
-        tables = []
-        for name in kinds:
-            actions = rows[name].combine_chunks()
-            present = pc.is_valid(pc.struct_field(actions, "path"))
-            own = actions.filter(present)
-            table = self._normalised(own, version.filter(present), is_add=name == "add")
-            table = table.append_column("action", pa.repeat(pa.scalar(name), len(own)))
-            table = table.append_column("data_change", pc.fill_null(_member(own, "dataChange", pa.bool_()), True))
-            tables.append(table.append_column("has_partition", self._has_partition(own)))
+        schema = pa.schema([pa.field(name, pa.struct(members)) for name, members in kinds.items()])
+        tables = [_as_change(self._empty(), "add", pa.array([], pa.bool_()))]
+        for lines in parse_log_texts(commits, schema, _LOOSE):
+            check_one_action(lines.rows, tuple(kinds), lines.where)
+            for name in kinds:
+                for own, at in _present(lines.rows[name]):
+                    table = self._of_lines(own, lines, at, name)
+                    said = pc.fill_null(_member(own, "dataChange", pa.bool_()), True)
+                    tables.append(_as_change(table, name, said))
         return pa.concat_tables(tables).combine_chunks()
 
     def checkpoint_part(self, location: str) -> pa.Table:
         """The file actions of one checkpoint file or sidecar, Parquet or JSON."""
         if location.endswith(".json"):
-            return self._json(self.storage.read(location), versioned=False)
-        rows = _checkpoint_rows(location, self.storage, _wanted_columns)
-        if "add" not in rows.column_names:
-            return self._empty()
-        nowhere = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
-        return self._present(rows["add"], nowhere, is_add=True)
+            return self.commits([LogText(location, self.storage.read(location))])
+        tables = [self._empty()]
+        file = CheckpointFile(location, self.storage)
+        with decoding(location, "the checkpoint"):
+            for rows, start in file.batches("add", _MEMBERS):
+                tables += [self._of_checkpoint(own, at + start, file.where) for own, at in _present(rows)]
+            return pa.concat_tables(tables, promote_options="permissive")
 
     def sidecars(self, location: str) -> list[str]:
         """The sidecars that a checkpoint file names, as it names them (protocol, "V2 Spec")."""
         if location.endswith(".json"):
-            rows = parse_json_lines(self.storage.read(location), pa.schema([pa.field("sidecar", SIDECAR)]))
+            parts = parse_log_texts([LogText(location, self.storage.read(location))], _SIDECAR)
+            found = [(own, at, lines.where) for lines in parts for own, at in _present(lines.rows["sidecar"])]
         else:
-            rows = _checkpoint_rows(location, self.storage, lambda schema: {"sidecar"} & set(schema.names))
-        if "sidecar" not in rows.column_names:
-            return []
-        found: list[str] = pc.struct_field(rows["sidecar"], "path").drop_null().to_pylist()
-        return found
-
-    def _json(self, text: bytes, *, versioned: bool) -> pa.Table:
-        schema = self._json_schema()
-        rows = parse_json_lines(text, schema)
-        if versioned:
-            version = pc.fill_null_forward(rows[_VERSION].combine_chunks())
-        else:
-            version = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
-        tables = [self._present(rows[n], version, is_add=n == "add") for n in ("remove", "add")]
-        return pa.concat_tables(tables)
+            file = CheckpointFile(location, self.storage)
+            batches = file.batches("sidecar", ("path",))
+            found = [(own, at + start, file.where) for rows, start in batches for own, at in _present(rows)]
+        for own, at, where in found:
+            check_paths(_member(own, "path", pa.string()), "sidecar", _shifted(where, at))
+        return [path for own, _, _ in found for path in _member(own, "path", pa.string()).to_pylist()]
 
     def _json_schema(self) -> pa.Schema:
         add = [
@@ -120,44 +124,38 @@ class ActionReader:
             *self._partition_field(),
         ]
         remove = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
-        return pa.schema(
-            [
-                pa.field(_VERSION, pa.int64()),
-                pa.field("add", pa.struct(add)),
-                pa.field("remove", pa.struct(remove)),
-            ]
-        )
-
-    def _has_partition(self, actions: pa.StructArray) -> pa.Array:
-        if not self.partition_columns:
-            return pa.repeat(pa.scalar(True), len(actions))
-        return pc.is_valid(pc.struct_field(actions, "partitionValues"))
+        return pa.schema([pa.field("add", pa.struct(add)), pa.field("remove", pa.struct(remove))])
 
     def _partition_field(self) -> list[pa.Field]:
         if not self.partition_columns:
             return []
         return [pa.field("partitionValues", pa.struct([pa.field(n, pa.string()) for n in self.partition_columns]))]
 
-    def _present(self, actions: pa.ChunkedArray, version: pa.Array, *, is_add: bool) -> pa.Table:
-        """The rows that are such an action, chunk by chunk."""
-        tables = [self._empty()]
-        start = 0
-        for chunk in actions.chunks:
-            present = pc.is_valid(pc.struct_field(chunk, "path")).to_numpy(zero_copy_only=False)
-            own = version.slice(start, len(chunk))
-            tables.append(self._normalised(kept(chunk, present), own.filter(pa.array(present)), is_add=is_add))
-            start += len(chunk)
-        return pa.concat_tables(tables, promote_options="permissive")
+    def _of_lines(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
+        """Actions of a name that are in these rows of the lines."""
+        check_paths(_member(actions, "path", pa.string()), name, _shifted(lines.where, at))
+        columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
+        has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
+        table = self._normalised(actions, has_partition, is_add=name == "add")
+        check_descriptors(table["vector"].combine_chunks(), _has_vector(actions), _shifted(lines.where, at))
+        return _placed(table, lines.version[at], lines.line[at])
 
-    def _normalised(self, actions: pa.StructArray, version: pa.Array, *, is_add: bool) -> pa.Table:
+    def _of_checkpoint(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
+        """Adds that are in these rows of a checkpoint."""
+        check_paths(_member(actions, "path", pa.string()), "add", _shifted(where, at))
+        table = self._normalised(actions, names_in_maps(actions, self.partition_columns), is_add=True)
+        check_descriptors(table["vector"].combine_chunks(), _has_vector(actions), _shifted(where, at))
+        return _placed(table, np.full(len(at), -1, dtype=np.int64), at + 1)
+
+    def _normalised(self, actions: pa.StructArray, has_partition: pa.Array, *, is_add: bool) -> pa.Table:
         rows = len(actions)
         columns = {
-            "version": version,
             "is_add": pa.repeat(pa.scalar(is_add), rows),
             "path": _member(actions, "path", pa.string()),
             "partition": self._partition(actions),
+            "has_partition": has_partition,
             "size": _member(actions, "size", pa.int64()),
-            "stats": _member(actions, "stats", pa.string()),
+            "stats": _stats(actions),
             "vector": _vector(actions),
             **{column: _member(actions, name, pa.int64()) for name, column in _NUMBERS.items()},
         }
@@ -175,97 +173,40 @@ class ActionReader:
             elif pa.types.is_map(values.type):
                 members.append(pc.map_lookup(values, pa.scalar(name), "first").cast(pa.string()))
             else:
-                members.append(pc.struct_field(values, name))
+                members.append(pc.struct_field(values, name).cast(pa.string()))
         if not members:
             return pa.array([{}] * len(actions), pa.struct([]))
         return pa.StructArray.from_arrays(members, names=list(self.partition_columns))
 
     def _empty(self) -> pa.Table:
         nothing = pa.array([], pa.struct([pa.field("path", pa.string())]))
-        return self._normalised(nothing, pa.array([], pa.int64()), is_add=True)
+        table = self._normalised(nothing, pa.array([], pa.bool_()), is_add=True)
+        return _placed(table, np.array([], dtype=np.int64), np.array([], dtype=np.int64))
 
 
-def _marked(commits: Iterable[tuple[int, bytes]]) -> bytes:
-    """Commits as one text, before each a line that carries its version."""
-    marked = ((b'{"%s":%d}' % (_VERSION.encode(), version), content) for version, content in commits)
-    return b"\n".join(chain.from_iterable(marked))
+def _as_change(table: pa.Table, name: str, data_change: pa.Array) -> pa.Table:
+    table = table.append_column("action", pa.repeat(pa.scalar(name), table.num_rows))
+    return table.append_column("data_change", data_change)
 
 
-def single_actions(text: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """The few actions of a commit that are not about files (protocol, metaData, commitInfo), last first.
-
-    Only lines that mention a name are parsed.
-    """
-    for line in sorted(_lines_that_mention(text, names), reverse=True):
-        try:
-            node = json.loads(text[slice(*line)])
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise CorruptMetadata(f"a line of a commit is not JSON: {error}") from error
-        yield from ((n, node[n]) for n in names if node.get(n) is not None)
+def _placed(table: pa.Table, version: np.ndarray, line: np.ndarray) -> pa.Table:
+    """The actions with the place that each has in the log, first."""
+    table = table.add_column(0, "line", pa.array(line, pa.int64()))
+    return table.add_column(0, "version", pa.array(version, pa.int64()))
 
 
-def _lines_that_mention(text: bytes, names: tuple[str, ...]) -> set[tuple[int, int]]:
-    """Where lines with one of these names in quotes begin and end."""
-    found = set()
-    for name in names:
-        quoted = b'"%s"' % name.encode()
-        at = text.find(quoted)
-        while at >= 0:
-            end = text.find(b"\n", at)
-            end = len(text) if end < 0 else end
-            found.add((text.rfind(b"\n", 0, at) + 1, end))
-            at = text.find(quoted, end)
-    return found
+def _present(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray, np.ndarray]]:
+    """The rows that are such an action, chunk by chunk, with their numbers."""
+    start = 0
+    for chunk in actions.chunks:
+        present = chunk.is_valid().to_numpy(zero_copy_only=False)
+        yield kept(chunk, present), np.flatnonzero(present) + start
+        start += len(chunk)
 
 
-def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) -> dict[str, Any]:
-    """The protocol and metaData actions of a checkpoint file, by name."""
-    if location.endswith(".json"):
-        return dict(single_actions(storage.read(location), names))
-    with storage.open(location) as handle:
-        try:
-            file = pq.ParquetFile(handle)
-            present = [n for n in names if n in file.schema_arrow.names]
-            rows = file.read(columns=present)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise CorruptMetadata(f"{location} is not a checkpoint that can be read: {error}") from error
-    found = {}
-    for name in present:
-        probe = {"protocol": "minReaderVersion", "metaData": "schemaString"}[name]
-        values = rows.filter(pc.is_valid(pc.struct_field(rows[name], probe)))[name]
-        if len(values):
-            found[name] = values[0].as_py(maps_as_pydicts="lossy")
-    return found
-
-
-def checkpoint_domains(location: str, storage: Storage) -> list[dict[str, Any]]:
-    """The domainMetadata actions of a checkpoint file."""
-    if location.endswith(".json"):
-        return [node for _, node in single_actions(storage.read(location), ("domainMetadata",))]
-    with storage.open(location) as handle:
-        file = pq.ParquetFile(handle)
-        if "domainMetadata" not in file.schema_arrow.names:
-            return []
-        found = file.read(columns=["domainMetadata"])["domainMetadata"]
-    return [node for node in found.drop_null().to_pylist() if node.get("domain") is not None]
-
-
-def _wanted_columns(schema: pa.Schema) -> Iterator[str]:
-    if "add" in schema.names:
-        for member in ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector", *_NUMBERS):
-            if schema.field("add").type.get_field_index(member) >= 0:
-                yield f"add.{member}"
-
-
-def _checkpoint_rows(location: str, storage: Storage, wanted: Callable[[pa.Schema], Iterable[str]]) -> pa.Table:
-    """Some columns of a Parquet checkpoint; no rows where it has none of them."""
-    with storage.open(location) as handle:
-        try:
-            file = pq.ParquetFile(handle)
-            columns = list(wanted(file.schema_arrow))
-            return file.read(columns=columns) if columns else pa.table({})
-        except (pa.ArrowInvalid, OSError) as error:
-            raise CorruptMetadata(f"{location} is not a checkpoint that can be read: {error}") from error
+def _shifted(where: Where, at: np.ndarray) -> Where:
+    """Where the rows with these numbers are."""
+    return lambda row: where(int(at[row]))
 
 
 def _member(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
@@ -273,12 +214,32 @@ def _member(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
     return pa.nulls(len(actions), kind) if index < 0 else pc.struct_field(actions, [index]).cast(kind)
 
 
+def _stats(actions: pa.StructArray) -> pa.Array:
+    """The statistics as text; none where they are something else, which says nothing and fails no read."""
+    try:
+        found = _member(actions, "stats", pa.string())
+        found.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(actions), pa.string())
+    return found
+
+
+def _descriptor(actions: pa.StructArray) -> pa.Array | None:
+    index = actions.type.get_field_index("deletionVector")
+    return None if index < 0 else pc.struct_field(actions, [index])
+
+
 def _vector(actions: pa.StructArray) -> pa.StructArray:
     """The descriptor's members, null throughout where the file has no vector."""
-    index = actions.type.get_field_index("deletionVector")
-    found = None if index < 0 else pc.struct_field(actions, [index])
+    found = _descriptor(actions)
     members = []
     for field in VECTOR:
         at = -1 if found is None else found.type.get_field_index(field.name)
         members.append(pa.nulls(len(actions), field.type) if at < 0 else pc.struct_field(found, [at]).cast(field.type))
     return pa.StructArray.from_arrays(members, fields=list(VECTOR))
+
+
+def _has_vector(actions: pa.StructArray) -> pa.Array:
+    """Whether an action has a descriptor."""
+    found = _descriptor(actions)
+    return pa.repeat(pa.scalar(False), len(actions)) if found is None else found.is_valid()

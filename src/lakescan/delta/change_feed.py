@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from lakescan import metadata_columns as m
 from lakescan import types as t
 from lakescan.delta.actions import VECTOR
+from lakescan.delta.log_text import LogText
 from lakescan.delta.protocol import Metadata
-from lakescan.delta.replay import canonical_paths, located
-from lakescan.delta.schema_json import parse_schema
+from lakescan.delta.replay import canonical_paths, check_partitions, located
 from lakescan.delta.time_travel import commit_info
-from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, UnsupportedFeature
+from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.table_format import ChangeRange
 from lakescan.schema import Schema
@@ -86,8 +86,7 @@ def check_recorded(start: int, end: int, metadata: Iterable[tuple[int, Metadata]
 def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
     """Refuse a range whose data cannot be read with one schema: columns may only have been added, or widened."""
     for version, each in metadata:
-        theirs = parse_schema(each.schema_string, each.column_mapping_mode, location)
-        if problem := difference(theirs, read):
+        if problem := difference(each.schema(), read):
             raise UnsupportedFeature(
                 "a change feed across an incompatible schema change",
                 f"{location} at version {version} has {problem}. Read the versions before and after the change apart.",
@@ -115,11 +114,13 @@ def _incompatible(theirs: tuple[t.Field, ...], ours: tuple[t.Field, ...], path: 
     return None
 
 
-def without_changes(content: bytes) -> bool:
+def without_changes(commit: LogText) -> bool:
     """Whether a commit is a merge that says itself that it changed no row: files that it rewrote are no changes."""
-    info = commit_info(content)
-    metrics = info.get("operationMetrics") or {}
-    return info.get("operation") == "MERGE" and all(str(metrics.get(name)) == "0" for name in _UNCHANGED)
+    info = commit_info(commit)
+    metrics = info.get("operationMetrics")
+    if info.get("operation") != "MERGE" or not isinstance(metrics, dict):
+        return False
+    return all(str(metrics.get(name)) == "0" for name in _UNCHANGED)
 
 
 def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, int], location: str) -> pa.Table:
@@ -146,7 +147,7 @@ def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, in
             _differences(both, dropped=both, kept=before, change="insert"),
         ]
     )
-    _check_partitions(found)
+    check_partitions(found)
     known = pa.array([times.get(v) for v in found["version"].to_pylist()], pa.int64())
     at = known.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
     return found.append_column("commit_timestamp", at)
@@ -180,9 +181,3 @@ def _differences(files: pa.Table, *, dropped: pa.Table, kept: pa.Table, change: 
     place = paired.schema.get_field_index("kept_vector")
     paired = paired.set_column(place, "kept_vector", kept["vector"])
     return paired.filter(pc.is_valid(pc.struct_field(kept["vector"], "storageType")))
-
-
-def _check_partitions(files: pa.Table) -> None:
-    """Old removes may leave their partition values out: rows of such files would have none."""
-    if pc.any(pc.invert(files["has_partition"])).as_py():
-        raise CorruptMetadata("a file was removed by an action without partition values: its changes cannot be read")

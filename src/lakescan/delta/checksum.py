@@ -5,11 +5,11 @@ Readers may check it. A difference is reported, not refused: writers have left w
 
 from __future__ import annotations
 
-import json
 import logging
 
 from lakescan.delta.log_segment import LOG_FOLDER
-from lakescan.errors import StorageError
+from lakescan.delta.log_text import as_long, parse_object
+from lakescan.errors import LakescanError, MissingFile
 from lakescan.storage import Storage, join
 
 _LOG = logging.getLogger("lakescan")
@@ -19,13 +19,18 @@ def check_version(location: str, version: int, files: int, size: int, storage: S
     """Log a warning where a version's checksum is there and does not agree with the files that the log gives."""
     path = join(location, LOG_FOLDER, f"{version:020d}.crc")
     try:
-        node = json.loads(storage.read(path))
-        expected = int(node["numFiles"]), int(node["tableSizeBytes"])
-    except (StorageError, ValueError, KeyError, TypeError):
+        node = parse_object(storage.read(path), path)
+    except MissingFile:
+        return
+    except LakescanError as error:
+        _LOG.warning("%s: the checksum of version %d cannot be read, and is left out: %s", location, version, error)
+        return
+    expected = as_long(node.get("numFiles")), as_long(node.get("tableSizeBytes"))
+    if None in expected:
         return
     if expected != (files, size):
         _LOG.warning(
-            "%s says %d files of %d bytes, the log gives %d of %d bytes: one of the two is damaged; the log counts",
+            "%s says %s files of %s bytes, the log gives %d of %d bytes: one of the two is damaged; the log counts",
             path,
             *expected,
             files,

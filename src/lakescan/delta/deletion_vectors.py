@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.delta.log_text import ADVICE, shown
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.file_table import DELETES, VECTOR
 from lakescan.storage import join
@@ -25,7 +26,7 @@ def decode_z85(text: bytes) -> bytes:
     """Bytes from Base85 in the Z85 alphabet, five characters to four bytes; raises `CorruptMetadata`."""
     digits = _DIGIT[np.frombuffer(text, dtype=np.uint8)]
     if len(text) % 5 or (digits == 255).any():
-        raise CorruptMetadata(f"a deletion vector descriptor is not Base85: {text[:40]!r}")
+        raise CorruptMetadata(f"an inline deletion vector is not Base85: {text[:40]!r}. {ADVICE}")
     return _from_digits(digits.reshape(-1, 5)).tobytes()
 
 
@@ -37,9 +38,6 @@ def _from_digits(digits: np.ndarray) -> np.ndarray:
 def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) -> pa.Table:
     """The delete table of these descriptors (none of them null), a row each; with `kept`, of rows that are wanted."""
     kinds, where, offsets, sizes, counts = (vectors.field(f.name) for f in vectors.type)
-    unknown = pc.unique(kinds).to_pylist()
-    if set(unknown) - {"u", "p", "i"}:
-        raise CorruptMetadata(f"{location}: deletion vectors of storage type {unknown}; the protocol has u, i and p")
     rows = len(vectors)
     inline = pc.equal(kinds, "i")
     lengths = pc.add(sizes.cast(pa.int64()), _SIZE_AND_CRC)
@@ -81,11 +79,15 @@ def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
 
 def _uuids(encoded: pa.Array) -> pa.Array:
     """UUIDs as text from the last 20 characters of descriptors, all at once."""
-    last = pc.utf8_slice_codeunits(encoded, -_UUID_LENGTH).cast(pa.binary()).cast(pa.binary(_UUID_LENGTH))
+    texts = pc.utf8_slice_codeunits(encoded, -_UUID_LENGTH).cast(pa.binary())
+    if (at := pc.index(pc.equal(pc.binary_length(texts), _UUID_LENGTH), False).as_py()) >= 0:
+        raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {shown(encoded[at].as_py())}. {ADVICE}")
+    last = texts.cast(pa.binary(_UUID_LENGTH))
     raw = np.frombuffer(last.buffers()[1], dtype=np.uint8, count=len(last) * _UUID_LENGTH, offset=last.offset * 20)
     digits = _DIGIT[raw].reshape(-1, 4, 5)
-    if (digits == 255).any():
-        raise CorruptMetadata("a deletion vector's path is not a Base85 UUID")
+    if (wrong := (digits == 255).any(axis=(1, 2))).any():
+        text = shown(encoded[int(wrong.argmax())].as_py())
+        raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {text}. {ADVICE}")
     return format_uuids(np.ascontiguousarray(_from_digits(digits)).view(np.uint8).reshape(-1, 16))
 
 

@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.actions import ActionReader, single_actions
+from lakescan.delta.actions import ActionReader
 from lakescan.delta.change_feed import ENABLED, difference
-from lakescan.delta.log_pieces import batches
+from lakescan.delta.log_pieces import batches, read_commits
 from lakescan.delta.log_segment import LogFile
+from lakescan.delta.log_text import LogText, single_actions
 from lakescan.delta.protocol import Metadata, Protocol
-from lakescan.delta.replay import located
-from lakescan.delta.schema_json import parse_schema
-from lakescan.delta.time_travel import commit_info
-from lakescan.moments import from_millis
+from lakescan.delta.replay import check_partitions, located
+from lakescan.delta.time_travel import commit_info, moment_or_none
 from lakescan.planning.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Increment, rows_of
 from lakescan.schema import Schema
 
@@ -41,17 +40,19 @@ class CommitReader:
     def commits(self, files: tuple[LogFile, ...]) -> Iterator[Commit]:
         """What versions did, oldest first; some are read at a time."""
         for some in batches(files):
-            contents = self._contents(some)
-            actions = self.reader.changes(contents)
+            texts = read_commits(some, self.reader.storage)
+            actions = self.reader.changes(texts)
             added, removed = (self._data(actions, name) for name in ("add", "remove"))
             totals = [_totals(added, some), _totals(removed, some)]
-            for number, (file, (_, content)) in enumerate(zip(some, contents, strict=True)):
-                yield self._commit(file, content, *(each[:, number].tolist() for each in totals))
+            for number, text in enumerate(texts):
+                yield self._commit(text, *(each[:, number].tolist() for each in totals))
 
     def added(self, files: tuple[LogFile, ...]) -> Iterator[pa.Table]:
         """The file actions that versions add, in their order; `path` is a location."""
         for some in batches(files):
-            yield located(self._data(self.reader.changes(self._contents(some)), "add"), self.location)
+            added = self._data(self.reader.changes(read_commits(some, self.reader.storage)), "add")
+            check_partitions(added)
+            yield located(added, self.location)
 
     def in_order(self, files: pa.Table) -> pa.Table:
         """The live files of a version, by time and path."""
@@ -60,10 +61,6 @@ class CommitReader:
             files = files.filter(pc.invert(pc.match_substring_regex(names, self.exclude)))
         return files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
 
-    def _contents(self, files: Sequence[LogFile]) -> list[tuple[int, bytes]]:
-        found = self.reader.storage.read_all([file.entry.location for file in files])
-        return [(file.version, content) for file, content in zip(files, found, strict=True)]
-
     def _data(self, actions: pa.Table, name: str) -> pa.Table:
         """The actions of a name that change data, in the order of the log."""
         mask = pc.and_(pc.equal(actions["action"], name), actions["data_change"])
@@ -71,35 +68,35 @@ class CommitReader:
             mask = pc.and_not(mask, pc.match_substring_regex(actions["path"], self.exclude))
         return actions.filter(mask)
 
-    def _commit(self, file: LogFile, content: bytes, added: list[int], removed: list[int]) -> Commit:
-        info = commit_info(content)
+    def _commit(self, text: LogText, added: list[int], removed: list[int]) -> Commit:
+        info = commit_info(text)
         files, rows, size = added
         change = {(True, False): APPEND, (True, True): OVERWRITE, (False, True): DELETE}.get(
             (files > 0, removed[0] > 0), NOTHING
         )
-        said = {k: str(v) for k, v in (info.get("operationMetrics") or {}).items()}
+        metrics = info.get("operationMetrics")
+        said = {k: str(v) for k, v in metrics.items()} if isinstance(metrics, dict) else {}
         moment = info.get("inCommitTimestamp") or info.get("timestamp")
         return Commit(
-            id=file.version,
-            timestamp=None if moment is None else from_millis(int(moment)),
+            id=text.version,
+            timestamp=moment_or_none(moment),
             operation=str(info.get("operation") or "unknown"),
             change=change,
             files=files,
             rows=rows,
             size=size,
             summary=said,
-            obstacle=self._obstacle(content),
+            obstacle=self._obstacle(text),
         )
 
-    def _obstacle(self, content: bytes) -> str | None:
+    def _obstacle(self, text: LogText) -> str | None:
         """How a commit changes the table so that rows are no longer those of the reader's schema."""
-        for name, node in single_actions(content, ("protocol", "metaData")):
-            if name == "protocol":
-                Protocol.parse(node).check_readable(self.location)
+        for action in single_actions(text, ("protocol", "metaData")):
+            if action.name == "protocol":
+                Protocol.parse(action).check_readable(self.location)
                 continue
-            metadata = Metadata.parse(node)
-            theirs = parse_schema(metadata.schema_string, metadata.column_mapping_mode, self.location)
-            if problem := difference(theirs, self.schema):
+            metadata = Metadata.parse(action)
+            if problem := difference(metadata.schema(), self.schema):
                 return f"its schema has {problem}"
             if self.feed and metadata.configuration.get(ENABLED, "false").lower() != "true":
                 return f"it stops recording changes: {ENABLED} is not true any more"

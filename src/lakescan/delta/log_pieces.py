@@ -6,6 +6,7 @@ What is parsed of a piece is kept in the cache of metadata: none of them is ever
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,12 @@ import pyarrow as pa
 
 from lakescan.caching import METADATA
 from lakescan.delta.actions import ActionReader
+from lakescan.delta.checkpoint_actions import check_checkpoint
 from lakescan.delta.log_segment import LOG_FOLDER, LogFile, LogSegment
+from lakescan.delta.log_text import ADVICE, LogText, shown
+from lakescan.errors import CorruptMetadata
 from lakescan.locations import split_location
-from lakescan.storage import FileEntry, join
+from lakescan.storage import FileEntry, Storage, join
 
 _BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
 
@@ -31,7 +35,9 @@ class LogPiece:
 def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
     """All pieces of a segment; of checkpoints, their lists of sidecars are read."""
     parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
-    sidecars = [_sidecar(segment.location, name) for part in parts for name in reader.sidecars(part.location)]
+    for part in parts:
+        check_checkpoint(part, segment.checkpoint.version if segment.checkpoint is not None else -1, reader.storage)
+    sidecars = [_sidecar(segment.location, name, part) for part in parts for name in reader.sidecars(part.location)]
     return [LogPiece(file) for file in (*parts, *sidecars)] + [LogPiece(commits=c) for c in batches(segment.commits)]
 
 
@@ -45,8 +51,13 @@ def read_piece(reader: ActionReader, piece: LogPiece) -> pa.Table:
 def _read(reader: ActionReader, piece: LogPiece) -> pa.Table:
     if piece.checkpoint is not None:
         return reader.checkpoint_part(piece.checkpoint.location)
-    contents = reader.storage.read_all([c.entry.location for c in piece.commits])
-    return reader.commits((c.version, content) for c, content in zip(piece.commits, contents, strict=True))
+    return reader.commits(read_commits(piece.commits, reader.storage))
+
+
+def read_commits(commits: Sequence[LogFile], storage: Storage) -> list[LogText]:
+    """The texts of commits."""
+    contents = storage.read_all([c.entry.location for c in commits], [c.entry.size for c in commits])
+    return [LogText(c.entry.location, content, c.version) for c, content in zip(commits, contents, strict=True)]
 
 
 def batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
@@ -56,7 +67,9 @@ def batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
     return [commits[a:b] for a, b in itertools.pairwise(cuts) if b > a]
 
 
-def _sidecar(location: str, name: str) -> FileEntry:
+def _sidecar(location: str, name: str, part: FileEntry) -> FileEntry:
+    if not name.endswith(".parquet"):
+        raise CorruptMetadata(f"{part.location} names a sidecar {shown(name)}: sidecars are Parquet files. {ADVICE}")
     is_relative = split_location(name)[0] == "file" and not name.startswith("/")
     found = join(location, LOG_FOLDER, "_sidecars", name) if is_relative else name
     return FileEntry(name, found, 0, None)

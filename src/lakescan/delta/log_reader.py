@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.delta.actions import ActionReader, checkpoint_actions, checkpoint_domains, single_actions
+from lakescan.delta.actions import ActionReader
 from lakescan.delta.change_feed import changed_files, without_changes
+from lakescan.delta.checkpoint_actions import checkpoint_actions
 from lakescan.delta.checksum import check_version
-from lakescan.delta.log_pieces import LogPiece, batches, pieces_of, read_piece
+from lakescan.delta.log_pieces import LogPiece, batches, pieces_of, read_commits, read_piece
 from lakescan.delta.log_segment import LogFile, LogSegment
 from lakescan.delta.log_shares import LogShares, share_count
+from lakescan.delta.log_text import ADVICE, Action, LogText, only_actions, shown, single_actions
 from lakescan.delta.protocol import Metadata, Protocol
-from lakescan.delta.replay import reconcile
+from lakescan.delta.replay import live_files
 from lakescan.delta.scan_files import ScanFiles
-from lakescan.delta.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata
 from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.planning.candidates import Candidates
@@ -45,12 +45,17 @@ class DeltaState:
 
     def schema(self) -> Schema:
         """The table's columns."""
-        mode = self.metadata.column_mapping_mode
-        return parse_schema(self.metadata.schema_string, mode, self.segment.location)
+        return self.metadata.schema()
 
     def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
-        """The partition columns."""
-        return tuple(schema.column(name) for name in self.metadata.partition_columns)
+        """The partition columns; raises `CorruptMetadata` for one that the schema does not have."""
+        fields = {f.name: f for f in schema.fields}
+        if missing := [name for name in self.metadata.partition_columns if name not in fields]:
+            raise CorruptMetadata(
+                f"{self.metadata.where}: partition column {shown(missing[0])} is not a column of the table's schema. "
+                f"{ADVICE}"
+            )
+        return tuple(fields[name] for name in self.metadata.partition_columns)
 
 
 class LogReader:
@@ -60,42 +65,42 @@ class LogReader:
         self._location, self.storage = location, storage
         self._states: dict[int, DeltaState] = {}
 
-    def read(self, commit: LogFile) -> bytes:
+    def read(self, commit: LogFile) -> LogText:
         """A commit's text."""
-        return self.storage.read(commit.entry.location)
+        return read_commits([commit], self.storage)[0]
 
     def state(self, segment: LogSegment) -> DeltaState:
         """Protocol and metadata: the newest in the commits, else the checkpoint's."""
         if segment.version in self._states:
             return self._states[segment.version]
-        found: dict[str, Any] = {}
         names = ("protocol", "metaData")
-        for commit in reversed(segment.commits):
-            for name, node in single_actions(self.read(commit), names):
-                found.setdefault(name, node)
+        found: dict[str, Action] = {}
+        for actions in self._newest_first(segment, names):
+            found = {**only_actions(actions), **found}
             if len(found) == len(names):
                 break
-        for part in segment.checkpoint.parts if segment.checkpoint is not None else ():
-            if len(found) < len(names):
-                found = {**checkpoint_actions(part.location, self.storage, names), **found}
         for name in names:
             if name not in found:
                 raise CorruptMetadata(f"{self._location}: the log has no {name} action up to version {segment.version}")
-        if not found["metaData"].get("schemaString"):
-            raise CorruptMetadata(f"{self._location}: the metaData action has no schema: the table has no columns yet")
         state = DeltaState(segment, Protocol.parse(found["protocol"]), Metadata.parse(found["metaData"]))
         self._states[segment.version] = state
         return state
 
-    def domain(self, segment: LogSegment, domain: str) -> dict[str, Any] | None:
+    def domain(self, segment: LogSegment, domain: str) -> Action | None:
         """The newest metadata of a domain, if it has any."""
+        for actions in self._newest_first(segment, ("domainMetadata",)):
+            for action in actions:
+                if action.get("domain") == domain:
+                    return None if action.get("removed") else action
+        return None
+
+    def _newest_first(self, segment: LogSegment, names: tuple[str, ...]) -> Iterator[list[Action]]:
+        """The actions of these names in each commit, newest first, then in the checkpoint."""
         for commit in reversed(segment.commits):
-            for _, node in single_actions(self.read(commit), ("domainMetadata",)):
-                if node["domain"] == domain:
-                    return None if node.get("removed") else node
-        parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
-        nodes = (n for part in parts for n in checkpoint_domains(part.location, self.storage))
-        return next((n for n in nodes if n["domain"] == domain), None)
+            yield list(single_actions(self.read(commit), names))
+        if segment.checkpoint is not None:
+            parts = segment.checkpoint.parts
+            yield [each for part in parts for each in checkpoint_actions(part.location, self.storage, names)]
 
     def live_files(
         self,
@@ -107,7 +112,7 @@ class LogReader:
         """The adds of a version that no later action took back; partition columns by physical name."""
         reader = ActionReader(self.storage, partition_columns)
         pieces = self._pieces(segment, reader, metrics)
-        files = reconcile([reader.commits(()), *executor.map(partial(read_piece, reader), pieces)], self._location)
+        files = live_files([reader.commits(()), *executor.map(partial(read_piece, reader), pieces)], self._location)
         size = pc.sum(files["size"]).as_py() or 0
         check_version(self._location, segment.version, files.num_rows, size, self.storage)
         return files
@@ -142,8 +147,8 @@ class LogReader:
         reader = ActionReader(self.storage, partition_columns)
         parts, unchanged = [reader.changes(())], set()
         for some in batches(commits):
-            contents = [(c.version, self.read(c)) for c in some]
-            parts.append(reader.changes(contents))
-            unchanged |= {version for version, content in contents if without_changes(content)}
+            texts = read_commits(some, self.storage)
+            parts.append(reader.changes(texts))
+            unchanged |= {text.version for text in texts if without_changes(text)}
         metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
         return changed_files(pa.concat_tables(parts), unchanged, times, self._location)

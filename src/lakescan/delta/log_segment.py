@@ -7,17 +7,19 @@ missing. Older versions, and a pointer that says what is not so, are answered by
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakescan.errors import CorruptMetadata, MissingFile, NoSuchSnapshot, NotATable
+from lakescan.delta.log_text import Action, parse_object
+from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable
 from lakescan.storage import FileEntry, Storage, join
 
 LOG_FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 _FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up at once, doubled each time
 _MOST_LOOKED_UP = 2000  # beyond, the log is listed
+_VERSIONS = 2**63
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
@@ -70,10 +72,9 @@ class LogListing:
         return LogSegment(self.location, wanted, base, commits)
 
     def _check_contiguous(self, commits: tuple[LogFile, ...], start: int, wanted: int) -> None:
-        present = [c.version for c in commits]
-        if present == list(range(start, wanted + 1)):
+        gap = first_gap(commits, start)
+        if gap > wanted:
             return
-        gap = next(v for v in range(start, wanted + 1) if v not in set(present))
         first = self.commits[0].version if self.commits else None
         if start == 0 and first is not None and gap < first:
             raise NoSuchSnapshot(
@@ -83,6 +84,11 @@ class LogListing:
         raise CorruptMetadata(
             f"{self.location}: the log has a gap, commit {gap} ({gap:020d}.json) is missing for version {wanted}"
         )
+
+
+def first_gap(commits: Sequence[LogFile], start: int) -> int:
+    """The first version from `start` on that is not among these commits, which are in order and not before it."""
+    return next((v for v, commit in enumerate(commits, start) if commit.version != v), start + len(commits))
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,8 @@ def end_of_log(location: str, storage: Storage) -> LogListing | None:
     commits = commits_from(location, checkpoint.version, storage, most=_MOST_LOOKED_UP)
     if len(commits) > _MOST_LOOKED_UP:
         return None
-    after = [c.version for c in commits if c.version > checkpoint.version]
-    in_row = after == list(range(checkpoint.version + 1, checkpoint.version + 1 + len(after)))
+    after = [c for c in commits if c.version > checkpoint.version]
+    in_row = first_gap(after, checkpoint.version + 1) == checkpoint.version + 1 + len(after)
     return LogListing(location, tuple(commits), (checkpoint,)) if in_row else None
 
 
@@ -130,21 +136,39 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
 
 
 def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
-    """The checkpoint that the pointer names, if its files are there."""
+    """The checkpoint that the pointer names, if its files are there; None for a pointer that makes no sense."""
+    path = join(folder, LAST_CHECKPOINT)
     try:
-        node = json.loads(storage.read(join(folder, LAST_CHECKPOINT)))
-        version = int(node["version"])
-        stem = f"{version:020d}.checkpoint"
-        if node.get("v2Checkpoint"):
-            names = [str(node["v2Checkpoint"]["path"]).rsplit("/", 1)[-1]]
-        elif parts := int(node.get("parts") or 0):
-            names = [f"{stem}.{i:010d}.{parts:010d}.parquet" for i in range(1, parts + 1)]
-        else:
-            names = [f"{stem}.parquet"]
-    except (MissingFile, ValueError, KeyError, TypeError, AttributeError):
+        action = Action(LAST_CHECKPOINT, parse_object(storage.read(path), path), path)
+        version, parts = action.whole_number("version"), action.whole_number("parts") or 0
+        unique = action.get("v2Checkpoint")
+        name = Action("v2Checkpoint", unique, path).text("path") if isinstance(unique, dict) else None
+    except (MissingFile, CorruptMetadata, LimitExceeded):
         return None
-    found = [e for e in storage.look_up([join(folder, name) for name in names]) if e is not None]
-    return Checkpoint(version, tuple(found)) if len(found) == len(names) else None
+    if version is None or not 0 <= version < _VERSIONS:
+        return None
+    if unique:
+        names = [(name or "").rsplit("/", 1)[-1]]
+        if (found := _NAMED.fullmatch(names[0]) or _CLASSIC.fullmatch(names[0])) is None or int(found[1]) != version:
+            return None
+    elif parts:
+        if _all_there([_part_name(version, parts, parts)], folder, storage) is None:
+            return None  # before so many names are made
+        names = [_part_name(version, n, parts) for n in range(1, parts + 1)]
+    else:
+        names = [f"{version:020d}.checkpoint.parquet"]
+    entries = _all_there(names, folder, storage)
+    return None if entries is None else Checkpoint(version, entries)
+
+
+def _part_name(version: int, number: int, parts: int) -> str:
+    return f"{version:020d}.checkpoint.{number:010d}.{parts:010d}.parquet"
+
+
+def _all_there(names: list[str], folder: str, storage: Storage) -> tuple[FileEntry, ...] | None:
+    """These files of a log, if all are there, and none is empty."""
+    found = tuple(e for e in storage.look_up([join(folder, name) for name in names]) if e is not None and e.size)
+    return found if len(found) == len(names) else None
 
 
 def list_log(location: str, storage: Storage) -> LogListing:
@@ -157,13 +181,17 @@ def list_log(location: str, storage: Storage) -> LogListing:
     for entry in storage.list(folder):
         found_any = True
         if found := _COMMIT.fullmatch(entry.name):
-            commits[int(found[1])] = LogFile(int(found[1]), entry)
+            version = _version(found, entry)
+            commits[version] = LogFile(version, entry)
+        elif not entry.size:
+            continue  # a checkpoint whose write was cut off: the commits say the same
         elif found := _CLASSIC.fullmatch(entry.name) or _NAMED.fullmatch(entry.name):
-            whole[int(found[1])] = Checkpoint(int(found[1]), (entry,))
+            version = _version(found, entry)
+            whole[version] = Checkpoint(version, (entry,))
         elif found := _PART.fullmatch(entry.name):
-            parts.setdefault((int(found[1]), int(found[3])), {})[int(found[2])] = entry
+            parts.setdefault((_version(found, entry), int(found[3])), {})[int(found[2])] = entry
     for (version, count), entries in parts.items():
-        if set(entries) == set(range(1, count + 1)):
+        if len(entries) == count and min(entries) == 1 and max(entries) == count:
             whole.setdefault(version, Checkpoint(version, tuple(entries[i] for i in range(1, count + 1))))
     if not commits and not whole:
         raise NotATable(_why_not(location, folder, found_any, storage))
@@ -172,6 +200,15 @@ def list_log(location: str, storage: Storage) -> LogListing:
         tuple(commits[v] for v in sorted(commits)),
         tuple(whole[v] for v in sorted(whole)),
     )
+
+
+def _version(name: re.Match[str], entry: FileEntry) -> int:
+    version = int(name[1])
+    if version >= _VERSIONS:
+        raise CorruptMetadata(
+            f"{entry.location} is of a version that no table can have. Remove it if it is a stray file."
+        )
+    return version
 
 
 def _why_not(location: str, folder: str, found_any: bool, storage: Storage) -> str:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakescan.delta.actions import ActionReader
 from lakescan.delta.log_pieces import LogPiece, read_piece
-from lakescan.delta.replay import canonical_paths, file_locations, reconcile
+from lakescan.delta.replay import canonical_paths, file_locations, live_files
 from lakescan.delta.scan_files import ScanFiles
 from lakescan.hashing import hashes
 from lakescan.planning.candidates import Candidates
@@ -50,7 +50,7 @@ class LogShares:
 
     def merge(self, tables: list[pa.Table]) -> LogShare:
         """The share that these actions make."""
-        live = reconcile(tables, self.location)
+        live = live_files(tables, self.location)
         return LogShare(self.planner.candidates(live), live.num_rows, pc.sum(live["size"]).as_py() or 0)
 
 

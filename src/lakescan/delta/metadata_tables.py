@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
+from lakescan.delta.log_text import ADVICE, Action, as_long, parse_object, shown
 from lakescan.delta.partition_values import typed_values
 from lakescan.delta.protocol import Metadata, Protocol
-from lakescan.moments import from_millis
+from lakescan.delta.time_travel import moment_or_none
+from lakescan.errors import CorruptMetadata
 from lakescan.planning.file_table import struct_of
 from lakescan.schema import Schema
 
@@ -69,21 +71,25 @@ def history_row(version: int, at: datetime, info: Mapping[str, Any]) -> dict[str
     return {
         "version": version,
         "timestamp": at,
-        **{name: None if info.get(name) is None else str(info[name]) for name in _AS_THEY_ARE},
+        **{name: _as_text(info.get(name)) for name in _AS_THEY_ARE},
         "operationParameters": _as_texts(info.get("operationParameters")),
-        "readVersion": info.get("readVersion"),
-        "isBlindAppend": info.get("isBlindAppend"),
+        "readVersion": as_long(info.get("readVersion")),
+        "isBlindAppend": is_blind if isinstance(is_blind := info.get("isBlindAppend"), bool) else None,
         "operationMetrics": _as_texts(info.get("operationMetrics")),
     }
 
 
-def _as_texts(node: Mapping[str, Any] | None) -> list[tuple[str, str | None]] | None:
-    """A JSON object as text by name; what is neither text nor null is shown as JSON."""
-    if node is None:
+def _as_texts(node: Any) -> list[tuple[str, str | None]] | None:
+    """A JSON object as text by name; None for what is no object: nothing depends on what commits say of themselves."""
+    return [(_as_text(key) or "", _as_text(value)) for key, value in node.items()] if isinstance(node, dict) else None
+
+
+def _as_text(value: Any) -> str | None:
+    """Text as it is, null as null, what is neither as JSON; lone surrogates, which no text can hold, replaced."""
+    if value is None:
         return None
-    return [
-        (key, value if value is None or isinstance(value, str) else json.dumps(value)) for key, value in node.items()
-    ]
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.encode(errors="replace").decode()
 
 
 def detail_row(
@@ -102,7 +108,7 @@ def detail_row(
         "name": metadata.name,
         "description": metadata.description,
         "location": location,
-        "createdAt": None if metadata.created_time is None else from_millis(metadata.created_time),
+        "createdAt": moment_or_none(metadata.created_time),
         "lastModified": modified,
         "partitionColumns": list(metadata.partition_columns),
         "clusteringColumns": clustering,
@@ -115,11 +121,29 @@ def detail_row(
     }
 
 
-def clustering_columns(domain: Mapping[str, Any] | None, schema: Schema) -> list[str]:
+def clustering_columns(domain: Action | None, schema: Schema) -> list[str]:
     """The clustering columns by name (protocol, "Clustered Table"): their domain metadata has physical names."""
-    paths = [tuple(path) for path in json.loads(domain["configuration"])["clusteringColumns"]] if domain else []
-    names = {schema.physical_path(f): schema.path_of[f.id] for f in schema.by_id.values()}
-    return [names.get(path, ".".join(path)) for path in paths]
+    if domain is None:
+        return []
+    where = f"{domain.where}: the configuration of the clustering"
+    found = parse_object(domain.text("configuration") or "", where).get("clusteringColumns")
+    if not isinstance(found, list) or not all(_are_names(path) for path in found):
+        raise CorruptMetadata(f"{where} has the columns {shown(found)}, where lists of names belong. {ADVICE}")
+    return [".".join(_logical(path, schema.fields)) for path in found]
+
+
+def _are_names(node: Any) -> bool:
+    return isinstance(node, list) and all(isinstance(name, str) for name in node)
+
+
+def _logical(path: Sequence[str], fields: Sequence[t.Field]) -> list[str]:
+    """Names for physical names, each among the children of the one before; a name that is not there stays as it is."""
+    if not path:
+        return []
+    found = next((f for f in fields if f.physical_name == path[0]), None)
+    if found is None:
+        return list(path)
+    return [found.name, *_logical(path[1:], t.children(found.type))]
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.delta.far_years import parse_dates, without_far_years
+from lakescan.delta.log_text import ADVICE, shown
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
-def typed_values(texts: pa.Array, field: t.Field) -> pa.Array:
+def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | None = None) -> pa.Array:
     """Values of a partition column from their text: the empty text is null, for every type.
 
-    Timestamps without an offset are UTC. Raises `CorruptMetadata` for text that is not of the column's type.
+    Timestamps without an offset are UTC. Raises `CorruptMetadata` for text that is not of the column's type; `where`
+    says which file a value is of.
     """
     is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, NULL_PARTITION))
     values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
     try:
         return _parse(values, field.type)
-    except pa.ArrowInvalid as error:
-        raise CorruptMetadata(f"a value of partition column {field.name!r} is not {field.type}: {error}") from error
+    except (pa.ArrowException, ArithmeticError) as error:
+        row = _first_wrong(values, field.type)
+        place = f"{where(row)}: " if where is not None else ""
+        raise CorruptMetadata(
+            f"{place}the value {shown(values[row].as_py())} of partition column {field.name!r} is not {field.type}. "
+            f"{ADVICE}"
+        ) from error
+
+
+def _first_wrong(values: pa.Array, kind: t.Type) -> int:
+    """The first of these values that cannot be parsed, of which there is one."""
+    start, stop = 0, len(values)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            _parse(values[start:middle], kind)
+            start = middle
+        except (pa.ArrowException, ArithmeticError):
+            stop = middle
+    return start
 
 
 def _parse(values: pa.Array, kind: t.Type) -> pa.Array:

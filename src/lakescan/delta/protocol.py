@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from lakescan.errors import UnsupportedFeature
+from lakescan.delta.log_text import ADVICE, Action, shown
+from lakescan.delta.schema_json import parse_schema
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.schema import Schema
 
 SUPPORTED_READER_FEATURES = frozenset(
     {
@@ -34,6 +36,10 @@ _WHY = {
 }
 
 
+_NAMES_FEATURES = 3  # the reader version from which on features are named
+_MAPPING_MODE = "delta.columnMapping.mode"
+_MAPPING_MODES = ("none", "id", "name")
+
 # What a writer version below 7 stands for, by the version from which on it does.
 _MEANT = {
     2: ("appendOnly", "invariants"),
@@ -54,13 +60,19 @@ class Protocol:
     writer_features: frozenset[str] = frozenset()
 
     @staticmethod
-    def parse(node: Mapping[str, Any]) -> Protocol:
-        """From a protocol action."""
+    def parse(action: Action) -> Protocol:
+        """From a protocol action; raises `CorruptMetadata` for one that is not whole."""
+        reader = action.whole_number("minReaderVersion")
+        features = action.texts("readerFeatures")
+        if reader is None:
+            raise action.wrong("minReaderVersion", "a whole number")
+        if reader == _NAMES_FEATURES and features is None:
+            raise action.wrong("readerFeatures", f"a list of texts, with reader version {reader},")
         return Protocol(
-            int(node["minReaderVersion"]),
-            int(node.get("minWriterVersion") or 0),
-            frozenset(node.get("readerFeatures") or ()),
-            frozenset(node.get("writerFeatures") or ()),
+            reader,
+            action.whole_number("minWriterVersion") or 0,
+            frozenset(features or ()),
+            frozenset(action.texts("writerFeatures") or ()),
         )
 
     @property
@@ -91,21 +103,52 @@ class Metadata:
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
     created_time: int | None
+    where: str = field(default="", compare=False)  # the action, for messages
 
     @staticmethod
-    def parse(node: Mapping[str, Any]) -> Metadata:
-        """From a metaData action."""
+    def parse(action: Action) -> Metadata:
+        """From a metaData action; raises `CorruptMetadata` for one that is not whole."""
+        schema = action.text("schemaString")
+        if not schema:
+            raise CorruptMetadata(
+                f"{action.where}: the metaData action has no schema (schemaString): the table has no columns yet"
+            )
+        columns = action.texts("partitionColumns")
+        if columns is None or len(set(columns)) < len(columns):
+            raise action.wrong("partitionColumns", "a list with each partition column once")
+        configuration = action.text_map("configuration")
+        mode = configuration.get(_MAPPING_MODE, "none").lower()
+        if mode not in _MAPPING_MODES:
+            raise CorruptMetadata(
+                f"{action.where}: {_MAPPING_MODE} is {shown(mode)}; known are {', '.join(_MAPPING_MODES)}. {ADVICE}"
+            )
+        _check_format(action)
         return Metadata(
-            id=str(node.get("id") or ""),
-            name=node.get("name"),
-            description=node.get("description"),
-            schema_string=node["schemaString"],
-            partition_columns=tuple(node.get("partitionColumns") or ()),
-            configuration={k: str(v) for k, v in dict(node.get("configuration") or {}).items()},
-            created_time=node.get("createdTime"),
+            id=action.text("id") or "",
+            name=action.text("name"),
+            description=action.text("description"),
+            schema_string=schema,
+            partition_columns=columns,
+            configuration=configuration,
+            created_time=action.whole_number("createdTime"),
+            where=action.where,
         )
+
+    def schema(self) -> Schema:
+        """The table's columns; raises `CorruptMetadata`."""
+        return parse_schema(self.schema_string, self.column_mapping_mode, self.where)
 
     @property
     def column_mapping_mode(self) -> str:
         """none, id or name."""
-        return self.configuration.get("delta.columnMapping.mode", "none").lower()
+        return self.configuration.get(_MAPPING_MODE, "none").lower()
+
+
+def _check_format(action: Action) -> None:
+    """Refuse data files of another format than Parquet; writers may leave out that they are."""
+    found = action.get("format")
+    provider = found.get("provider") if isinstance(found, dict) else None
+    if (found is not None and not isinstance(found, dict)) or not isinstance(provider, str | None):
+        raise action.wrong("format", "an object with a provider")
+    if provider is not None and provider.lower() != "parquet":
+        raise UnsupportedFeature(f"Delta tables of {shown(provider)} files", f"{action.where} says so.")

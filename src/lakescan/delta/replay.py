@@ -14,8 +14,52 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.kept_rows import kept_rows
+from lakescan.delta.log_text import ADVICE
+from lakescan.errors import CorruptMetadata
 
 _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
+
+
+def live_files(parts: list[pa.Table], location: str) -> pa.Table:
+    """What `reconcile` gives, checked; raises `CorruptMetadata`.
+
+    A file is there once: with two deletion vectors, or with and without one, its rows would be there twice.
+    """
+    files = reconcile(parts, location)
+    check_partitions(files)
+    if not files.num_rows or not pc.any(_has_vector(files)).as_py():
+        return files
+    paths = canonical_paths(files["path"].combine_chunks())
+    if len(pc.unique(paths)) < len(paths):
+        counts = pc.value_counts(paths)
+        twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
+        places = [place(files, row) for row in pc.indices_nonzero(pc.equal(paths, twice)).to_pylist()[:2]]
+        raise CorruptMetadata(
+            f"{location}: the log has the data file {twice} twice, with different deletion vectors, in "
+            f"{' and '.join(places)}: a remove action is missing or damaged. {ADVICE}"
+        )
+    return files
+
+
+def check_partitions(files: pa.Table) -> None:
+    """Refuse actions that do not say which partition their file is of: its rows would have none."""
+    row = pc.index(files["has_partition"], False).as_py()
+    if row >= 0:
+        raise CorruptMetadata(
+            f"{place(files, row)}: the action does not have a value for each "
+            f"partition column ({', '.join(f.name for f in files['partition'].type)}). {ADVICE}"
+        )
+
+
+def _has_vector(files: pa.Table) -> pa.Array:
+    return pc.is_valid(files["vector"].combine_chunks().field("storageType"))
+
+
+def place(files: pa.Table, row: int) -> str:
+    """The place of a file's action in the log, as messages have it."""
+    version, line = files["version"][row].as_py(), files["line"][row].as_py()
+    where = f"row {line} of a checkpoint" if version < 0 else f"{version:020d}.json, line {line}"
+    return f"{where} (file {files['path'][row].as_py()})"
 
 
 def reconcile(parts: list[pa.Table], location: str) -> pa.Table:

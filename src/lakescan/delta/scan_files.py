@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from lakescan.delta.deletion_vectors import delete_table
 from lakescan.delta.file_stats import FileStats
 from lakescan.delta.kept_rows import kept_rows
 from lakescan.delta.partition_values import typed_values
+from lakescan.delta.replay import place
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
@@ -45,7 +47,8 @@ class ScanFiles:
         if not actions.num_rows:
             return Candidates(FileTable.empty())
         texts = actions["partition"].combine_chunks()
-        values = {f.id: typed_values(texts.field(i), f) for i, f in enumerate(self.partition_fields)}
+        where = partial(place, actions)
+        values = {f.id: typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)}
         values |= {i: actions[name].combine_chunks() for i, name in self.always.items()}
         exact = {i: ColumnStats.of_constants(v) for i, v in values.items()}
         mask = might_match(self.predicate, exact, actions.num_rows)

@@ -14,12 +14,13 @@ import pyarrow as pa
 from lakescan import metadata_columns as m
 from lakescan import types as t
 from lakescan.caching import METADATA
-from lakescan.delta.actions import ActionReader, single_actions
+from lakescan.delta.actions import ActionReader
 from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.change_feed import check_recorded, check_schemas, first_since, resolve_range
 from lakescan.delta.increments import CommitReader, SeenCommits, actions_of, as_inserts
 from lakescan.delta.log_reader import DeltaState, LogReader
 from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, commits_from, end_of_log, list_log
+from lakescan.delta.log_text import single_actions
 from lakescan.delta.metadata_tables import (
     DETAIL,
     HISTORY,
@@ -251,8 +252,8 @@ class DeltaTable:
             return
         yield start, self._readable(start).metadata
         for commit in self._commits(start + 1, end):
-            for _, node in single_actions(self._log.read(commit), ("metaData",)):
-                yield commit.version, Metadata.parse(node)
+            for action in single_actions(self._log.read(commit), ("metaData",)):
+                yield commit.version, Metadata.parse(action)
 
     def _commits(self, start: int, end: int) -> tuple[LogFile, ...]:
         """The commits of some versions; raises `NoSuchSnapshot` where one is not in the log any more."""
@@ -282,7 +283,7 @@ class DeltaTable:
         """The commits left in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
         return as_table(Rows(HISTORY, tuple(history_row(*each) for each in self._commit_infos())))
 
-    def _commit_infos(self) -> list[tuple[int, datetime, dict[str, Any]]]:
+    def _commit_infos(self) -> list[tuple[int, datetime, Mapping[str, Any]]]:
         """Version, time and commitInfo of the commits left in the log."""
         with ThreadPoolExecutor(_READERS) as pool:
             infos = pool.map(lambda commit: commit_info(self._log.read(commit)), self._listing.commits)

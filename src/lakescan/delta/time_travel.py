@@ -6,18 +6,20 @@ forward where needed so that times ascend with versions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from lakescan.delta.actions import single_actions
 from lakescan.delta.log_segment import LogFile, LogListing
+from lakescan.delta.log_text import ADVICE, LogText, as_long, shown, single_actions
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.moments import from_millis, to_millis
 from lakescan.storage import Storage
 
 _ENABLED = "delta.enableInCommitTimestamps"
 _SINCE = "delta.inCommitTimestampEnablementVersion"
+_VERSION = re.compile(r"\d{1,19}")
 
 
 def commit_times(listing: LogListing, configuration: Mapping[str, str], storage: Storage) -> dict[int, int]:
@@ -43,20 +45,34 @@ def _raw_times(
 def has_in_commit_timestamp(commit: LogFile, configuration: Mapping[str, str]) -> bool:
     """Whether a commit carries its own time."""
     enabled = configuration.get(_ENABLED, "false").lower() == "true"
-    return enabled and commit.version >= int(configuration.get(_SINCE, 0))
+    since = configuration.get(_SINCE, "0")
+    if enabled and _VERSION.fullmatch(since) is None:
+        raise CorruptMetadata(f"{commit.entry.location}: the table's property {_SINCE} is {shown(since)}. {ADVICE}")
+    return enabled and commit.version >= int(since)
 
 
 def in_commit_timestamp(commit: LogFile, storage: Storage) -> int:
     """The time that a commit carries, in milliseconds since 1970; raises `CorruptMetadata` where it lacks it."""
-    info = commit_info(storage.read(commit.entry.location))
-    if info.get("inCommitTimestamp") is None:
-        raise CorruptMetadata(f"{commit.entry.location} has no inCommitTimestamp, which the table's metadata promises")
-    return int(info["inCommitTimestamp"])
+    location = commit.entry.location
+    text = LogText(location, storage.read(location, size=commit.entry.size), commit.version)
+    moment = as_long(commit_info(text).get("inCommitTimestamp"))
+    if moment_or_none(moment) is None:
+        raise CorruptMetadata(f"{location} has no inCommitTimestamp, which the table's metadata promises. {ADVICE}")
+    return moment or 0
 
 
-def commit_info(content: bytes) -> dict[str, Any]:
+def commit_info(commit: LogText) -> Mapping[str, Any]:
     """The commitInfo action of a commit, or nothing."""
-    return dict(next((node for _, node in single_actions(content, ("commitInfo",))), {}))
+    return next((action.members for action in single_actions(commit, ("commitInfo",))), {})
+
+
+def moment_or_none(milliseconds: Any) -> datetime | None:
+    """A moment that a commit says it is of, in milliseconds since 1970; None where it says none that there can be."""
+    known = as_long(milliseconds)
+    try:
+        return None if known is None else from_millis(known)
+    except OverflowError:
+        return None
 
 
 def _modified(commit: LogFile) -> int:

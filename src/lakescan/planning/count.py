@@ -28,6 +28,8 @@ def rows_by_metadata(plan: ScanPlan) -> tuple[int, pa.Array]:
     referenced = lists.flatten()
     cardinality = pc.fill_null(deletes["record_count"].take(referenced), -1).to_numpy()
     is_vector = pc.equal(deletes["kind"].take(referenced), VECTOR).to_numpy()
-    unknown[owner[~is_vector | (cardinality < 0)]] = True
+    unknown[owner[~is_vector | (cardinality <= 0)]] = True  # a vector that deletes nothing is not written
     deleted = np.bincount(owner, weights=cardinality, minlength=len(counts)).astype(np.int64)
+    # One of the two is wrong where a vector deletes more than there is: what is in the files tells.
+    unknown |= deleted > counts
     return int((counts - deleted)[~unknown].sum()), pa.array(unknown)
