@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakescan.catalog import Catalog
 from lakescan.catalogs.configured import is_known, known
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.definition.from_arrow import optional_columns_of
+from lakescan.definition.of_rows import delta_columns, iceberg_columns
 from lakescan.definition.sql_text import (
     CreateNamespace,
     CreateTable,
@@ -19,6 +19,7 @@ from lakescan.definition.sql_text import (
 )
 from lakescan.definition.table_definition import numbered
 from lakescan.errors import InvalidOption, NoSuchCatalog, nearest
+from lakescan.iceberg.create import format_version
 from lakescan.table import Table
 
 if TYPE_CHECKING:
@@ -62,12 +63,14 @@ def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
         raise InvalidOption("CREATE TABLE ... AS SELECT takes a session")
     if wanted.if_not_exists and catalog.has_table(name):
         return catalog.table(name)
-    from lakescan.spark.types import arrow_schema
+    from lakescan.spark.types import schema_of_rows
 
     rows = spark.sql(wanted.query)
     if not definition.columns:
-        columns = numbered(optional_columns_of(arrow_schema(rows.schema)))
-        definition = replace(definition, columns=columns)
+        given = schema_of_rows(rows.schema)
+        version = format_version(definition.properties)
+        columns = delta_columns(given) if wanted.format == "delta" else iceberg_columns(given, version)
+        definition = replace(definition, columns=numbered(columns))
     was_there = catalog.has_table(name)
     table = catalog.create(name, definition, format=wanted.format, exist_ok=False, replace=wanted.replace)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -61,27 +60,6 @@ def columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
 def optional_columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
     """The same, all of which may be null, at any depth: that rows have no null says nothing of others to come."""
     return tuple(map(_optional, columns_of(schema)))
-
-
-def without(columns: Iterable[t.Field], kinds: Mapping[t.Type, t.Type], fixed: t.Type | None = None) -> list[t.Field]:
-    """Columns with other types in the place of some, at any depth; `fixed` is for binaries of a fixed length."""
-
-    def other(kind: t.Type) -> t.Type:
-        match kind:
-            case t.Struct():
-                return t.Struct(tuple(map(of, kind.fields)))
-            case t.ListOf():
-                return t.ListOf(of(kind.element))
-            case t.MapOf():
-                return t.MapOf(of(kind.key), of(kind.value))
-            case t.Fixed() if fixed is not None:
-                return fixed
-        return kinds.get(kind, kind)
-
-    def of(field: t.Field) -> t.Field:
-        return replace(field, type=other(field.type))
-
-    return list(map(of, columns))
 
 
 def is_any_list(kind: pa.DataType) -> bool:

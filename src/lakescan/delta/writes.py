@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from lakescan import types as t
+from lakescan.definition.of_rows import delta_columns
 from lakescan.delta.partition_values import NULL_PARTITION
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.schema_json import parse_schema
@@ -118,6 +119,10 @@ class DeltaWrites(ByOptions):
         """The codec: `delta.parquet.compression.codec`, else Delta's default."""
         own = self.metadata.configuration.get("delta.parquet.compression.codec", "snappy").lower()
         return {"compression": self.overrides.get("write.parquet.compression-codec", _CODECS.get(own, own))}
+
+    def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
+        """Of types that the format has."""
+        return delta_columns(rows)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """The columns beside those of the partition, by their physical names; with ids where columns are mapped."""

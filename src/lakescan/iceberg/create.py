@@ -25,7 +25,7 @@ _SINCE_3 = (t.UNKNOWN, t.VARIANT)
 def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -> dict[str, Any]:
     """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for what the format version does not have."""
     check_properties(definition.properties)
-    version = _format_version(definition.properties, default_version)
+    version = format_version(definition.properties, default_version)
     for column in t.walk(definition.columns):
         is_new = column.type in _SINCE_3 or isinstance(column.type, t.Geospatial)
         is_new |= isinstance(column.type, t.Timestamp) and column.type.unit == "ns"
@@ -83,7 +83,8 @@ def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str
         raise
 
 
-def _format_version(properties: Mapping[str, str], default: str) -> int:
+def format_version(properties: Mapping[str, str], default: str = "2") -> int:
+    """What `format-version` says; raises `InvalidOption` for what is no version."""
     text = properties.get("format-version", default)
     if text not in ("1", "2", "3"):
         raise InvalidOption(f"'format-version'={text!r}: Iceberg tables are of version 1, 2 or 3")

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan import types as t
+from lakescan.definition.of_rows import iceberg_columns
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.file_metrics import file_metrics
@@ -107,6 +108,10 @@ class IcebergWrites(ByOptions):
             "compression_level": None if level in (None, "null") else int(str(level)),
             "data_page_size": int(self._properties.get("write.parquet.page-size-bytes", 2**20)),
         }
+
+    def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
+        """By the format version."""
+        return iceberg_columns(rows, self._metadata.format_version)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """All columns, with field ids; those of unknown type are in no file."""

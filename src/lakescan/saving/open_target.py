@@ -11,10 +11,11 @@ from lakescan.catalogs.configured import connection
 from lakescan.catalogs.found import find, identifier_of
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.creating import create_delta, create_named
-from lakescan.definition.from_arrow import optional_columns_of
+from lakescan.definition.of_rows import delta_columns, iceberg_columns
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
 from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature
+from lakescan.iceberg.create import format_version
 from lakescan.saving.delta_target import DeltaTarget
 from lakescan.saving.iceberg_target import IcebergTarget
 from lakescan.saving.target import Target
@@ -55,7 +56,7 @@ def open_target(
     if not is_delta:
         if format is None:
             raise InvalidOption(f"{path} is no table yet: say which it is to be with format='delta', or a name")
-        _made(lambda: create_delta(path, _definition(rows, said), storage_options))
+        _made(lambda: create_delta(path, _definition(rows, said, "delta"), storage_options))
     return DeltaTarget.open(path, said, storage), said
 
 
@@ -66,7 +67,7 @@ def _by_name(
         found = find(identifier)
     except NotATable:
         name = format or "iceberg"
-        definition = _definition(rows, WriteOptions.of(options, name))
+        definition = _definition(rows, WriteOptions.of(options, name), name)
         _made(lambda: create_named(connection(identifier.catalog), identifier, definition, name))
         found = find(identifier)
     if format not in (None, found.format):
@@ -86,6 +87,8 @@ def _made(make: Any) -> None:
         return
 
 
-def _definition(rows: pa.Schema, options: WriteOptions) -> TableDefinition:
-    columns = numbered(optional_columns_of(rows))
-    return TableDefinition(columns, partition_by=tuple(map(Term.parse, options.partition_by)))
+def _definition(rows: pa.Schema, options: WriteOptions, format: str) -> TableDefinition:
+    said = options.table_properties
+    columns = delta_columns(rows) if format == "delta" else iceberg_columns(rows, format_version(said))
+    terms = tuple(map(Term.parse, options.partition_by))
+    return TableDefinition(numbered(columns), partition_by=terms, properties=said)

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
@@ -30,10 +29,10 @@ WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 25)
 def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     """The target with columns for the rows; raises `SchemaMismatch` before anything is written."""
     if options.overwrite_schema:
-        target = target.with_schema(TableDefinition(numbered(optional_columns_of(rows))))
+        target = target.with_schema(TableDefinition(numbered(target.writes.columns_for(rows))))
     elif options.merge_schema:
         known = {name.lower() for name in target.writes.schema.names}
-        new = [column for column in optional_columns_of(rows) if column.name.lower() not in known]
+        new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
         target = target.with_columns(TableDefinition(numbered(new))) if new else target
     Fit.of(target.writes.schema, rows)
     return target

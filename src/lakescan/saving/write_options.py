@@ -10,7 +10,7 @@ from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.option_values import boolean, one_of, parse_size, positive, terms, text, whole
 from lakescan.options import normalised
 
-_SNAPSHOT_PROPERTY = "snapshot-property."
+_SNAPSHOT_PROPERTY, _TABLE_PROPERTY = "snapshot-property.", "table-property."
 _MODES = one_of("static", "dynamic")
 # Each option: how its value is read, the formats that have it, what it does.
 WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
@@ -69,11 +69,14 @@ class WriteOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
     partition_by: tuple[str, ...] = ()
+    table_properties: Mapping[str, str] = field(default_factory=dict)  # of a table that is made
 
     @staticmethod
     def of(options: Mapping[str, Any], format_name: str) -> WriteOptions:
         """Raises `InvalidOption` for unknown names, bad values and options of the other format."""
-        said, properties = _checked(options, format_name)
+        of_table = _prefixed(options, _TABLE_PROPERTY)
+        properties = _prefixed(options, _SNAPSHOT_PROPERTY)
+        said = _checked(options, format_name)
         if ("txnAppId" in said) != ("txnVersion" in said):
             raise InvalidOption("txnAppId and txnVersion go together: give both")
         optimized = None if "optimizeWrite" not in said else "hash" if said["optimizeWrite"] else "none"
@@ -99,6 +102,7 @@ class WriteOptions:
             properties={**properties, **user},
             transaction=(said["txnAppId"], said["txnVersion"]) if "txnAppId" in said else None,
             partition_by=said.get("partition-by", ()),
+            table_properties=of_table,
         )
 
     def check_appends(self) -> None:
@@ -116,11 +120,16 @@ class WriteOptions:
             )
 
 
-def _checked(options: Mapping[str, Any], format_name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    said, properties = {}, {}
+def _prefixed(options: Mapping[str, Any], prefix: str) -> dict[str, str]:
+    """The options whose names begin so, by the rest of their names; keywords may have `_` for `-`."""
+    begins = (prefix, prefix.replace("-", "_"))
+    return {name[len(prefix) :]: str(value) for name, value in options.items() if name.lower().startswith(begins)}
+
+
+def _checked(options: Mapping[str, Any], format_name: str) -> dict[str, Any]:
+    said = {}
     for name, value in options.items():
-        if name.lower().startswith(_SNAPSHOT_PROPERTY):
-            properties[name[len(_SNAPSHOT_PROPERTY) :]] = str(value)
+        if name.lower().replace("_", "-").startswith((_SNAPSHOT_PROPERTY, _TABLE_PROPERTY)):
             continue
         known = _BY_NAME.get(normalised(name))
         if known is None:
@@ -132,7 +141,7 @@ def _checked(options: Mapping[str, Any], format_name: str) -> tuple[dict[str, An
             said[known] = parse(value)
         except (TypeError, ValueError) as error:
             raise InvalidOption(f"option {known!r} has the value {value!r}: {does} ({error})") from error
-    return said, properties
+    return said
 
 
 def _unknown(name: str) -> Exception:

@@ -31,7 +31,7 @@ from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.spark.stream import CommitReader
-from lakescan.spark.types import arrow_schema, as_spark_batch, schema_of, spark_schema
+from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
 from lakescan.streams import without_stream_options
 from lakescan.table import split_metadata_name, table
 
@@ -82,11 +82,11 @@ class TableSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer of rows with a schema, which replace others where `overwrite` is set."""
-        return BatchWriter(self._sink(), arrow_schema(schema), overwrite)
+        return BatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """A writer of micro-batches, each committed once."""
-        return MicroBatchWriter(self._sink(), arrow_schema(schema), overwrite)
+        return MicroBatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def _sink(self) -> Sink:
         options = dict(self.options)

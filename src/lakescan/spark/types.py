@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -30,6 +31,15 @@ _ATOMIC: dict[str, type[s.DataType]] = {
     "unknown": s.NullType,
     "variant": s.VariantType,
 }
+
+_NOT_WRITTEN = (
+    "CalendarIntervalType",
+    "DayTimeIntervalType",
+    "GeographyType",
+    "GeometryType",
+    "VariantType",
+    "YearMonthIntervalType",
+)
 
 
 def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType:
@@ -85,6 +95,35 @@ def arrow_schema(schema: s.StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of batches for a Spark schema: instants are in UTC."""
     says_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 takes UTC for granted
     return to_arrow_schema(schema, timezone="UTC") if says_zone else to_arrow_schema(schema)
+
+
+def schema_of_rows(schema: s.StructType) -> pa.Schema:
+    """The Arrow schema of rows of a Spark frame that are to be written.
+
+    Raises `UnsupportedFeature` for types that Arrow has not, or gets as something else.
+    """
+    for path, kind in _types(schema, ""):
+        if type(kind).__name__ in _NOT_WRITTEN or isinstance(kind, s.UserDefinedType):
+            name = kind.simpleString()
+            raise UnsupportedFeature(f"column {path!r} of Spark type {name} in a table", "Cast it to another type.")
+    try:
+        return arrow_schema(schema)
+    except PySparkTypeError as error:
+        raise UnsupportedFeature(f"a column of the frame in a table: {error}", "Cast it to another type.") from error
+
+
+def _types(kind: s.DataType, path: str) -> Iterator[tuple[str, s.DataType]]:
+    match kind:
+        case s.StructType():
+            for field in kind.fields:
+                yield from _types(field.dataType, f"{path}.{field.name}" if path else field.name)
+        case s.ArrayType():
+            yield from _types(kind.elementType, f"{path}.element")
+        case s.MapType():
+            yield from _types(kind.keyType, f"{path}.key")
+            yield from _types(kind.valueType, f"{path}.value")
+        case _:
+            yield path, kind
 
 
 def as_spark_batch(batch: pa.RecordBatch, fields: Iterable[t.Field], schema: s.StructType) -> pa.RecordBatch:

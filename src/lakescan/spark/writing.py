@@ -14,7 +14,7 @@ from lakescan.saving.save import write_checked
 from lakescan.saving.target import Target
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import use_this_python
-from lakescan.spark.types import arrow_schema
+from lakescan.spark.types import schema_of_rows
 from lakescan.writing.clustering import partition_codes
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
@@ -33,7 +33,7 @@ class SparkRows:
     @property
     def schema(self) -> pa.Schema:
         """Its columns, as workers get them."""
-        return arrow_schema(self._frame.schema)
+        return schema_of_rows(self._frame.schema)
 
     @property
     def executor(self) -> SparkExecutor:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakescan import types as t
 from lakescan.expressions.predicate import Predicate
 from lakescan.schema import Schema
 from lakescan.storage import Storage
@@ -82,6 +83,9 @@ class TableWrites(Protocol):
     @property
     def parquet_options(self) -> Mapping[str, Any]:
         """Arguments of `pyarrow.parquet.ParquetWriter`."""
+
+    def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
+        """The columns that the table can be given for rows."""
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """The columns that files hold, by their place in the schema, under the names that files have them by."""
