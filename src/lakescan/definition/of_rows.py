@@ -10,7 +10,9 @@ from lakescan import types as t
 from lakescan.definition.from_arrow import optional_columns_of
 from lakescan.errors import SchemaMismatch, UnsupportedFeature
 
-_MICROS: dict[t.Type, t.Type] = {t.Timestamp("ns", zoned=zoned): t.Timestamp("us", zoned=zoned) for zoned in (True, False)}
+_MICROS: dict[t.Type, t.Type] = {
+    t.Timestamp("ns", zoned=zoned): t.Timestamp("us", zoned=zoned) for zoned in (True, False)
+}
 
 
 def iceberg_columns(rows: pa.Schema, version: int) -> tuple[t.Field, ...]:

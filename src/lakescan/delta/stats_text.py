@@ -21,8 +21,8 @@ from lakescan.writing.file_statistics import Extreme, FileStatistics, Leaf, Leaf
 _INDEXED, _PREFIX = 32, 32  # columns with statistics, characters of a bound
 _HIGHEST = "\U0010ffff"
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+?))\s*(?:\.|$)")
-_EPOCH_DAYS = range(-719_162, 2_932_897)  # of the years 1 to 9999, whose dates all readers parse
-_EPOCH_MILLIS = range(_EPOCH_DAYS.start * 86_400_000, _EPOCH_DAYS.stop * 86_400_000)
+_DAYS = range(-719_162, 2_932_897)  # of the years 1 to 9999, whose dates all readers parse
+_MILLIS = range(_DAYS.start * 86_400_000, _DAYS.stop * 86_400_000)
 
 
 def is_indexed(leaves: Sequence[Leaf], configuration: Mapping[str, str]) -> list[bool]:
@@ -89,7 +89,7 @@ def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
         case t.Decimal():
             return _shifted(int(value), kind.scale)
         case t.DATE:
-            return str(np.datetime64(int(value), "D")) if value in _EPOCH_DAYS else None
+            return str(np.datetime64(int(value), "D")) if value in _DAYS else None
         case t.Timestamp():
             return _moment(int(value), kind, upper=upper)
         case t.FLOAT | t.DOUBLE:
@@ -118,7 +118,7 @@ def _cut(value: Extreme, *, upper: bool) -> str | None:
 
 def _moment(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
     millis = -(-value // 1000) if upper else value // 1000
-    if millis not in _EPOCH_MILLIS:
+    if millis not in _MILLIS:
         return None
     return f"{np.datetime64(millis, 'ms')}{'Z' if kind.zoned else ''}"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +12,7 @@ import pyarrow as pa
 
 from lakescan import types as t
 from lakescan.definition.of_rows import delta_columns
+from lakescan.delta.partition_text import text_of
 from lakescan.delta.partition_values import NULL_PARTITION
 from lakescan.delta.protocol import Metadata, Protocol
 from lakescan.delta.schema_json import parse_schema
@@ -154,19 +153,16 @@ class DeltaWrites(ByOptions):
         """The partition columns."""
         return self.metadata.partition_columns
 
-    def shown_partition(self, key: Key) -> Key:
-        """The values themselves; the empty text is null."""
-        return tuple(None if value == "" else value for value in key)
-
     def partition_values(self, key: Key) -> dict[str, str | None]:
         """The values of a partition as texts, by the physical names of its columns."""
-        return {f.physical_name: _text(value) for f, value in zip(self.partition_fields, key, strict=True)}
+        return {f.physical_name: text_of(value, f) for f, value in zip(self.partition_fields, key, strict=True)}
 
     def new_location(self, key: Key, name: str) -> str:
         """In the folder of the partition, named as Hive has it; of mapped columns, in the table's folder."""
-        mapped = self.metadata.column_mapping_mode != "none"
-        values = {} if mapped else self.partition_values(key)
-        folders = [f"{_escaped(n)}={NULL_PARTITION if v in (None, '') else _escaped(v)}" for n, v in values.items()]
+        values = self.partition_values(key)
+        if self.metadata.column_mapping_mode != "none":
+            return join(self.location, f"part-{name}")
+        folders = [f"{_escaped(n)}={NULL_PARTITION if v is None else _escaped(v)}" for n, v in values.items()]
         return join(self.location, *folders, f"part-{name}")
 
     def relative_path(self, location: str) -> str:
@@ -218,21 +214,5 @@ def _type(kind: t.Type, mapped: bool) -> pa.DataType:
     return kind.arrow()
 
 
-def _text(value: Any) -> str | None:
-    match value:
-        case None:
-            return None
-        case bool():
-            return str(value).lower()
-        case datetime():
-            moment = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-            return moment if value.tzinfo is None else f"{moment.replace(' ', 'T')}Z"
-        case bytes():
-            return value.decode("latin-1")
-        case Decimal():
-            return f"{value:f}"
-    return str(value)
-
-
 def _escaped(text: str) -> str:
-    return quote(text, safe=" -_.,@()!+")
+    return quote(text, safe=" -_.,@()!+").replace("~", "%7E")

@@ -86,9 +86,7 @@ class IcebergCommit:
 
     def _data_file(self, file: WrittenFile) -> DataFile:
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-        from pyiceberg.typedef import Record
 
-        key = self.writes.partition_key(file.key)
         details = dict(file.details)
         spec_id = details.pop("spec_id")
         if spec_id != self.table.metadata.default_spec_id:
@@ -98,7 +96,7 @@ class IcebergCommit:
             content=DataFileContent.DATA,
             file_path=file.location,
             file_format=FileFormat.PARQUET,
-            partition=Record() if key is None else key.partition,
+            partition=self.writes.partition_record(file.key),
             file_size_in_bytes=file.size,
             sort_order_id=None,
             equality_ids=None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote_plus
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.file_metrics import file_metrics
 from lakescan.iceberg.schema_json import parse_schema
+from lakescan.reading.casting import cast_leaf
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 from lakescan.writing.file_statistics import FileStatistics
@@ -124,7 +125,7 @@ class IcebergWrites(ByOptions):
         for field in self._metadata.spec().fields:
             source = self._metadata.schema().find_field(field.source_id)
             path = self._path(field.source_id)
-            found.append((path, field.transform.pyarrow_transform(source.field_type)))
+            found.append((path, _transform(field.transform, source.field_type)))
         return found
 
     def _path(self, field_id: int) -> list[int]:
@@ -149,7 +150,7 @@ class IcebergWrites(ByOptions):
             source = self._metadata.schema().find_field(field.source_id)
             direction = "descending" if field.direction.name == "DESC" else "ascending"
             first = field.null_order.name == "NULLS_FIRST"
-            transform = field.transform.pyarrow_transform(source.field_type)
+            transform = _transform(field.transform, source.field_type)
             found.append((self._path(field.source_id), transform, direction, first))
         return found
 
@@ -171,28 +172,36 @@ class IcebergWrites(ByOptions):
         """The fields of the default partition spec."""
         return [field.name for field in self._metadata.spec().fields]
 
-    def shown_partition(self, key: Key) -> Key:
-        """Days as dates."""
-        fields = self._metadata.spec().fields
-        pairs = zip(fields, key, strict=True)
-        return tuple(_day(v) if str(f.transform) == "day" and isinstance(v, int) else v for f, v in pairs)
+    def partition_record(self, key: Key) -> Any:
+        """pyiceberg's record of a partition: numbers for times, as manifests have them."""
+        from pyiceberg.typedef import Record
 
-    def partition_key(self, key: Key) -> Any:
-        """pyiceberg's partition key; None for unpartitioned tables."""
-        from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
-
-        spec = self._metadata.spec()
-        if spec.is_unpartitioned():
-            return None
-        values = [PartitionFieldValue(field=f, value=v) for f, v in zip(spec.fields, key, strict=True)]
-        return PartitionKey(field_values=values, partition_spec=spec, schema=self._metadata.schema())
+        return Record(*key)
 
     def new_location(self, key: Key, name: str) -> str:
         """Where the table's location provider puts it."""
+        from pyiceberg.partitioning import PartitionKey
         from pyiceberg.table.locations import load_location_provider
 
+        folder = self._folder(key)
+
+        class OfPartition(PartitionKey):
+            def to_path(self) -> str:
+                return folder
+
         provider = load_location_provider(self._metadata.location, self._properties)
-        return str(provider.new_data_location(name, self.partition_key(key)))
+        spec = self._metadata.spec()
+        partition = None if spec.is_unpartitioned() else OfPartition([], spec, self._metadata.schema())
+        return str(provider.new_data_location(name, partition))
+
+    def _folder(self, key: Key) -> str:
+        """The partition in a path; numbers for times that pyiceberg has no words for."""
+        spec = self._metadata.spec()
+        try:
+            return str(spec.partition_to_path(self.partition_record(key), self._metadata.schema()))
+        except (OverflowError, TypeError, ValueError):
+            named = zip(self.partition_names, key, strict=True)
+            return "/".join(f"{quote_plus(name)}={quote_plus(str(value))}" for name, value in named)
 
     @property
     def data_folder(self) -> str:
@@ -216,16 +225,22 @@ def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
+def _transform(transform: Any, kind: Any) -> Any:
+    """pyiceberg's transform of Arrow arrays; of nanoseconds, all but two are those of the microsecond around them."""
+    if not str(kind).endswith("_ns") or str(transform) in ("identity", "void"):
+        return transform.pyarrow_transform(kind)
+    from pyiceberg.types import TimestampType, TimestamptzType
+
+    of_micros = transform.pyarrow_transform(TimestamptzType() if "tz" in str(kind) else TimestampType())
+    return lambda values: of_micros(cast_leaf(values, t.Timestamp("us", zoned="tz" in str(kind)), ""))
+
+
 def _ranked(values: pa.Array, direction: str, *, nulls_first: bool) -> np.ndarray:
     """The places of values among all, those that are alike at the same one."""
     ranks: np.ndarray = pc.rank(values, direction, tiebreaker="dense").to_numpy().astype(np.int64)
     if nulls_first and values.null_count:
         ranks[values.is_null().to_numpy(zero_copy_only=False)] = 0
     return ranks
-
-
-def _day(number: int) -> date:
-    return date(1970, 1, 1) + timedelta(days=number)
 
 
 def _with_ids(field: t.Field) -> pa.Field:

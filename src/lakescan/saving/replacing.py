@@ -17,6 +17,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.saving.rewriting import rewritten
 from lakescan.saving.target import Removed, Target
 from lakescan.scan import Scan
+from lakescan.writing.partition_key import identity, physical
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 
@@ -55,7 +56,7 @@ def replaced_by(target: Target, files: Sequence[WrittenFile], where: Predicate |
         return _of_filter(target, where)
     table = target.scan.plan().table
     if dynamic:
-        table = table.filter(_of_partitions(table.files, target.writes, {file.key for file in files}))
+        table = table.filter(_of_partitions(table, target.writes, {file.key for file in files}))
         target.check_removable(delete_counts(table.files), partly=False)
     return Replaced(table)
 
@@ -76,14 +77,21 @@ def _of_filter(target: Target, where: Predicate) -> Replaced:
 
 def as_removed(table: FileTable) -> list[Removed]:
     """Files of a file table, to go."""
-    shown = table.files.select(["path", "partition", "size"]).to_pylist()
-    return [Removed(each["path"], each["partition"], each["size"]) for each in shown]
+    names = table.files["partition"].type.names
+    shown = zip(table.files["path"].to_pylist(), _keys(table, names), table.files["size"].to_pylist(), strict=True)
+    return [Removed(path, dict(zip(names, key, strict=True)), size) for path, key, size in shown]
 
 
-def _of_partitions(files: pa.Table, writes: TableWrites, keys: set[Key]) -> pa.Array:
+def _keys(table: FileTable, names: Sequence[str]) -> list[Key]:
+    """The values of some partition fields for each file, as keys of written files have them."""
+    partition = table.files["partition"].combine_chunks()
+    if not names:
+        return [()] * len(table)
+    return list(zip(*(physical(pc.struct_field(partition, name)).to_pylist() for name in names), strict=True))
+
+
+def _of_partitions(table: FileTable, writes: TableWrites, keys: set[Key]) -> pa.Array:
     """Which files are of some partitions, of the spec that new files have; a step a file that may be replaced."""
-    names, shown = writes.partition_names, {writes.shown_partition(key) for key in keys}
-    rows = zip(files["spec_id"].to_pylist(), files["partition"].to_pylist(), strict=True)
-    return pa.array(
-        [spec == writes.spec_id and tuple(each[n] for n in names) in shown for spec, each in rows], pa.bool_()
-    )
+    wanted = {identity(key) for key in keys}
+    rows = zip(table.files["spec_id"].to_pylist(), _keys(table, writes.partition_names), strict=True)
+    return pa.array([spec == writes.spec_id and identity(key) in wanted for spec, key in rows], pa.bool_())

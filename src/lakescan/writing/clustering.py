@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.writing.fitting import fitted
+from lakescan.writing.partition_key import physical
 from lakescan.writing.plain import plain
 from lakescan.writing.table_writes import TableWrites
 
@@ -27,7 +28,7 @@ def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.
     batch = pa.RecordBatch.from_arrays(arrays, names=writes.schema.names)
     found = np.zeros(rows, dtype=np.int64)
     for key in writes.partition_keys(batch):
-        encoded = pc.dictionary_encode(key, null_encoding="encode")
+        encoded = pc.dictionary_encode(physical(key), null_encoding="encode")
         of_values = [crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]  # those of the batch
         found = found * 31 + np.array(of_values, dtype=np.int64)[encoded.indices.to_numpy()]
     return pa.array(found)

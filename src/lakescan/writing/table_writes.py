@@ -14,7 +14,7 @@ from lakescan.schema import Schema
 from lakescan.storage import Storage
 from lakescan.writing.file_statistics import FileStatistics
 
-Key = tuple[Any, ...]  # the values of a partition, one a partition field
+Key = tuple[Any, ...]  # the values of a partition, one a partition field; times as numbers (`partition_key.physical`)
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,6 @@ class TableWrites(Protocol):
     @property
     def partition_names(self) -> Sequence[str]:
         """The partition fields, as file tables name them."""
-
-    def shown_partition(self, key: Key) -> Key:
-        """The values of a partition as file tables have them."""
 
     def new_location(self, key: Key, name: str) -> str:
         """Where a file of a partition goes."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakescan.writing.file_statistics import leaves_of
 from lakescan.writing.fitting import Fit, renamed
 from lakescan.writing.parquet_files import PartitionWriter
+from lakescan.writing.partition_key import by_partition, identity
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
 _KEPT = 128 * 2**20  # bytes of rows that wait for their row groups
@@ -68,7 +65,7 @@ class _Task:
 
     def _write_fitted(self, rows: pa.RecordBatch) -> None:
         in_file = pa.RecordBatch.from_arrays([rows.column(place) for place in self._places], names=self._schema.names)
-        for key, mine in _by_partition(self._writes.partition_keys(rows), self._named(in_file)):
+        for key, mine in by_partition(self._writes.partition_keys(rows), self._named(in_file)):
             self._writer(key).write(mine)
         while sum(each.kept_bytes for each in self._open.values()) > _KEPT:
             max(self._open.values(), key=lambda each: each.kept_bytes).flush()
@@ -92,35 +89,12 @@ class _Task:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _writer(self, key: Key) -> PartitionWriter:
-        found = self._open.pop(key, None)
+        exact = identity(key)
+        found = self._open.pop(exact, None)
         if found is None:
             if len(self._open) >= (_OPEN if self._writes.is_fanned_out else 1):
                 oldest = next(iter(self._open))
                 self._done += self._open.pop(oldest).close()
             found = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name)
-        self._open[key] = found
+        self._open[exact] = found
         return found
-
-
-def _value(scalar: pa.Scalar) -> Any:
-    """A partition's value; not-a-number is one object, so that it is one key."""
-    value = scalar.as_py()
-    return math.nan if isinstance(value, float) and math.isnan(value) else value
-
-
-def _by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Rows by partition; a loop over the partitions that the batch has."""
-    encoded = [pc.dictionary_encode(key, null_encoding="encode") for key in keys]
-    if not encoded or not rows.num_rows:
-        if rows.num_rows:
-            yield (), rows
-        return
-    codes = np.zeros(rows.num_rows, dtype=np.int64)
-    for each in encoded:
-        codes = codes * max(len(each.dictionary), 1) + each.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
-        first = int(order[start])
-        key = tuple(_value(each.dictionary[each.indices[first].as_py()]) for each in encoded)
-        yield key, rows if len(starts) == 1 else rows.take(pa.array(order[start:stop]))
