@@ -10,9 +10,15 @@ def with_partition_key(files: pa.Table) -> pa.Table:
     """The files with their `partition` struct as text, `partition_key`."""
     column = files["partition"]
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    members = [pc.fill_null(_plain(array.field(i)).cast(pa.string()), "\x01") for i in range(array.type.num_fields)]
-    key = pc.binary_join_element_wise(*members, "\x00") if members else pa.repeat(pa.scalar(""), len(array))
+    members = [_with_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
+    key = pc.binary_join_element_wise(*members, "") if members else pa.repeat(pa.scalar(""), len(array))
     return files.append_column("partition_key", key)
+
+
+def _with_length(texts: pa.Array) -> pa.Array:
+    """Texts after the number of their bytes, which no text can pretend; a null has none."""
+    lengths = pc.binary_length(texts).cast(pa.string())
+    return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":"), "null,")
 
 
 def _plain(values: pa.Array) -> pa.Array:
