@@ -5,14 +5,20 @@ pyiceberg's own look for conflicts is left out: deletes that others add to files
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
+from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.schema import index_by_id
 from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _MergeAppendFiles, _OverwriteFiles, _SnapshotProducer
+from pyiceberg.types import DoubleType
 
+from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.row_lineage import LineageSnapshot
 
 
@@ -73,12 +79,15 @@ def appending(transaction: Transaction, branch: str, properties: dict[str, str])
     metadata = transaction.table_metadata
     merges = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
     kind = _LineageAppend if metadata.format_version > 2 else _MergeAppend if merges else _FastAppend
+    if kind is _MergeAppend:
+        _check_partitions_are_read(metadata)
     return _made(kind, Operation.APPEND, transaction, branch, properties)
 
 
 def overwriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
     """Files in the place of others; an append where there are none."""
     metadata = transaction.table_metadata
+    _check_partitions_are_read(metadata)
     is_first = metadata.snapshot_by_name(branch) is None
     kind = _LineageOverwrite if metadata.format_version > 2 else _Overwrite
     return _made(kind, Operation.APPEND if is_first else Operation.OVERWRITE, transaction, branch, properties)
@@ -86,6 +95,7 @@ def overwriting(transaction: Transaction, branch: str, properties: dict[str, str
 
 def rewriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
     """Files in the place of others that have the same rows."""
+    _check_partitions_are_read(transaction.table_metadata)
     kind = _LineageRewrite if transaction.table_metadata.format_version > 2 else _Rewrite
     return _made(kind, Operation.OVERWRITE, transaction, branch, properties)
 
@@ -93,11 +103,30 @@ def rewriting(transaction: Transaction, branch: str, properties: dict[str, str])
 def emptying(transaction: Transaction) -> None:
     """All files removed from the main branch."""
     metadata = transaction.table_metadata
+    _check_partitions_are_read(metadata)
     if metadata.format_version < 3:
         transaction.delete(AlwaysTrue())
         return
     with _made(_LineageOverwrite, Operation.DELETE, transaction, "main", {}) as producer:
         producer.remove_all()
+
+
+def _check_partitions_are_read(metadata: TableMetadata) -> None:
+    """Raises `UnsupportedFeature` where entries of manifests would be written anew with other partitions.
+
+    pyiceberg 0.12 reads doubles as floats (0.1 as 0.10000000149011612) where its compiled decoder is installed.
+    """
+    if new_decoder(struct.pack("<d", 0.1)).read_double() == 0.1:
+        return
+    columns = (index_by_id(schema).values() for schema in metadata.schemas)
+    doubles = {field.field_id for each in columns for field in each if field.field_type == DoubleType()}
+    for spec in metadata.partition_specs:
+        for each in spec.fields:
+            if each.source_id in doubles and str(each.transform) == "identity":
+                raise UnsupportedFeature(
+                    f"replacing files of an Iceberg table that is partitioned by the doubles of {each.name!r}",
+                    "This version of pyiceberg, which commits it, reads doubles of manifests as floats. Append to it.",
+                )
 
 
 def _made(

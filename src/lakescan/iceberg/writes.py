@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote_plus
 
 import numpy as np
 import pyarrow as pa
@@ -125,6 +124,11 @@ class IcebergWrites(ByOptions):
         for field in self._metadata.spec().fields:
             source = self._metadata.schema().find_field(field.source_id)
             path = self._path(field.source_id)
+            if str(source.field_type).endswith("_ns") and str(field.transform) == "identity":
+                raise UnsupportedFeature(
+                    f"writing to an Iceberg table that is partitioned by the nanoseconds of {source.name!r}",
+                    "pyiceberg cannot read the manifests back: partition it by hours(...) or days(...).",
+                )
             found.append((path, _transform(field.transform, source.field_type)))
         return found
 
@@ -195,13 +199,15 @@ class IcebergWrites(ByOptions):
         return str(provider.new_data_location(name, partition))
 
     def _folder(self, key: Key) -> str:
-        """The partition in a path; numbers for times that pyiceberg has no words for."""
-        spec = self._metadata.spec()
+        """The partition in a path, as it is in the summary of the commit, too, which pyiceberg makes."""
         try:
-            return str(spec.partition_to_path(self.partition_record(key), self._metadata.schema()))
-        except (OverflowError, TypeError, ValueError):
-            named = zip(self.partition_names, key, strict=True)
-            return "/".join(f"{quote_plus(name)}={quote_plus(str(value))}" for name, value in named)
+            return str(self._metadata.spec().partition_to_path(self.partition_record(key), self._metadata.schema()))
+        except (OverflowError, TypeError, ValueError) as error:
+            named = ", ".join(f"{name}={value}" for name, value in zip(self.partition_names, key, strict=True))
+            raise UnsupportedFeature(
+                f"the partition {named} of an Iceberg table",
+                f"pyiceberg, which commits it, has no words for it ({error}): years are 1 to 9999.",
+            ) from error
 
     @property
     def data_folder(self) -> str:
