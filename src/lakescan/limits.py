@@ -12,3 +12,6 @@ FOOTER = 2**28  # bytes of a Parquet footer
 ROWS_PER_BYTE = 4096  # rows of a Parquet file that are believed without a look at a column, a byte of the file
 FILE_SIZE = 2**46  # bytes that a data file is taken to have at most, when work is divided
 SPLITS = 2**13  # pieces that a file is cut into
+AVRO_BLOCK = 2**28  # bytes that a block of a manifest or manifest list unpacks to; writers make some kilobytes
+AVRO_FILE = 2**30  # bytes that all of its blocks unpack to
+METADATA = 2**28  # bytes that table metadata unpacks to

@@ -25,7 +25,7 @@ from lakescan.iceberg.bounds import column_stats, decode_values
 from lakescan.iceberg.manifest import _NAMES, _STATS, read_manifests
 from lakescan.iceberg.manifest_list import _NAMES as LIST_NAMES
 from lakescan.iceberg.manifest_list import read_manifest_list
-from lakescan.iceberg.metadata import parse_metadata
+from lakescan.iceberg.metadata_json import parse_metadata
 from lakescan.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
 from lakescan.storage import Storage
 from tests.conftest import corpus_folder

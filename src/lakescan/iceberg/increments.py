@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from lakescan.errors import NoSuchSnapshot
+from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.expressions.predicate import TRUE, leaves
 from lakescan.iceberg.changelog import Changelog
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
@@ -37,10 +37,17 @@ _CHANGES = {"append": APPEND, "replace": NOTHING, "delete": DELETE, "overwrite":
 def lineage(metadata: TableMetadata, head: int | None, after: int | None) -> list[IcebergSnapshot]:
     """The snapshots from one that is left out up to the head, oldest first; all that are known where `after` is None.
 
-    Raises `NoSuchSnapshot` where the head does not come from that snapshot.
+    Raises `NoSuchSnapshot` where the head does not come from that snapshot, `CorruptMetadata` for one that comes from
+    itself.
     """
-    found, at = [], head
+    found, at, seen = [], head, set()
     while at is not None and at != after and at in metadata.snapshots:
+        if at in seen:
+            raise CorruptMetadata(
+                f"{metadata.source or metadata.location}: snapshot {at} is among those that it came from, by their "
+                "parent-snapshot-id: the order of commits cannot be told. Restore the file, or open an older one."
+            )
+        seen.add(at)
         found.append(metadata.snapshots[at])
         at = metadata.snapshots[at].parent_id
     if after is not None and at != after:

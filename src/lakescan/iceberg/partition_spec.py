@@ -10,17 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.json_node import INT_MAX, Node
 from lakescan.schema import Schema
 
-_PARAMETER = re.compile(r"(\w+)\[(\d+)\]")
+_NUMBERED = ("bucket", "truncate")
+_PARAMETER = re.compile(r"(bucket|truncate)\[([0-9]{1,20})\]")
 _UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _INT, _LONG = np.iinfo(np.int32), np.iinfo(np.int64)
 _DECIMAL_DIGITS = 28  # Python's arithmetic, and so some writers' truncation, rounds beyond
@@ -36,9 +36,16 @@ class Transform:
     @staticmethod
     def parse(text: str) -> Transform:
         """From the text in a partition spec."""
-        if found := _PARAMETER.fullmatch(text):
-            return Transform(found[1], int(found[2]))
-        return Transform(text)
+        found = _PARAMETER.fullmatch(text)
+        return Transform(text) if found is None else Transform(found[1], int(found[2]))
+
+    @staticmethod
+    def of(node: Node) -> Transform:
+        """That of a partition field or sort field of table metadata."""
+        found = Transform.parse(node.text("transform"))
+        if found.name in _NUMBERED and not 0 < (found.parameter or 0) <= INT_MAX:
+            raise node.fault(f"has the transform {str(found)[:60]!r}, which takes a number from 1 to {INT_MAX}")
+        return found
 
     def __str__(self) -> str:
         return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
@@ -108,22 +115,28 @@ def described(transform: Transform, source: str) -> str:
     return f"{transform.name}({inside})"
 
 
-def parse_spec(spec_id: int, fields: list[Mapping[str, Any]], sources: Mapping[int, t.Field]) -> PartitionSpec:
+def parse_spec(spec_id: int, nodes: Iterable[Node], sources: Mapping[int, t.Field]) -> PartitionSpec:
     """A partition spec of table metadata. `sources` are the fields of all schemas: a source may be dropped by now."""
-    parsed = []
-    for position, node in enumerate(fields):
-        try:
-            source_id = int(node["source-id"] if "source-id" in node else node["source-ids"][0])
-            transform = Transform.parse(node["transform"])
-            if len(node.get("source-ids", ())) > 1:
-                transform = Transform(f"multi-argument {transform}")
-            name = node["name"]
-        except (KeyError, IndexError, TypeError) as error:
-            raise CorruptMetadata(f"partition spec {spec_id}: field {position} lacks {error}") from error
-        source = sources.get(source_id)
+    parsed: list[PartitionField] = []
+    taken: set[int | str] = set()
+    for position, node in enumerate(nodes):
+        transform, source = Transform.of(node), sources.get(source_id(node))
+        if len(node.integers("source-ids")) > 1:
+            transform = Transform(f"multi-argument {transform}")
         kind = t.UNKNOWN if source is None else transform.result_type(source.type)
-        parsed.append(PartitionField(int(node.get("field-id", 1000 + position)), name, source_id, transform, kind))
+        field_id = node.integer("field-id", 1000 + position, most=INT_MAX)
+        own = PartitionField(field_id, node.text("name"), source_id(node), transform, kind)
+        if own.id in taken or own.name in taken:
+            raise node.fault(f"has the id or the name of another field of its partition spec: {own.id}, {own.name!r}")
+        taken |= {own.id, own.name}
+        parsed.append(own)
     return PartitionSpec(spec_id, tuple(parsed))
+
+
+def source_id(node: Node) -> int:
+    """The column that a partition field or a sort field is made of: the first one where there are several."""
+    several = node.integers("source-ids")
+    return several[0] if several and not node.has("source-id") else node.integer("source-id", most=INT_MAX)
 
 
 def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal as PyDecimal
 from typing import Any
 
+import pyarrow as pa
+
 from lakescan import types as t
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.errors import LimitExceeded, UnsupportedFeature
+from lakescan.iceberg.json_node import INT_MAX, Node, told
 from lakescan.schema import Schema
 
 _SIMPLE: dict[str, t.Type] = {
@@ -31,54 +35,103 @@ _SIMPLE: dict[str, t.Type] = {
     "timestamp_ns": t.Timestamp("ns", zoned=False),
     "timestamptz_ns": t.Timestamp("ns", zoned=True),
 }
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
-_FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*(-?[0-9]{1,9})\s*\)")
+_FIXED = re.compile(r"fixed\[\s*([0-9]{1,15})\s*\]")
+_DEPTH = 100  # levels of lists, maps and structs
 _GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))?")
 
 
 def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
     """A schema object of table metadata; raises `CorruptMetadata` naming `where` it was read."""
-    try:
-        if node["type"] != "struct":
-            raise CorruptMetadata(f"{where}: a schema is of type {node['type']!r} instead of struct")
-        fields = tuple(_field(f) for f in node["fields"])
-    except (KeyError, TypeError) as error:
-        raise CorruptMetadata(f"{where}: a schema lacks {error}") from error
-    return Schema(fields, int(node.get("schema-id", 0)), tuple(node.get("identifier-field-ids") or ()))
+    return parse_schema_node(Node.of(node, where, "schema"))
 
 
-def _field(node: Mapping[str, Any]) -> t.Field:
-    kind = parse_type(node["type"])
-    before, after = (node.get(f"{which}-default") for which in ("initial", "write"))
+def parse_schema_node(node: Node) -> Schema:
+    """A schema of a metadata document; raises `CorruptMetadata` for what is not one, or has an id or a name twice."""
+    if node.text("type") != "struct":
+        raise node.fault(f"is of type {node.text('type')!r} instead of struct")
+    schema_id = node.integer("schema-id", 0, most=INT_MAX)
+    fields = _fields(node, 0)
+    ids = [each.id for each in t.walk(fields)]
+    if len(set(ids)) < len(ids):
+        twice = next(i for i, count in Counter(ids).items() if count > 1)
+        raise node.fault(f"has two columns of the field id {twice}")
+    return Schema(fields, schema_id, node.integers("identifier-field-ids"))
+
+
+def _fields(node: Node, depth: int) -> tuple[t.Field, ...]:
+    found = tuple(_field(each, depth) for each in node.children("fields"))
+    names = Counter(each.name for each in found)
+    if len(names) < len(found):
+        raise node.fault(f"has two columns of the name {next(n for n, count in names.items() if count > 1)!r}")
+    return found
+
+
+def _field(node: Node, depth: int) -> t.Field:
+    kind = _type_of(node, "type", depth)
+    doc = node.value.get("doc")
     return t.Field(
-        id=int(node["id"]),
-        name=node["name"],
+        id=node.integer("id", most=INT_MAX),
+        name=node.text("name"),
         type=kind,
-        required=bool(node.get("required", False)),
-        doc=node.get("doc"),
-        default=None if before is None else _value(before, kind),
-        write_default=None if after is None else _value(after, kind),
+        required=node.flag("required", False),
+        doc=doc if isinstance(doc, str) else None,
+        default=_default(node, "initial-default", kind),
+        write_default=_default(node, "write-default", kind),
     )
 
 
-def parse_type(node: str | Mapping[str, Any]) -> t.Type:
-    """A type, by its name or its nested object; raises `UnsupportedFeature` for a name not in the specification."""
-    if isinstance(node, str):
-        return _named(node.strip())
-    match node["type"]:
-        case "struct":
-            return t.Struct(tuple(_field(f) for f in node["fields"]))
-        case "list":
-            required = bool(node["element-required"])
-            return t.ListOf(t.Field(int(node["element-id"]), "element", parse_type(node["element"]), required))
-        case "map":
-            key = t.Field(int(node["key-id"]), "key", parse_type(node["key"]), required=True)
-            required = bool(node["value-required"])
-            return t.MapOf(key, t.Field(int(node["value-id"]), "value", parse_type(node["value"]), required))
-    raise UnsupportedFeature(f"column type {node['type']!r}")
+def _type_of(node: Node, name: str, depth: int) -> t.Type:
+    """The type that a member says: by its name, or a nested object."""
+    if depth > _DEPTH:
+        raise LimitExceeded(
+            f"{node.source}: {node.place[:80]}... nests deeper than {_DEPTH} levels, which is the limit"
+        )
+    if isinstance(node.value.get(name), str):
+        return _checked(node, node.text(name).strip())
+    return _nested(node.child(name), depth + 1)
 
 
-def _named(name: str) -> t.Type:
+def _nested(node: Node, depth: int) -> t.Type:
+    kind = node.text("type")
+    if kind == "struct":
+        return t.Struct(_fields(node, depth))
+    if kind == "list":
+        return t.ListOf(_inner(node, "element", depth, required=node.flag("element-required")))
+    if kind == "map":
+        value = _inner(node, "value", depth, required=node.flag("value-required"))
+        return t.MapOf(_inner(node, "key", depth, required=True), value)
+    raise UnsupportedFeature(f"column type {kind[:60]!r}", f"{node.source}: {node.place} has it.")
+
+
+def _inner(node: Node, name: str, depth: int, *, required: bool) -> t.Field:
+    return t.Field(node.integer(f"{name}-id", most=INT_MAX), name, _type_of(node, name, depth), required)
+
+
+def _checked(node: Node, name: str) -> t.Type:
+    """A type by its name, whose numbers Arrow can have."""
+    kind = _named(name, node)
+    if isinstance(kind, t.Decimal) and not 0 < kind.precision <= 38:
+        raise node.fault(f"has the type {name[:60]}: decimals have 1 to 38 digits")
+    if isinstance(kind, t.Fixed) and kind.length > INT_MAX:
+        raise node.fault(f"has the type {name[:60]}: that is longer than {INT_MAX}")
+    return kind
+
+
+def _default(node: Node, name: str, kind: t.Type) -> Any:
+    """The default of a field, which has to be a value of its type."""
+    value = node.value.get(name)
+    if value is None:
+        return None
+    try:
+        found = _value(value, kind)
+        pa.scalar(found, kind.arrow())
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
+        raise node.fault(f"has {told(value)} for {name!r}, which is not a value of type {kind}") from error
+    return found
+
+
+def _named(name: str, node: Node) -> t.Type:
     if (simple := _SIMPLE.get(name)) is not None:
         return simple
     if found := _DECIMAL.fullmatch(name):
@@ -87,7 +140,7 @@ def _named(name: str) -> t.Type:
         return t.Fixed(int(found[1]))
     if found := _GEO.fullmatch(name):
         return t.Geospatial(found[1], found[2] or "OGC:CRS84", found[3] or "spherical")
-    raise UnsupportedFeature(f"column type {name!r}")
+    raise UnsupportedFeature(f"column type {name[:60]!r}", f"{node.source}: {node.place} has it.")
 
 
 def _value(value: Any, kind: t.Type) -> Any:

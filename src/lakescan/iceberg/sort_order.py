@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.partition_spec import Transform, described
+from lakescan.iceberg.json_node import INT_MAX, Node
+from lakescan.iceberg.partition_spec import Transform, described, source_id
 from lakescan.schema import Schema
 
 
@@ -41,18 +39,10 @@ class SortOrder:
 UNSORTED = SortOrder(0, ())
 
 
-def parse_sort_order(node: Mapping[str, Any], where: str) -> SortOrder:
-    """A sort order of table metadata; raises `CorruptMetadata` naming `where` it was read."""
-    try:
-        fields = tuple(
-            SortField(
-                int(f["source-id"] if "source-id" in f else f["source-ids"][0]),
-                Transform.parse(f["transform"]),
-                str(f["direction"]),
-                str(f["null-order"]),
-            )
-            for f in node["fields"]
-        )
-        return SortOrder(int(node["order-id"]), fields)
-    except (KeyError, IndexError, TypeError) as error:
-        raise CorruptMetadata(f"{where}: a sort order lacks {error}") from error
+def parse_sort_order(node: Node) -> SortOrder:
+    """A sort order of table metadata; raises `CorruptMetadata` for what is not one."""
+    fields = tuple(
+        SortField(source_id(each), Transform.of(each), each.text("direction"), each.text("null-order"))
+        for each in node.children("fields")
+    )
+    return SortOrder(node.integer("order-id", most=INT_MAX), fields)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
+from lakescan.iceberg import name_mapping
 from lakescan.iceberg.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.locate import InFolder, MetadataSource
 from lakescan.iceberg.manifest_list import read_manifest_list
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata, parse_metadata
+from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.metadata_json import parse_metadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
@@ -169,7 +169,10 @@ class IcebergTable:
         return None if found is None else found.id
 
     def history(self) -> pa.Table:
-        """The snapshot log: when each snapshot became current, oldest first (`HISTORY`)."""
+        """The snapshot log: when each snapshot became current, oldest first (`HISTORY`).
+
+        Where there is none, or a damaged one, the snapshots by the times of their commits.
+        """
         log = self.metadata.snapshot_log or tuple(
             (s.timestamp_ms, s.id) for s in sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)
         )
@@ -199,15 +202,11 @@ class IcebergTable:
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """By field id; files without ids by the table's name mapping, or by position where it has none."""
-        text = self.metadata.properties.get("schema.name-mapping.default")
+        text = self.metadata.properties.get(name_mapping.PROPERTY)
         if text is None:
             return FieldMatching(by_id=True, by_position=True)
-        try:
-            return FieldMatching(by_id=True, name_mapping=dict(_mapping(json.loads(text), "")))
-        except (json.JSONDecodeError, TypeError, KeyError) as error:
-            raise CorruptMetadata(
-                f"{self.metadata.source}: schema.name-mapping.default is not a name mapping: {error}"
-            ) from error
+        found = name_mapping.parse_name_mapping(text, self.metadata.source)
+        return FieldMatching(by_id=True, name_mapping=found)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """Those of the manifests, by the manifest list; increments are planned where they are asked for."""
@@ -231,7 +230,7 @@ class IcebergTable:
         if snapshot is None:
             return Snapshot(None, None, "", schema, schema, self._metadata_columns(), self.metadata.properties)
         if own_schema and snapshot.schema_id is not None:
-            schema = self.metadata.schemas.get(snapshot.schema_id, schema)
+            schema = self._schema_of(snapshot, snapshot.schema_id)
         return Snapshot(
             snapshot.id,
             from_millis(snapshot.timestamp_ms),
@@ -242,6 +241,15 @@ class IcebergTable:
             self.metadata.properties,
             snapshot,
         )
+
+    def _schema_of(self, snapshot: IcebergSnapshot, schema_id: int) -> Schema:
+        if schema_id not in self.metadata.schemas:
+            raise CorruptMetadata(
+                f"{self.metadata.source}: snapshot {snapshot.id} has the schema {schema_id}, which is not among the "
+                f"table's {sorted(self.metadata.schemas)}: its columns cannot be told. Read it through a branch, which "
+                "has the table's schema."
+            )
+        return self.metadata.schemas[schema_id]
 
     def _all_columns(self, schema: Schema) -> Schema:
         """The columns of a schema, then those that other schemas of the table have beside."""
@@ -274,6 +282,7 @@ class IcebergTable:
         return self.metadata.snapshots[reference.snapshot_id]
 
     def _as_of(self, milliseconds: int) -> IcebergSnapshot:
+        self.metadata.check_log("snapshot-log")
         earlier = [(at, i) for at, i in self.metadata.snapshot_log if at <= milliseconds]
         if not earlier:
             raise self._no_snapshot(f"no snapshot was current at {from_millis(milliseconds)}")
@@ -291,15 +300,3 @@ class IcebergTable:
             f"{self.location}: {problem}; it has {len(known)} snapshots, from {first} (id {known[0].id}) "
             f"to {last} (id {known[-1].id}): see Table.history()"
         )
-
-
-def _mapping(nodes: list[Mapping[str, Any]], path: str) -> list[tuple[str, int]]:
-    """Full dotted names, aliases included, with their field ids (specification, "Column Projection")."""
-    found: list[tuple[str, int]] = []
-    for node in nodes:
-        for name in node.get("names", ()):
-            own = f"{path}.{name}" if path else name
-            if node.get("field-id") is not None:
-                found.append((own, int(node["field-id"])))
-            found.extend(_mapping(node.get("fields") or [], own))
-    return found

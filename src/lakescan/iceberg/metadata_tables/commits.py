@@ -69,6 +69,7 @@ def _snapshot(snapshot: IcebergSnapshot) -> dict[str, Any]:
 
 def history_table(metadata: TableMetadata) -> Rows:
     """The snapshot log: which snapshot became current when."""
+    metadata.check_log("snapshot-log")
     ancestors = metadata.current_ancestors
     rows = (
         {
@@ -100,6 +101,8 @@ def refs_table(metadata: TableMetadata) -> Rows:
 
 def metadata_log_table(metadata: TableMetadata) -> Rows:
     """Metadata files, the current one last, each with the snapshot that was current when it was written."""
+    metadata.check_log("metadata-log")
+    metadata.check_log("snapshot-log")
     log = [*metadata.metadata_log, (metadata.last_updated_ms, metadata.source)]
     return Rows(METADATA_LOG, tuple(_logged(metadata, at, file) for at, file in log))
 
