@@ -9,11 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, write_position_deletes
 from samples.shop import Shop
 
 import lakescan
 from lakescan.iceberg.metadata_tables import METADATA_TABLES
+from lakescan.iceberg.metadata_tables.readable_metrics import metrics_column, metrics_type
+from lakescan.schema import Schema
+from lakescan.types import LONG, Field
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 
@@ -103,6 +108,21 @@ def test_readable_metrics_are_by_column_in_its_type(table: Any) -> None:
         "lower_bound": 5,
         "upper_bound": 5,
     }
+
+
+@settings(max_examples=60)
+@given(st.lists(st.none() | st.dictionaries(st.integers(1, 5), st.integers(-9, 9)), max_size=5))
+def test_readable_metrics_are_the_values_of_each_columns_key(maps: list[dict[int, int] | None]) -> None:
+    schema = Schema(tuple(Field(i, f"c{i}", LONG) for i in (2, 4, 9)))
+    kind = pa.map_(pa.int32(), pa.int64())
+    counts = pa.array([None if m is None else list(m.items()) for m in maps], kind)
+    none = pa.array([None] * len(maps), pa.map_(pa.int32(), pa.binary()))
+    names = ["column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"]
+    files = pa.StructArray.from_arrays([counts] * 4 + [none] * 2, names=names)
+    found = metrics_column(files, schema, metrics_type(schema)).to_pylist()
+    assert [{n: row[n]["value_count"] for n in row} for row in found] == [
+        {f"c{i}": (m or {}).get(i) for i in (2, 4, 9)} for m in maps
+    ]
 
 
 def test_entries_keep_deleted_files_and_inherit_from_their_manifest(table: Any) -> None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import functools
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 
-from lakescan.errors import CorruptMetadata
+from lakescan.errors import CorruptMetadata, LakescanError, NotEnoughMemory, UnsupportedFeature
 from lakescan.iceberg.avro_container import Container
 from lakescan.reading.avro_records import arrow_field, column, field_of_type, only_type
+from lakescan.storage_faults import shown, told
 
 FILE = "lakescan.file"  # the column that says which file a row is of
 _MANY_ROWS = 500  # fewer are decoded before the columnar decoder is imported
@@ -46,27 +48,35 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
     """
     rows = [file.rows for file in files]
     numbers = pa.array(np.repeat(np.arange(len(files), dtype=np.int32), rows))
-    schema = _parsed_schema(files[0])
-    if not _pruned(schema, names)["fields"]:
-        return pa.table({FILE: numbers})
-    fast = sum(rows) + _FILE_ROWS * len(files) >= _MANY_ROWS if fast is None else fast
-    found = _by_columns(files, schema, names) if fast and columnar_decoder() is not None else None
-    if found is None or found.num_rows != len(numbers):
+    schema = files[0].written.record
+    with decoding(files):
         wanted = _pruned(schema, names)
-        found = pa.concat_tables([_by_records(file, wanted, names) for file in files])
+        if not wanted["fields"]:
+            return pa.table({FILE: numbers})
+        fast = sum(rows) + _FILE_ROWS * len(files) >= _MANY_ROWS if fast is None else fast
+        found = _by_columns(files, schema, names) if fast and columnar_decoder() is not None else None
+    if found is None or found.num_rows != len(numbers):
+        found = pa.concat_tables([_each(file, wanted, names) for file in files])
     return found.append_column(FILE, numbers)
 
 
-def _parsed_schema(file: Container) -> dict[str, Any]:
+@contextmanager
+def decoding(files: Sequence[Container]) -> Iterator[None]:
+    """Turn what is raised over the records of files into `CorruptMetadata` that names the first of them."""
+    where = shown(files[0].source) + (f" (or one of the {len(files) - 1} read with it)" if len(files) > 1 else "")
     try:
-        schema: dict[str, Any] = json.loads(file.schema)
-    except ValueError as error:
-        raise _unreadable(file, error) from error
-    return schema
-
-
-def _unreadable(file: Container, error: Exception) -> CorruptMetadata:
-    return CorruptMetadata(f"{file.source} is not an Avro file that can be read: {error}")
+        yield
+    except UnsupportedFeature as error:
+        raise UnsupportedFeature(error.feature, f"{where} has it.") from error
+    except LakescanError:
+        raise
+    except MemoryError as error:
+        raise NotEnoughMemory(f"{where}: its records do not fit into the memory that there is") from error
+    except Exception as error:  # libraries raise what they like over bytes that they did not expect
+        raise CorruptMetadata(
+            f"{where} has records that are not what its schema says: {told(error)}. Restore the file, or read an older "
+            "snapshot."
+        ) from error
 
 
 def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapping[int, str]) -> pa.Table | None:
@@ -76,9 +86,11 @@ def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapp
     header = json.dumps(inlined).encode()
     wanted = [name for members in columns.values() for name, _ in members]
     try:
-        decoded = _decoded([io.BytesIO(file.with_schema(header)) for file in files], wanted)
+        decoded = _decoded([io.BytesIO(file.as_file(header)) for file in files], wanted)
         found = [_assembled(decoded, f, columns[f["name"]], names) for f in _pruned(schema, names)["fields"]]
-    except Exception:  # whatever it is, the other decoder says what is wrong with the file, or reads it
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException:  # a panic of the decoder is one; the other one says what is wrong with the file, or reads it
         return None
     return pa.Table.from_arrays([array for array, _ in found], schema=pa.schema([field for _, field in found]))
 
@@ -186,12 +198,21 @@ def _record(node: Any) -> Mapping[str, Any] | None:
     return only if isinstance(only, dict) and only["type"] == "record" else None
 
 
+def _each(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
+    with decoding([file]):
+        return _by_records(file, wanted, names)
+
+
 def _by_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
     """The other decoder's result: the fields of the schema `wanted`, which is part of the file's."""
-    try:
-        records = list(fastavro.reader(io.BytesIO(file.data), reader_schema=wanted))
-    except (ValueError, EOFError, KeyError, IndexError, TypeError) as error:
-        raise _unreadable(file, error) from error
+    written, asked = fastavro.parse_schema(dict(file.written.record)), fastavro.parse_schema(wanted)
+    data = io.BytesIO(file.records)
+    records: list[Any] = [fastavro.schemaless_reader(data, written, asked) for _ in range(file.rows)]
+    if data.tell() != len(file.records):
+        raise CorruptMetadata(
+            f"{shown(file.source)} has {len(file.records) - data.tell():,} bytes after its {file.rows:,} records: its "
+            "blocks have another number of records than they say. Restore the file, or read an older snapshot."
+        )
     arrow = pa.schema([arrow_field(f, names) for f in wanted["fields"]])
     keys = [f["name"] for f in wanted["fields"]]
     columns = [column([r[key] for r in records], field.type) for key, field in zip(keys, arrow, strict=True)]

@@ -11,9 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.encrypted_stream import is_encrypted_stream
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.avro import FILE, read_avro
-from lakescan.iceberg.avro_container import of_one_schema, open_container
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.avro import FILE, decoding, read_avro
+from lakescan.iceberg.avro_container import Container, of_one_schema, open_container
+from lakescan.iceberg.manifest_checks import (
+    DELETED,
+    EXISTING,
+    check_counts,
+    check_files,
+    check_header,
+    check_status,
+    fault,
+)
 from lakescan.iceberg.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 
@@ -59,7 +68,6 @@ _DATA_FILE = pa.schema(
         pa.field("content_size_in_bytes", pa.int64()),
     ]
 )
-EXISTING, DELETED = 0, 2
 
 
 def read_manifests(
@@ -72,50 +80,88 @@ def read_manifests(
 ) -> pa.Table:
     """The live entries of some manifests (rows of a manifest list) of one spec, in order; or those `removed`.
 
-    Columns are those of a data file, `sequence_number` (inherited from the manifest where the entry has none),
+    Columns are those of a data file, `sequence_number` (inherited from the manifest by added files that have none),
     `changed_by` (the snapshot that added or removed the file, null where it is of an earlier one), `partition` (a
     struct with a member a field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of
     the key-value lists of counts and bounds).
     """
-    for manifest in manifests:
-        refuse_encrypted(manifest, storage)
-    paths = [manifest["manifest_path"] for manifest in manifests]
-    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
+    files = open_manifests(manifests, storage)
     names = _NAMES | (_STATS if with_stats else {})
     tables = []
     for same in of_one_schema(files):
-        rows = read_avro([files[i] for i in same], names)
-        tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats, removed))
+        some = [files[i] for i in same]
+        rows = read_avro(some, names)
+        with decoding(some):
+            tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats, removed))
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def open_manifests(manifests: Sequence[Mapping[str, Any]], storage: Storage) -> list[Container]:
+    """Manifests as files, their headers held against their list; raises `CorruptMetadata`, `UnsupportedFeature`."""
+    for manifest in manifests:
+        # One that has key metadata and is plain is read, as by the reference.
+        if manifest.get("key_metadata") is not None and is_encrypted_stream(storage, manifest["manifest_path"]):
+            raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
+    paths = [manifest["manifest_path"] for manifest in manifests]
+    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
+    for file, manifest in zip(files, manifests, strict=True):
+        check_header(file, manifest)
+    return files
+
+
+def checked_rows(rows: pa.Table, manifests: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The entries of manifests, their statuses and numbers checked; see `manifest_checks`."""
+    if "data_file" not in rows.column_names or "status" not in rows.column_names:
+        raise fault(manifests[0], "it is not a manifest: its records have no status or data_file")
+    rows = rows.combine_chunks()
+    status, number = only_chunk(rows["status"]), only_chunk(rows[FILE])
+    if not (pa.types.is_integer(status.type) and pa.types.is_struct(rows["data_file"].type)):
+        raise fault(manifests[0], f"it has a status of type {status.type}, and files of {rows['data_file'].type}")
+    if only_chunk(rows["data_file"]).null_count:
+        raise fault(manifests[0], "it, or one that is read with it, has an entry without a data_file")
+    check_status(status, number, manifests)
+    check_counts(status.to_numpy(), number.to_numpy(), manifests)
+    return rows
+
+
+def file_columns(files: pa.StructArray, rows: int) -> dict[str, pa.Array]:
+    """The columns of data files, whoever wrote them: content 0 where it is missing, formats in lower case."""
+    columns = {field.name: _member(files, field.name, field.type, rows) for field in _DATA_FILE}
+    columns["content"] = pc.fill_null(columns["content"], 0)
+    columns["file_format"] = pc.utf8_lower(columns["file_format"])
+    return columns
 
 
 def _entries(
     rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, with_stats: bool, removed: bool
 ) -> pa.Table:
-    if "data_file" not in rows.column_names or "status" not in rows.column_names:
-        raise CorruptMetadata(f"{manifests[0]['manifest_path']} is not a manifest: it has no status or data_file")
+    rows = checked_rows(rows, manifests)
     wanted = (pc.equal if removed else pc.not_equal)(rows["status"], DELETED)
     if not pc.all(wanted).as_py():
-        rows = rows.filter(wanted)  # in order
-    rows = rows.combine_chunks()
-    files = only_chunk(rows["data_file"])
-    columns: dict[str, pa.Array] = {
-        field.name: _member(files, field.name, field.type, len(rows)) for field in _DATA_FILE
-    }
-    columns["content"] = pc.fill_null(columns["content"], 0)
-    columns["file_format"] = pc.utf8_lower(columns["file_format"])
-    number = only_chunk(rows[FILE])
+        rows = rows.filter(wanted).combine_chunks()  # in order
+    files, number = only_chunk(rows["data_file"]), only_chunk(rows[FILE])
+    columns = file_columns(files, len(rows))
+    check_files(columns, number, manifests)
     if not removed:
         columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifests, number)
-    own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
-    inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
-    columns["sequence_number"] = pc.coalesce(own.cast(pa.int64()), inherited)
+    columns["sequence_number"] = _sequence_numbers(rows, manifests, number)
     columns["changed_by"] = _changed_by(rows, manifests, number)
     columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
-    columns["partition"] = _partition(files, spec, len(rows))
+    columns["partition"] = partition_values(files, spec, len(rows))
     if with_stats:
         columns["stats"] = _stats(files, len(rows))
     return pa.table(columns)
+
+
+def _sequence_numbers(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
+    """Entries of added files take their manifest's; so do all where that is 0, as in tables that were of version 1.
+
+    (specification, "Sequence Number Inheritance"). Others that have none stay without.
+    """
+    own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
+    inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
+    inherits = pc.or_(pc.equal(inherited, 0), pc.not_equal(only_chunk(rows["status"]), EXISTING))
+    return pc.coalesce(own.cast(pa.int64()), pc.if_else(inherits, inherited, pa.scalar(None, pa.int64())))
 
 
 def _changed_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
@@ -124,15 +170,6 @@ def _changed_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: 
     inherited = pa.array([m.get("added_snapshot_id") for m in manifests], pa.int64()).take(number)
     found = pc.coalesce(own.cast(pa.int64()), inherited)
     return pc.if_else(pc.equal(only_chunk(rows["status"]), EXISTING), pa.scalar(None, pa.int64()), found)
-
-
-def refuse_encrypted(manifest: Mapping[str, Any], storage: Storage) -> None:
-    """Raise `UnsupportedFeature` for a manifest that is encrypted itself: keys are for data and delete files.
-
-    One that has key metadata and is plain is read, as by the reference.
-    """
-    if manifest.get("key_metadata") is not None and is_encrypted_stream(storage, manifest["manifest_path"]):
-        raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
 
 
 def only_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -179,7 +216,7 @@ def inherited_sequence_numbers(own: pa.Array, manifest: Mapping[str, Any]) -> pa
     return pc.fill_null(own.cast(pa.int64()), manifest["sequence_number"] or 0)
 
 
-def _partition(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
+def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
     """Partition values by the field ids of the spec, else by name, else by position."""
     found = files.field("partition") if files.type.get_field_index("partition") >= 0 else None
     written = [] if found is None else list(found.type)
@@ -190,7 +227,7 @@ def _partition(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.Stru
         if found is None or index is None:
             members.append(pa.nulls(rows, kind))
         else:
-            members.append(_as_partition_type(found.field(index), kind))
+            members.append(as_partition_type(found.field(index), kind))
     if not members:
         return pa.array([{}] * rows, pa.struct([]))
     return pa.StructArray.from_arrays(members, names=[str(f.id) for f in spec.fields])
@@ -206,8 +243,9 @@ def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> 
     return position if position < len(written) and -1 in ids else None
 
 
-def _as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    if values.type == kind:
+def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Partition values in the Arrow type of their field."""
+    if values.type == kind or pa.types.is_null(kind):  # no schema has the source any more: files still differ by it
         return values
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp(kind.unit)).cast(kind)
@@ -224,7 +262,7 @@ def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
     for name in _STATS.values():
         kind = pa.binary() if name.endswith("bounds") else pa.int64()
         index = files.type.get_field_index(name)
-        members.append(pa.nulls(rows, _pairs_of(kind)) if index < 0 else _as_pairs(files.field(index), kind))
+        members.append(pa.nulls(rows, _pairs_of(kind)) if index < 0 else as_pairs(files.field(index), kind))
     return pa.StructArray.from_arrays(members, names=list(_STATS.values()))
 
 
@@ -232,7 +270,8 @@ def _pairs_of(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.struct([pa.field("key", pa.int32()), pa.field("value", kind)]))
 
 
-def _as_pairs(lists: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.ListArray:
+def as_pairs(lists: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.ListArray:
+    """A map of column ids as a list of (key, value), values of a type."""
     if pa.types.is_map(lists.type):
         keys, values = lists.keys, lists.items
     else:

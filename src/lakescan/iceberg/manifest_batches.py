@@ -33,7 +33,10 @@ def read_batch(
 
 def _key(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, with_stats: bool) -> Hashable:
     """What a decoded batch depends on: the files, what they inherit, and where they are read from."""
-    names = ("manifest_path", "manifest_length", "sequence_number", "first_row_id", "added_snapshot_id")
+    names = (
+        *("manifest_path", "manifest_length", "content", "sequence_number", "first_row_id", "added_snapshot_id"),
+        *("added_files_count", "existing_files_count", "deleted_files_count"),
+    )
     return (tuple(tuple(m.get(n) for n in names) for m in batch), spec, with_stats, storage.identity)
 
 

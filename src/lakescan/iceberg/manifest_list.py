@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.encrypted_stream import is_encrypted_stream
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.iceberg.avro import FILE, read_avro
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.avro import FILE, decoding, read_avro
 from lakescan.iceberg.avro_container import of_one_schema, open_container
+from lakescan.iceberg.list_checks import check_manifests, check_whole, fault
 from lakescan.iceberg.metadata import IcebergSnapshot
 from lakescan.storage import Storage
 
@@ -27,6 +28,8 @@ _NAMES = {
     504: "added_files_count",
     505: "existing_files_count",
     506: "deleted_files_count",
+    512: "added_rows_count",
+    513: "existing_rows_count",
     507: "partitions",
     509: "contains_null",
     518: "contains_nan",
@@ -56,6 +59,8 @@ MANIFESTS = pa.schema(
         pa.field("added_files_count", pa.int32()),
         pa.field("existing_files_count", pa.int32()),
         pa.field("deleted_files_count", pa.int32()),
+        pa.field("added_rows_count", pa.int64()),
+        pa.field("existing_rows_count", pa.int64()),
         pa.field("key_metadata", pa.binary()),
         pa.field("first_row_id", pa.int64()),
         pa.field("partitions", _SUMMARY),
@@ -66,58 +71,68 @@ _LISTS = 32  # decoded together
 
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
-    """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may name them in the metadata itself."""
-    if snapshot.key_id is not None and is_encrypted_stream(storage, str(snapshot.manifest_list)):
-        raise UnsupportedFeature("encrypted manifest lists", f"Snapshot {snapshot.id} has one.")
+    """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may name them in the metadata itself.
+
+    Raises `CorruptMetadata` for a list that contradicts itself, or names none where the snapshot has files.
+    """
     if snapshot.manifest_list is None:
         paths = pa.array(snapshot.manifests, pa.string())
         specs = [_spec_of(path, storage) for path in snapshot.manifests]
-        return _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
-    file = open_container(storage.read(snapshot.manifest_list), snapshot.manifest_list)
-    read = read_avro([file], _NAMES)
-    if "manifest_path" not in read.column_names:
-        raise CorruptMetadata(f"{snapshot.manifest_list} is not a manifest list: it has no manifest_path")
-    return _completed(read)
+        found = _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
+    else:
+        [found] = _read([snapshot], storage)
+    check_whole(found, snapshot)
+    return found
+
+
+def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
+    """The lists of some snapshots. Those of one schema are decoded together."""
+    paths = [str(each.manifest_list) for each in snapshots]
+    for each, path in zip(snapshots, paths, strict=True):
+        if each.key_id is not None and is_encrypted_stream(storage, path):
+            raise UnsupportedFeature("encrypted manifest lists", f"Snapshot {each.id} has one.")
+    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
+    found: list[pa.Table] = []
+    for same in of_one_schema(files):
+        some = [files[i] for i in same]
+        rows = read_avro(some, _NAMES)
+        with decoding(some):
+            if "manifest_path" not in rows.column_names:
+                raise fault(some[0].source, "it is not a manifest list: its records have no manifest_path")
+            bounds = np.searchsorted(rows[FILE].to_numpy(), np.arange(len(some) + 1)).tolist()
+            lists = _completed(rows)
+            found += [lists.slice(low, high - low) for low, high in pairwise(bounds)]
+    for listed, path in zip(found, paths, strict=True):
+        check_manifests(listed, path)
+    return found
 
 
 def own_manifests(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
     """The manifests that each snapshot added itself; those of lists that do not say so (version 1) count, too.
 
-    Lists of one schema are decoded together, some at a time: with N snapshots, each of the last has N manifests.
+    Lists are read some at a time: with N snapshots, each of the last has N manifests.
     """
     found: list[pa.Table] = []
     for start in range(0, len(snapshots), _LISTS):
         some = snapshots[start : start + _LISTS]
-        if any(each.manifest_list is None or each.key_id is not None for each in some):
-            found += [_own(read_manifest_list(each, storage), pa.scalar(each.id)) for each in some]
-        else:
-            found += _own_of_lists(some, storage)
+        inline = any(each.manifest_list is None for each in some)
+        lists = [read_manifest_list(each, storage) for each in some] if inline else _read(some, storage)
+        for snapshot, each in zip(some, lists, strict=True):
+            check_whole(each, snapshot)
+            found.append(_own(each, pa.scalar(snapshot.id)))
     return found
 
 
-def _own_of_lists(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
-    paths = [str(each.manifest_list) for each in snapshots]
-    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
-    found: list[pa.Table] = []
-    for same in of_one_schema(files):
-        rows = read_avro([files[i] for i in same], _NAMES)
-        ids = pa.array([snapshots[i].id for i in same], pa.int64()).take(rows[FILE].combine_chunks())
-        if "manifest_path" not in rows.column_names:
-            raise CorruptMetadata(f"{paths[same[0]]} is not a manifest list: it has no manifest_path")
-        rows = _own(rows, ids) if "added_snapshot_id" in rows.column_names else rows
-        bounds = np.searchsorted(rows[FILE].to_numpy(), np.arange(len(same) + 1)).tolist()
-        own = _completed(rows)
-        found += [own.slice(low, high - low) for low, high in pairwise(bounds)]
-    return found
-
-
-def _own(manifests: pa.Table, snapshot: pa.Scalar | pa.Array) -> pa.Table:
+def _own(manifests: pa.Table, snapshot: pa.Scalar) -> pa.Table:
     return manifests.filter(pc.fill_null(pc.equal(manifests["added_snapshot_id"], snapshot), True))
 
 
 def _spec_of(manifest: str, storage: Storage) -> int:
     """The partition spec that a manifest's own header names; version 1 may leave it out, and means 0."""
-    return int(open_container(storage.read(manifest), manifest).metadata.get("partition-spec-id", b"0"))
+    said = open_container(storage.read(manifest), manifest).metadata.get("partition-spec-id", b"0")
+    if not said.isdigit() or len(said) > 9:
+        raise fault(manifest, f"its header has {said[:40]!r} for its partition spec")
+    return int(said)
 
 
 def _completed(table: pa.Table) -> pa.Table:

@@ -19,6 +19,7 @@ from lakescan.iceberg.bounds import column_stats, has_exact_bounds
 from lakescan.iceberg.bucket import wanted_buckets
 from lakescan.iceberg.file_names import FileNames
 from lakescan.iceberg.manifest_batches import Manifest, read_batch
+from lakescan.iceberg.manifest_checks import known_ages
 from lakescan.iceberg.partition_bounds import bounds_of_summaries, stats_of_partitions, stats_of_summaries, tightened
 from lakescan.iceberg.partition_key import with_partition_key
 from lakescan.iceberg.partition_spec import PartitionSpec
@@ -81,6 +82,7 @@ class ManifestScan:
         files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
         if self.changed_by is not None:
             files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by, pa.int64())))
+        files = _with_ages(files, manifests, needed=self.with_deletes)
         kept, by_partition, skipped = self._in_partitions(spec, files)
         self._check_keys(kept)
         stats = self._stats(kept, by_partition)
@@ -96,6 +98,7 @@ class ManifestScan:
         """The delete files of some manifests of one spec: those of other partitions apply to no file of the scan."""
         spec = self.specs[manifests[0]["partition_spec_id"]]
         files = read_batch(manifests, spec, self.storage, with_stats=True)
+        files = _with_ages(files, manifests, needed=True)
         stats = stats_of_partitions(files["partition"].combine_chunks(), spec, self.columns)
         kept = files.filter(might_match(self.predicate, stats, files.num_rows))
         self._check_keys(kept)
@@ -195,6 +198,11 @@ class ManifestScan:
                 "encrypted files without a key manager",
                 "The table's manifests carry key metadata: open it with key_manager=, which turns that into keys.",
             )
+
+
+def _with_ages(files: pa.Table, manifests: Sequence[Manifest], *, needed: bool) -> pa.Table:
+    numbers = known_ages(files["sequence_number"], manifests[0]["manifest_path"], needed=needed)
+    return files.set_column(files.schema.get_field_index("sequence_number"), "sequence_number", numbers)
 
 
 def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:

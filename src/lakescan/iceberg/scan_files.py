@@ -6,6 +6,7 @@ statistics are looked at.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -18,10 +19,12 @@ from lakescan.executors import PlanningExecutor, executor_for
 from lakescan.expressions.predicate import TRUE
 from lakescan.iceberg.delete_index import DeleteIndex
 from lakescan.iceberg.file_names import FileNames
+from lakescan.iceberg.list_checks import check_specs
 from lakescan.iceberg.manifest_batches import batches_of
-from lakescan.iceberg.manifest_list import DATA, DELETES, own_manifests, read_manifest_list
+from lakescan.iceberg.manifest_list import DATA, DELETES, own_manifests
 from lakescan.iceberg.manifest_scan import ManifestScan, ScannedFiles
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.snapshot_manifests import snapshot_manifests
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.table_format import FileRequest
@@ -67,7 +70,7 @@ class ScanFiles:
 
     def added(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
         """The files that snapshots added, oldest first; deletes apply that were committed with them."""
-        lists = map(_by_content, own_manifests(snapshots, self._storage))
+        lists = map(_by_content, self._own(snapshots))
         for has_deletes, run in groupby(zip(snapshots, lists, strict=True), key=lambda each: each[1][1].num_rows > 0):
             some = list(run)
             # A delete of a later snapshot is none of an earlier one's: where there are deletes, each goes by itself.
@@ -81,8 +84,14 @@ class ScanFiles:
     def manifests(self, snapshot: IcebergSnapshot, *, only_its_own: bool = False) -> tuple[pa.Table, pa.Table]:
         """The snapshot's manifests of data and of deletes; or those that it added itself, where they say so."""
         if only_its_own:
-            return _by_content(own_manifests([snapshot], self._storage)[0])
-        return _by_content(read_manifest_list(snapshot, self._storage))
+            return _by_content(self._own([snapshot])[0])
+        return _by_content(snapshot_manifests(snapshot, self._metadata, self._storage))
+
+    def _own(self, snapshots: Sequence[IcebergSnapshot]) -> list[pa.Table]:
+        found = own_manifests(snapshots, self._storage)
+        for each in found:
+            check_specs(each, self._metadata.specs)
+        return found
 
     def scanned(
         self,
@@ -144,11 +153,7 @@ class ScanFiles:
 
     def _pruned(self, manifests: pa.Table) -> pa.Table:
         """The manifests that have live files and whose partitions the filter cannot rule out."""
-        live = pc.add(
-            pc.fill_null(manifests["added_files_count"], 1),
-            pc.fill_null(manifests["existing_files_count"], 1),
-        )
-        keep = pc.greater(live, 0).to_numpy()
+        keep = may_have_live_files(manifests).to_numpy()
         specs = manifests["partition_spec_id"].to_numpy()
         for spec_id in np.unique(specs).tolist():
             rows = np.flatnonzero(specs == spec_id)
@@ -160,6 +165,17 @@ class ScanFiles:
 def _by_content(manifests: pa.Table) -> tuple[pa.Table, pa.Table]:
     data, deletes = (manifests.filter(pc.equal(manifests["content"], c)) for c in (DATA, DELETES))
     return data, deletes
+
+
+def may_have_live_files(manifests: pa.Table) -> pa.ChunkedArray:
+    """Whether a list leaves it open that a manifest has live files: all its entries are deleted, if that many are told.
+
+    A count of 0 where nothing was deleted either, or where rows are counted, is one that a writer did not make.
+    """
+    names = ("added_files_count", "existing_files_count", "added_rows_count", "existing_rows_count")
+    live = [pc.greater(pc.fill_null(manifests[name], 0 if "rows" in name else 1), 0) for name in names]
+    nothing = pc.equal(pc.fill_null(manifests["deleted_files_count"], 0), 0)
+    return functools.reduce(pc.or_, [*live, nothing])
 
 
 def _once(manifests: pa.Table) -> pa.Table:

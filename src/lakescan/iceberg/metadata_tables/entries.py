@@ -1,7 +1,7 @@
 """The tables about files: `entries`, `files`, `data_files`, `delete_files`, and `all_...` of each.
 
-A manifest is an Avro file with field ids, so it is read as any data file is: projected onto the table's columns. What
-entries inherit from their manifest is filled in after that.
+They are read and checked as scans read them, with more columns; what entries inherit from their manifest is filled in
+after that.
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
+from lakescan.iceberg.avro import decoding, read_avro
 from lakescan.iceberg.manifest import (
-    DELETED,
+    as_pairs,
+    as_partition_type,
+    checked_rows,
+    file_columns,
     inherited_row_ids,
     inherited_sequence_numbers,
     only_chunk,
-    refuse_encrypted,
+    open_manifests,
+    partition_values,
 )
-from lakescan.iceberg.manifest_list import DATA, read_manifest_list
+from lakescan.iceberg.manifest_checks import DELETED, check_files
+from lakescan.iceberg.manifest_list import DATA
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.readable_metrics import READABLE_METRICS, metrics_column, metrics_type
-from lakescan.planning.split import NO_END
-from lakescan.reading.avro import open_avro
-from lakescan.reading.file_schema import read_fields
-from lakescan.reading.projection import resolve
-from lakescan.schema import FieldMatching, Schema
+from lakescan.iceberg.snapshot_manifests import snapshot_manifests
+from lakescan.planning.file_table import struct_of
+from lakescan.schema import Schema
 from lakescan.storage import Storage
 
-_BY_ID = FieldMatching(by_id=True)
-_WHOLE_MANIFEST = 1 << 31
 PARTITION_ID = 102
 _SEQUENCE_NUMBER = t.Field(3, "sequence_number", t.LONG)
 _FILE_SEQUENCE_NUMBER = t.Field(4, "file_sequence_number", t.LONG)
@@ -89,6 +91,11 @@ def entry_schema(partition: t.Struct) -> Schema:
     )
 
 
+_NAMES = {f.id: f.name for f in (*entry_schema(t.Struct(())).fields, *data_file_fields(t.Struct(())))} | {
+    PARTITION_ID: "partition"
+}
+
+
 @dataclass(frozen=True)
 class EntriesTable:
     """Entries of the manifests of some snapshots; with `as_files`, only live ones, shown as files."""
@@ -103,16 +110,22 @@ class EntriesTable:
     @cached_property
     def schema(self) -> Schema:
         """A row's columns: the entry or the file, then its statistics by column name."""
-        metrics = t.Field(READABLE_METRICS, "readable_metrics", metrics_type(self.metadata.schema))
+        metrics = t.Field(READABLE_METRICS, "readable_metrics", self._metrics)
         if self.as_files:
             return Schema((*data_file_fields(self.metadata.partition_type), metrics))
         return Schema((*entry_schema(self.metadata.partition_type).fields, metrics))
+
+    @cached_property
+    def _metrics(self) -> t.Struct:
+        return metrics_type(self.metadata.schema)
 
     def parts(self) -> Sequence[Mapping[str, Any]]:
         """The manifests, each once, whatever number of snapshots has it."""
         found: dict[str, Mapping[str, Any]] = {}
         for snapshot in self.snapshots:
-            for manifest in read_manifest_list(snapshot, self.storage).drop_columns(["partitions"]).to_pylist():
+            for manifest in (
+                snapshot_manifests(snapshot, self.metadata, self.storage).drop_columns(["partitions"]).to_pylist()
+            ):
                 if self.data if manifest["content"] == DATA else self.deletes:
                     found.setdefault(manifest["manifest_path"], manifest)
         return list(found.values())
@@ -123,41 +136,78 @@ class EntriesTable:
         if self.as_files:
             entries = entries.filter(pc.not_equal(entries["status"], DELETED))
         files = only_chunk(entries["data_file"])
-        metrics = metrics_column(files, self.metadata.schema)
+        metrics = metrics_column(files, self.metadata.schema, self._metrics)
         columns = files.flatten() if self.as_files else [c.combine_chunks() for c in entries.columns]
         yield pa.RecordBatch.from_arrays([*columns, metrics], schema=self.schema.arrow())
 
 
 def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: Storage) -> pa.Table:
     """All entries of a manifest, deleted ones too, with what they inherit from it, as `entry_schema` has them."""
-    refuse_encrypted(manifest, storage)
-    schema = entry_schema(metadata.partition_type)
-    with open_avro(storage, manifest["manifest_path"]) as data:
-        projection = resolve(read_fields(data.schema, _BY_ID), schema, _BY_ID, {})
-        batches = [
-            pa.RecordBatch.from_arrays(projection.apply(batch), schema=_nullable(schema))
-            for _, batch in data.batches(data.chunks(0, NO_END), projection, _WHOLE_MANIFEST)
-        ]
-    read = pa.Table.from_batches(batches, schema=_nullable(schema)).combine_chunks()
-    files = _completed(only_chunk(read["data_file"]), read["status"].combine_chunks(), manifest)
-    numbers = [inherited_sequence_numbers(read[f.name], manifest) for f in (_SEQUENCE_NUMBER, _FILE_SEQUENCE_NUMBER)]
-    snapshot_ids = pc.fill_null(read["snapshot_id"], manifest["added_snapshot_id"])
-    return pa.table([read["status"], snapshot_ids, *numbers, files], schema=schema.arrow())
+    containers = open_manifests([manifest], storage)
+    read = read_avro(containers, _NAMES)
+    with decoding(containers):
+        rows = checked_rows(read, [manifest])
+        schema = entry_schema(metadata.partition_type)
+        status = only_chunk(rows["status"]).cast(pa.int32())
+        files = _files(only_chunk(rows["data_file"]), status, manifest, metadata)
+        columns = [_own(rows, each) for each in schema.fields[1:4]]
+        columns[0] = pc.fill_null(columns[0], manifest["added_snapshot_id"])
+        columns[1:] = [inherited_sequence_numbers(each, manifest) for each in columns[1:]]
+        return pa.table([status, *columns, files], schema=schema.arrow())
 
 
-def _completed(files: pa.StructArray, status: pa.Array, manifest: Mapping[str, Any]) -> pa.StructArray:
-    """Files with what their manifest says for all of them."""
-    columns = dict(zip([f.name for f in files.type], files.flatten(), strict=True))
-    columns["content"] = pc.fill_null(columns["content"], 0)
+def _own(rows: pa.Table, field: t.Field) -> pa.Array:
+    """A column of entries as it is written, null where the manifest does not have it."""
+    if field.name not in rows.column_names:
+        return pa.nulls(len(rows), field.type.arrow())
+    return only_chunk(rows[field.name]).cast(field.type.arrow())
+
+
+def _files(
+    written: pa.StructArray, status: pa.Array, manifest: Mapping[str, Any], metadata: TableMetadata
+) -> pa.StructArray:
+    """Files in the columns of the table, with what their manifest says for all of them."""
+    columns = file_columns(written, len(written))
+    check_files(columns, pa.repeat(pa.scalar(0), len(written)), [manifest])
     columns["file_format"] = pc.utf8_upper(columns["file_format"])
-    columns["spec_id"] = pa.repeat(pa.scalar(manifest["partition_spec_id"], pa.int32()), len(files))
+    columns["spec_id"] = pa.repeat(pa.scalar(manifest["partition_spec_id"], pa.int32()), len(written))
+    columns["partition"] = _partitions(written, metadata, manifest["partition_spec_id"])
     if manifest["content"] == DATA:
         columns["first_row_id"] = inherited_row_ids(
             columns["first_row_id"], columns["record_count"], manifest, pc.not_equal(status, DELETED)
         )
-    return pa.StructArray.from_arrays(list(columns.values()), fields=list(files.type))
+    fields = data_file_fields(metadata.partition_type)
+    members = [_shaped(columns[f.name], f) if f.name in columns else _member(written, f) for f in fields]
+    return pa.StructArray.from_arrays(members, fields=[f.arrow() for f in fields])
 
 
-def _nullable(schema: Schema) -> pa.Schema:
-    """The Arrow schema while columns that old writers leave out are still to be filled."""
-    return pa.schema([f.with_nullable(True) for f in schema.arrow()])
+def _member(files: pa.StructArray, field: t.Field) -> pa.Array:
+    index = files.type.get_field_index(field.name)
+    return pa.nulls(len(files), field.type.arrow()) if index < 0 else _shaped(files.field(index), field)
+
+
+def _shaped(values: pa.Array, field: t.Field) -> pa.Array:
+    """A column in the Arrow type of its field, whose lists and maps have no nulls within."""
+    kind = field.type.arrow()
+    if pa.types.is_map(kind):
+        lists = as_pairs(values, kind.item_type)
+        keys, items = lists.values.field(0), lists.values.field(1)
+        return pa.MapArray.from_arrays(lists.offsets, keys, items, type=kind, mask=lists.is_null())
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(
+            values.offsets, values.values.cast(kind.value_type), type=kind, mask=values.is_null()
+        )
+    return values.cast(kind) if values.type != kind else values
+
+
+def _partitions(files: pa.StructArray, metadata: TableMetadata, spec_id: int) -> pa.StructArray:
+    """Partition values under the fields of all of the table's specs."""
+    found = partition_values(files, metadata.specs[spec_id], len(files))
+    places = {int(f.name): i for i, f in enumerate(found.type)}
+    members = {
+        f.name: as_partition_type(found.field(places[f.id]), f.type.arrow())
+        if f.id in places
+        else pa.nulls(len(files), f.type.arrow())
+        for f in metadata.partition_type.fields
+    }
+    return struct_of(members, len(files)).cast(metadata.partition_type.arrow())

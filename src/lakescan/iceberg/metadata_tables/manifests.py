@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from lakescan import types as t
 from lakescan.iceberg.bounds import decode_values
-from lakescan.iceberg.manifest_list import DATA, read_manifest_list
+from lakescan.iceberg.manifest_list import DATA
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.partition_spec import PartitionField
+from lakescan.iceberg.snapshot_manifests import snapshot_manifests
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
@@ -90,7 +91,7 @@ class AllManifestsTable:
 
 
 def _columns(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> list[pa.Array]:
-    listed = read_manifest_list(snapshot, storage).combine_chunks()
+    listed = snapshot_manifests(snapshot, metadata, storage).combine_chunks()
     is_data = pc.equal(listed["content"], DATA)
     counts = [listed[f"{kind}_files_count"] for kind in ("added", "existing", "deleted")]
     zero = pa.scalar(0, pa.int32())

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.iceberg.manifest import DELETED
-from lakescan.iceberg.manifest_list import read_manifest_list
+from lakescan.iceberg.manifest_checks import DELETED
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, read_entries
 from lakescan.iceberg.partition_key import with_partition_key
+from lakescan.iceberg.snapshot_manifests import snapshot_manifests
 from lakescan.schema import Schema
 from lakescan.storage import Storage
 
@@ -60,7 +60,7 @@ class PartitionsTable:
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
         """The partitions of the snapshot, in the order in which its manifests name them."""
-        manifests = read_manifest_list(part, self.storage).to_pylist()
+        manifests = snapshot_manifests(part, self.metadata, self.storage).to_pylist()
         if not manifests:
             return
         entries = pa.concat_tables([read_entries(m, self.metadata, self.storage) for m in manifests])

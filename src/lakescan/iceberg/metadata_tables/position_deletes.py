@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.iceberg.manifest import DELETED
-from lakescan.iceberg.manifest_list import DELETES, read_manifest_list
+from lakescan.iceberg.manifest_checks import DELETED
+from lakescan.iceberg.manifest_list import DELETES
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import read_entries
+from lakescan.iceberg.snapshot_manifests import snapshot_manifests
 from lakescan.metadata_columns import PARTITION_ID, SPEC_ID
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
@@ -68,7 +69,7 @@ class PositionDeletesTable:
         if self.snapshot is None:
             return ()
         parts: list[Mapping[str, Any]] = []
-        for manifest in read_manifest_list(self.snapshot, self.storage).to_pylist():
+        for manifest in snapshot_manifests(self.snapshot, self.metadata, self.storage).to_pylist():
             if manifest["content"] != DELETES:
                 continue
             entries = read_entries(manifest, self.metadata, self.storage)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan import types as t
-from lakescan.iceberg.bounds import decode_values, value_of_key
+from lakescan.iceberg.bounds import decode_values
 from lakescan.planning.file_table import struct_of
 from lakescan.schema import Schema
 
@@ -36,19 +40,63 @@ def metrics_type(schema: Schema) -> t.Struct:
     return t.Struct(tuple(columns))
 
 
-def metrics_column(files: pa.StructArray, schema: Schema) -> pa.StructArray:
-    """The statistics of files (a struct with the maps of manifest entries) by column."""
-    kind = metrics_type(schema)
+def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.StructArray:
+    """The statistics of files (a struct with the maps of manifest entries) by column; `kind` is `metrics_type`."""
+    leaves = _leaves(schema)
+    ids = np.array([field.id for _, field in leaves], dtype=np.int64)
+    counts = [_Values.of(files, name, ids) for name in _COUNTS.values()]
+    bounds = [_Values.of(files, name, ids) for name in _BOUNDS.values()]
     columns = {}
-    for target, (path, field) in zip(kind.fields, _leaves(schema), strict=True):
-        counts = [value_of_key(files, name, field.id) for name in _COUNTS.values()]
-        bounds = [_bound(value_of_key(files, name, field.id), field.type) for name in _BOUNDS.values()]
-        columns[path] = pa.StructArray.from_arrays([*counts, *bounds], fields=list(target.type.arrow()))
-    return struct_of(columns, len(files)).cast(kind.arrow())
+    for place, (target, (path, field)) in enumerate(zip(kind.fields, leaves, strict=True)):
+        members = [*(each.at(place) for each in counts), *(_bound(each, place, field.type) for each in bounds)]
+        columns[path] = pa.StructArray.from_arrays(members, fields=list(target.type.arrow()))
+    if not columns:
+        return struct_of(columns, len(files))
+    return pa.StructArray.from_arrays(list(columns.values()), fields=list(kind.arrow()))
 
 
-def _bound(serialized: pa.Array, kind: t.Type) -> pa.Array:
+@dataclass(frozen=True)
+class _Values:
+    """A key-value list of files, sorted by key: the values of the n-th wanted key are those from `low[n]` to `high[n]`.
+
+    The lists are gone through once, whatever the number of columns.
+    """
+
+    rows: np.ndarray
+    values: pa.Array
+    low: np.ndarray
+    high: np.ndarray
+    files: int
+
+    @staticmethod
+    def of(files: pa.StructArray, name: str, keys: np.ndarray) -> _Values:
+        maps = files.field(name)
+        owner = pc.list_parent_indices(pa.ListArray.from_arrays(maps.offsets, maps.keys)).to_numpy()
+        start = maps.offsets[0].as_py() if len(maps) else 0
+        own, values = (each.slice(start, len(owner)) for each in (maps.keys, maps.items))
+        order = np.argsort(own.to_numpy(), kind="stable")
+        ordered = own.to_numpy()[order]
+        low, high = (np.searchsorted(ordered, keys, side=side) for side in ("left", "right"))
+        return _Values(owner[order], values.take(pa.array(order)), low, high, len(files))
+
+    def has(self, place: int) -> bool:
+        """Whether a file has the key."""
+        return bool(self.low[place] < self.high[place])
+
+    def at(self, place: int) -> pa.Array:
+        """The value of each file under the key, null where it has none."""
+        if not self.has(place):
+            return pa.nulls(self.files, self.values.type)
+        found = np.full(self.files, -1, dtype=np.int64)
+        found[self.rows[self.low[place] : self.high[place]]] = np.arange(self.low[place], self.high[place])
+        return self.values.take(pa.array(found, mask=found < 0))
+
+
+def _bound(found: _Values, place: int, kind: t.Type) -> pa.Array:
     arrow = kind.arrow()
+    if not found.has(place):
+        return pa.nulls(found.files, arrow)
+    serialized = found.at(place)
     if kind == t.UUID:
         return pa.ExtensionArray.from_storage(arrow, serialized.cast(pa.binary(16)))
     if isinstance(kind, t.Geospatial):
