@@ -112,13 +112,14 @@ class FieldMatching:
     """How a table's fields are found in a data file.
 
     `by_id`: by field id (Iceberg, Delta's id mode), in files that have ids; else by physical name. `name_mapping` gives
-    ids to the fields of files without any, by full dotted path (Iceberg's `schema.name-mapping.default`); without a
-    mapping, `by_position` numbers the columns of such files from 1, as Iceberg's reader does. With `ids_required`
-    (Delta's id mode), a file without any is refused.
+    ids to the fields of files without any, by all names from the top (Iceberg's `schema.name-mapping.default`), or
+    `fault` says why it cannot; without a mapping, `by_position` numbers the columns of such files from 1, as Iceberg's
+    reader does. With `ids_required` (Delta's id mode), a file without any is refused.
     """
 
     by_id: bool = False
-    name_mapping: dict[str, int] | None = None
+    name_mapping: dict[tuple[str, ...], int] | None = None
+    fault: str | None = None
     by_position: bool = False
     ids_required: bool = False
 

@@ -120,7 +120,7 @@ def test_a_file_of_another_type_is_refused_with_column_and_types(stored: pa.Arra
 
 def test_a_file_without_ids_takes_them_from_the_name_mapping() -> None:
     file = pa.table({"old_a": [1], "s": [{"inner": 2}]})
-    matching = FieldMatching(by_id=True, name_mapping={"old_a": 1, "s": 2, "s.inner": 3})
+    matching = FieldMatching(by_id=True, name_mapping={("old_a",): 1, ("s",): 2, ("s", "inner"): 3})
     fields = [t.Field(1, "a", t.LONG), t.Field(2, "s", t.Struct((t.Field(3, "renamed", t.LONG),)))]
     assert read(file, fields, matching) == [{"a": 1, "s": {"renamed": 2}}]
 

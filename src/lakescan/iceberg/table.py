@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from lakescan import metadata_columns as m
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
-from lakescan.iceberg import name_mapping
 from lakescan.iceberg.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.locate import InFolder, MetadataSource
 from lakescan.iceberg.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_json import parse_metadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
+from lakescan.iceberg.name_mapping import matching_of
 from lakescan.iceberg.scan_files import ScanFiles
 from lakescan.moments import from_millis, to_millis
 from lakescan.planning.candidates import Candidates
@@ -202,11 +202,7 @@ class IcebergTable:
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """By field id; files without ids by the table's name mapping, or by position where it has none."""
-        text = self.metadata.properties.get(name_mapping.PROPERTY)
-        if text is None:
-            return FieldMatching(by_id=True, by_position=True)
-        found = name_mapping.parse_name_mapping(text, self.metadata.source)
-        return FieldMatching(by_id=True, name_mapping=found)
+        return matching_of(self.metadata)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """Those of the manifests, by the manifest list; increments are planned where they are asked for."""

@@ -42,8 +42,10 @@ def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, 
         )
     if not matching.by_id or any(f.id is not None for f in _walk(fields)):
         return fields
+    if matching.fault is not None:
+        raise CorruptMetadata(matching.fault)
     if matching.name_mapping is not None:
-        return tuple(_mapped(f, "", matching.name_mapping) for f in fields)
+        return tuple(_mapped(f, (), matching.name_mapping) for f in fields)
     return tuple(replace(f, id=f.index + 1) for f in fields) if matching.by_position else fields
 
 
@@ -68,7 +70,7 @@ def _read(field: pa.Field, index: int) -> FileField:
     return FileField(index, field.name, kind, file_id, tuple(_read(f, i) for i, f in enumerate(inner)))
 
 
-def _mapped(field: FileField, path: str, mapping: dict[str, int]) -> FileField:
+def _mapped(field: FileField, path: tuple[str, ...], mapping: dict[tuple[str, ...], int]) -> FileField:
     children = field.children
     if pa.types.is_map(field.type):
         names = ["key", "value"]
@@ -76,7 +78,7 @@ def _mapped(field: FileField, path: str, mapping: dict[str, int]) -> FileField:
         names = ["element"]
     else:
         names = [child.name for child in children]
-    own = f"{path}.{field.name}" if path else field.name
+    own = (*path, field.name)
     return replace(
         field,
         id=mapping.get(own),

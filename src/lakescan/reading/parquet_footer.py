@@ -19,6 +19,7 @@ from lakescan import limits
 from lakescan.errors import CorruptData
 from lakescan.reading import thrift
 from lakescan.reading.decoding import decoding
+from lakescan.reading.parquet_groups import REFUSAL, without_unknown_groups
 from lakescan.storage_faults import read_whole, shown
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
@@ -166,8 +167,17 @@ def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
 def parsed_footer(data: bytes, path: str) -> Footer:
     """The footer of these bytes; raises `CorruptData`."""
     with decoding(path, "its footer"):
-        whole = _MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC
-        return Footer(path, pq.read_metadata(pa.BufferReader(whole)), data)
+        try:
+            return Footer(path, _metadata(data), data)
+        except OSError as error:
+            if REFUSAL not in str(error):
+                raise
+        data = without_unknown_groups(data)
+        return Footer(path, _metadata(data), data)
+
+
+def _metadata(data: bytes) -> pq.FileMetaData:
+    return pq.read_metadata(pa.BufferReader(_MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC))
 
 
 def _end_of(file: pa.NativeFile, path: str, size: int, length: int) -> bytes:

@@ -1,0 +1,59 @@
+"""Parquet files whose footers give groups a logical type that only columns can have are read as what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakescan.reading.parquet import open_parquet
+from lakescan.reading.parquet_groups import REFUSAL, without_unknown_groups
+from lakescan.storage import Storage
+
+ROWS = pa.table(
+    {
+        "m": pa.array([[("a", 1)], None, [("b", None), ("c", 3)]], pa.map_(pa.string(), pa.int64())),
+        "n": pa.nulls(3, pa.null()),
+        "x": [1, 2, 3],
+    }
+)
+ENTRIES = b"\x18\x09key_value\x15\x04"  # the name, then two children
+UNKNOWN = b"\x5c\xbc\x00\x00"  # field 10, a union of which field 11 is set
+
+
+def footer_of(data: bytes) -> bytes:
+    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A file with a map, whose entries have the logical type UNKNOWN; a column of nulls has it rightly."""
+    path = tmp_path / "odd.parquet"
+    pq.write_table(ROWS, path)
+    data = path.read_bytes()
+    footer = footer_of(data)
+    assert ENTRIES + b"\x00" in footer
+    changed = footer.replace(ENTRIES, ENTRIES + UNKNOWN)
+    path.write_bytes(data[: -8 - len(footer)] + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(OSError, match=REFUSAL):
+        pq.ParquetFile(path)
+    return path
+
+
+def test_the_type_is_taken_from_groups_and_from_nothing_else(odd: Path, tmp_path: Path) -> None:
+    pq.write_table(ROWS, tmp_path / "plain.parquet")
+    assert without_unknown_groups(footer_of(odd.read_bytes())) == footer_of((tmp_path / "plain.parquet").read_bytes())
+
+
+def test_such_a_file_is_read(odd: Path) -> None:
+    with open_parquet(Storage(), str(odd)) as data:
+        assert data.file.read().to_pylist() == ROWS.to_pylist()
+
+
+def test_a_footer_that_breaks_off_is_an_error(odd: Path) -> None:
+    footer = footer_of(odd.read_bytes())
+    for length in range(0, 200, 7):
+        with pytest.raises((IndexError, ValueError)):
+            without_unknown_groups(footer[:length])
