@@ -84,3 +84,18 @@ def test_files_are_opened_where_another_spelling_of_the_prefix_was_moved_to() ->
     storage = Storage(relocate={"s3://b/t": "/copy"})
     assert storage.relocated("s3a://b/t/f") == "/copy/f"
     assert storage.relocated("s3a://b/u/f") == "s3a://b/u/f"
+
+
+spelled = st.sampled_from(["/t/f", "/u/f", "s3a://b/t/f", "s3a://b/u/f", "s3://b/u/f", "s3://b//u/f", "hdfs://h/t/f"])
+moves = st.dictionaries(
+    st.sampled_from(["/t", "s3://b/t", "/u"]), st.sampled_from(["s3://b/u", "/u", "/v"]), max_size=2
+)
+
+
+@given(st.lists(spelled, min_size=1, max_size=3), st.lists(spelled, min_size=1, max_size=3), moves)
+def test_in_one_family_other_names_are_other_places(left: list[str], right: list[str], moved: dict[str, str]) -> None:
+    places = Places(moved, home="hdfs://h/t")
+    first, second = pa.array(left), pa.array(right)
+    if places.family(first) is not None and places.family(first) == places.family(second):
+        where = places.of(pa.concat_arrays([first, second])).to_pylist()
+        assert len(set(where)) == len({*left, *right})

@@ -119,9 +119,12 @@ class Places:
         alike = pc.starts_with(values, root + "/") if root else pc.equal(values, tails)
         if not _all(alike) or not _all(pc.match_substring_regex(tails, _NORMAL)):
             return None
+        if not self.relocate:
+            return root, ""
+        found = self._at_home(normalize(values))
         for old in sorted(self.relocate, key=len, reverse=True):
-            for candidates in (values, tails):
-                below = _is_below(candidates, old)
+            for candidates in (found, without_root(found)):
+                below = _is_below(candidates, normal(old))
                 if pc.any(below).as_py():
                     return (root, old) if _all(below) else None
         return root, ""
