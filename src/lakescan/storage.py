@@ -214,7 +214,7 @@ class Storage:
                 file.seek(offset)
             return read_whole(file, location, wanted)
 
-    def read_all(self, locations: Sequence[str], sizes: Sequence[int] | None = None) -> Sequence[bytes]:
+    def read_all(self, locations: Sequence[str], sizes: Sequence[int | None] | None = None) -> Sequence[bytes]:
         """Several whole files, with `sizes` where a listing gave them; see `read`.
 
         Those that are not on this machine are asked for together, by some threads.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import lakescan
 from lakescan.delta.actions import ActionReader
 from lakescan.delta.checkpoint_actions import checkpoint_actions
+from lakescan.delta.json_checksum import has_right_checksum
 from lakescan.delta.table import DeltaTable
 from lakescan.errors import CorruptMetadata, LakescanError, StorageError
 from lakescan.planning.table_format import SnapshotSelector
@@ -42,6 +44,12 @@ def member(adds: pa.StructArray, name: str, value: Callable[[pa.Array], pa.Array
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=adds.is_null())
 
 
+def with_member(adds: pa.StructArray, name: str, values: pa.Array) -> pa.StructArray:
+    """The adds with one more member."""
+    fields = {**{f.name: pc.struct_field(adds, f.name) for f in adds.type}, name: values}
+    return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=adds.is_null())
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -61,6 +69,22 @@ def test_a_checkpoint_of_other_columns_is_refused(
     with_add(checkpointed, change)
     with pytest.raises(CorruptMetadata, match="checkpoint"):
         read(checkpointed.parents[1])
+
+
+@pytest.mark.parametrize(
+    "parsed",
+    [
+        {"numRecords": "x", "minValues": {"n": "x"}, "maxValues": {"n": []}, "nullCount": {"n": ["x"]}},
+        {"numRecords": {"a": 1}, "minValues": 5, "maxValues": "x", "nullCount": []},
+        {"numRecords": -5, "minValues": {"n": b"x"}, "nullCount": {"n": -1}},
+        5,
+    ],
+    ids=str,
+)
+def test_parsed_statistics_of_other_types_fail_no_read(checkpointed: Path, parsed: Any) -> None:
+    with_add(checkpointed, lambda adds: with_member(adds, "stats_parsed", pa.array([parsed] * len(adds))))
+    assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
+    assert lakescan.table(checkpointed.parents[1]).scan().where("n >= 0").to_arrow().num_rows == 6
 
 
 def test_partition_columns_that_the_map_of_a_checkpoint_leaves_out_are_refused(checkpointed: Path) -> None:
@@ -160,6 +184,27 @@ def test_a_sidecar_that_is_not_whole_is_refused(table: Path, sidecar: Any, fault
 def test_a_pointer_that_makes_no_sense_is_as_if_there_were_none(checkpointed: Path, pointer: str) -> None:
     (checkpointed.parent / "_last_checkpoint").write_text(pointer)
     assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_pointer_with_a_right_checksum_says_how_many_files_its_checkpoint_has(checkpointed: Path) -> None:
+    node = {"version": 1, "size": 6, "numOfAddFiles": 3}
+    canonical = '"numOfAddFiles"=3,"size"=6,"version"=1'
+    checksum = hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
+    pointer = checkpointed.parent / "_last_checkpoint"
+    pointer.write_text(json.dumps({**node, "checksum": checksum}))
+    with pytest.raises(CorruptMetadata, match=r"has 4 add actions, and _last_checkpoint, .* there are 3"):
+        read(checkpointed.parents[1])
+    pointer.write_text(json.dumps({**node, "checksum": "0" * 32}))  # a damaged pointer says nothing
+    assert read(checkpointed.parents[1]) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_protocols_example_has_its_checksum() -> None:
+    inner = {"k2": 2, "k3": ["v3", [1, 2], {"k4": "v4", "k5": ["v5", "v6", "v7"]}]}
+    node = {"k0": "'v 0'", "checksum": "6a92d155a59bf2eecbd4b4ec7fd1f875", "k1": inner}
+    assert has_right_checksum(node) is True
+    assert has_right_checksum({**node, "x": 1}) is False
+    assert has_right_checksum({**node, "x": 1.5}) is None
+    assert has_right_checksum(inner) is None
 
 
 def test_a_stray_part_of_a_huge_checkpoint_does_not_count(table: Path) -> None:

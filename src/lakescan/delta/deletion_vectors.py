@@ -40,15 +40,19 @@ def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) 
     kinds, where, offsets, sizes, counts = (vectors.field(f.name) for f in vectors.type)
     rows = len(vectors)
     inline = pc.equal(kinds, "i")
+    try:
+        paths, bitmaps = _paths(kinds, where, location), _inline(where, inline, sizes)
+    except CorruptMetadata as error:
+        raise CorruptMetadata(f"{location}: {error}") from error
     lengths = pc.add(sizes.cast(pa.int64()), _SIZE_AND_CRC)
     return pa.table(
         {
             "kind": pa.repeat(pa.scalar(VECTOR), rows),
-            "path": _paths(kinds, where, location),
+            "path": paths,
             "file_format": pa.nulls(rows, pa.string()),
             "offset": pc.if_else(inline, pa.scalar(None, pa.int64()), pc.fill_null(offsets.cast(pa.int64()), 0)),
             "length": pc.if_else(inline, pa.scalar(None, pa.int64()), lengths),
-            "inline": _inline(where, inline, sizes),
+            "inline": bitmaps,
             "record_count": counts,
             "size": lengths,
             "sequence_number": pa.nulls(rows, pa.int64()),

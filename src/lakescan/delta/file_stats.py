@@ -90,8 +90,9 @@ class FileStats:
             return None
 
     def _pick(self, path: tuple[str, ...], kind: pa.DataType) -> pa.Array:
-        found = [a for a in (_walk(self._parsed, path), _walk(self._json, path)) if a is not None]
-        return pc.coalesce(*(a.cast(kind) for a in found))
+        found = [_cast(_walk(each, path), kind) for each in (self._parsed, self._json)]
+        known = [values for values in found if values is not None]
+        return pc.coalesce(*known) if known else pa.nulls(len(self._json), kind)
 
     def _parse(self, stats: pa.ChunkedArray) -> pa.StructArray:
         """The texts of all chunks, parsed by a few threads: Arrow lets go of the interpreter meanwhile."""
@@ -136,6 +137,14 @@ def _nested(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
     for path, kind in leaves:
         heads.setdefault(path[0], []).append((path[1:], kind))
     return pa.struct([pa.field(name, rest[0][1] if not rest[0][0] else _nested(rest)) for name, rest in heads.items()])
+
+
+def _cast(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
+    """Values as a type; None where they are of another one: they say nothing then."""
+    try:
+        return None if values is None else values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _walk(array: pa.StructArray | None, path: tuple[str, ...]) -> pa.Array | None:

@@ -56,7 +56,7 @@ def _read(reader: ActionReader, piece: LogPiece) -> pa.Table:
 
 def read_commits(commits: Sequence[LogFile], storage: Storage) -> list[LogText]:
     """The texts of commits."""
-    contents = storage.read_all([c.entry.location for c in commits], [c.entry.size for c in commits])
+    contents = storage.read_all([c.entry.location for c in commits], [c.entry.size or None for c in commits])
     return [LogText(c.entry.location, content, c.version) for c, content in zip(commits, contents, strict=True)]
 
 

@@ -15,7 +15,7 @@ from lakescan.delta.change_feed import changed_files, without_changes
 from lakescan.delta.checkpoint_actions import checkpoint_actions
 from lakescan.delta.checksum import check_version
 from lakescan.delta.log_pieces import LogPiece, batches, pieces_of, read_commits, read_piece
-from lakescan.delta.log_segment import LogFile, LogSegment
+from lakescan.delta.log_segment import LAST_CHECKPOINT, LogFile, LogSegment
 from lakescan.delta.log_shares import LogShares, share_count
 from lakescan.delta.log_text import ADVICE, Action, LogText, only_actions, shown, single_actions
 from lakescan.delta.protocol import Metadata, Protocol
@@ -112,7 +112,9 @@ class LogReader:
         """The adds of a version that no later action took back; partition columns by physical name."""
         reader = ActionReader(self.storage, partition_columns)
         pieces = self._pieces(segment, reader, metrics)
-        files = live_files([reader.commits(()), *executor.map(partial(read_piece, reader), pieces)], self._location)
+        parts = list(executor.map(partial(read_piece, reader), pieces))
+        _check_adds(segment, [part for piece, part in zip(pieces, parts, strict=True) if piece.checkpoint is not None])
+        files = live_files([reader.commits(()), *parts], self._location)
         size = pc.sum(files["size"]).as_py() or 0
         check_version(self._location, segment.version, files.num_rows, size, self.storage)
         return files
@@ -152,3 +154,14 @@ class LogReader:
             unchanged |= {text.version for text in texts if without_changes(text)}
         metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
         return changed_files(pa.concat_tables(parts), unchanged, times, self._location)
+
+
+def _check_adds(segment: LogSegment, parts: list[pa.Table]) -> None:
+    """Refuse a checkpoint with another number of files than the pointer to it, if that one's checksum is right."""
+    base = segment.checkpoint
+    found = sum(pc.sum(part["is_add"]).as_py() or 0 for part in parts)
+    if base is not None and base.adds is not None and base.adds != found:
+        raise CorruptMetadata(
+            f"{base.parts[0].location} has {found:,} add actions, and {LAST_CHECKPOINT}, whose checksum is right, says "
+            f"that there are {base.adds:,}. {ADVICE}"
+        )

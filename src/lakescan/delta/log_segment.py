@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakescan.delta.json_checksum import has_right_checksum
 from lakescan.delta.log_text import Action, parse_object
 from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable
 from lakescan.storage import FileEntry, Storage, join
@@ -36,10 +37,14 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A whole checkpoint: one file, or all parts of a multi-part one."""
+    """A whole checkpoint: one file, or all parts of a multi-part one.
+
+    `adds` is how many add actions it has, by a pointer whose checksum is right.
+    """
 
     version: int
     parts: tuple[FileEntry, ...]
+    adds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +148,10 @@ def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
         version, parts = action.whole_number("version"), action.whole_number("parts") or 0
         unique = action.get("v2Checkpoint")
         name = Action("v2Checkpoint", unique, path).text("path") if isinstance(unique, dict) else None
+        adds, is_right = action.whole_number("numOfAddFiles"), has_right_checksum(action.members)
     except (MissingFile, CorruptMetadata, LimitExceeded):
         return None
-    if version is None or not 0 <= version < _VERSIONS:
+    if version is None or not 0 <= version < _VERSIONS or is_right is False:
         return None
     if unique:
         names = [(name or "").rsplit("/", 1)[-1]]
@@ -158,7 +164,7 @@ def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
     else:
         names = [f"{version:020d}.checkpoint.parquet"]
     entries = _all_there(names, folder, storage)
-    return None if entries is None else Checkpoint(version, entries)
+    return None if entries is None else Checkpoint(version, entries, adds if is_right else None)
 
 
 def _part_name(version: int, number: int, parts: int) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lakescan import types as t
 from lakescan.delta.log_text import ADVICE, Action, as_long, parse_object, shown
 from lakescan.delta.partition_values import typed_values
 from lakescan.delta.protocol import Metadata, Protocol
+from lakescan.delta.replay import place
 from lakescan.delta.time_travel import moment_or_none
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.file_table import struct_of
@@ -178,7 +180,8 @@ class FilesTable:
             rows = batch.num_rows
             moment = batch["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
             texts = batch["partition"]
-            values = {f.name: typed_values(texts.field(i), f) for i, f in enumerate(self.partition_fields)}
+            where = partial(place, batch)
+            values = {f.name: typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)}
             columns = [
                 batch["path"],
                 *([struct_of(values, rows)] if values else []),

@@ -16,7 +16,7 @@ from lakescan.errors import InvalidOption
 from lakescan.planning.table_format import SnapshotSelector
 from lakescan.storage import Storage, join
 
-_VERSION = re.compile(r"(.+)@[vV](\d+)")
+_VERSION = re.compile(r"(.+)@[vV](\d{1,19})")
 _TIME = re.compile(r"(.+)@(\d{17})")  # yyyyMMddHHmmssSSS
 _PARTITION = re.compile(r"(.+)/([^/=]+)=([^/]*)")
 

@@ -54,7 +54,7 @@ def has_in_commit_timestamp(commit: LogFile, configuration: Mapping[str, str]) -
 def in_commit_timestamp(commit: LogFile, storage: Storage) -> int:
     """The time that a commit carries, in milliseconds since 1970; raises `CorruptMetadata` where it lacks it."""
     location = commit.entry.location
-    text = LogText(location, storage.read(location, size=commit.entry.size), commit.version)
+    text = LogText(location, storage.read(location, size=commit.entry.size or None), commit.version)
     moment = as_long(commit_info(text).get("inCommitTimestamp"))
     if moment_or_none(moment) is None:
         raise CorruptMetadata(f"{location} has no inCommitTimestamp, which the table's metadata promises. {ADVICE}")

@@ -1,0 +1,45 @@
+"""The checksum that a JSON object of a log carries of itself (protocol, "JSON checksum")."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+CHECKSUM = "checksum"
+
+
+def has_right_checksum(node: Mapping[str, Any]) -> bool | None:
+    """Whether an object's checksum is that of its other members; None where it has none, or none can be computed."""
+    if not isinstance(node.get(CHECKSUM), str):
+        return None
+    try:
+        pairs = sorted(_pairs({k: v for k, v in node.items() if k != CHECKSUM}, ()))
+    except (_Unknown, UnicodeEncodeError, RecursionError):
+        return None
+    text = ",".join(f"{path}={value}" for path, value in pairs)
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() == node[CHECKSUM]
+
+
+class _Unknown(Exception):
+    """A value whose canonical form is that of its text, which is not known any more."""
+
+
+def _pairs(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Path and value of each scalar, in their canonical forms."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _pairs(inner, (*path, _quoted(name)))
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _pairs(inner, (*path, str(place)))
+    elif isinstance(value, float):
+        raise _Unknown
+    else:
+        yield "+".join(path), _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return f'"{quote(text, safe="")}"'
