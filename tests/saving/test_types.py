@@ -5,18 +5,23 @@ Values are made in Python, put into Arrow's layouts of a type, saved, and compar
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lakescan
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.table_definition import numbered
 from lakescan.schema import Schema
@@ -211,10 +216,10 @@ def map_entries(array: pa.MapArray) -> pa.Array:
 
 
 @st.composite
-def columns(draw: Any, leaves: list[Kind]) -> tuple[Kind, list[Any], pa.Array]:
+def columns(draw: Any, leaves: list[Kind], rows: int | None = None) -> tuple[Kind, list[Any], pa.Array]:
     """A kind, values of it, and an array of them: whole, cut out of another, encoded."""
     of = draw(kinds(leaves))
-    values = draw(st.lists(optional(of), max_size=6))
+    values = draw(st.lists(optional(of), min_size=rows or 0, max_size=rows or 6))
     before, after = draw(st.integers(0, 2)), draw(st.integers(0, 2))
     filler = (values or [None])[:1]
     array = array_of(filler * before + values + filler * after, of.arrow)
@@ -230,7 +235,7 @@ def schema_of(schema: pa.Schema) -> Schema:
     return Schema(numbered(columns_of(schema)))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns([*LEAVES, *ICEBERG_ALONE, *KEPT_BY_ICEBERG]))
 def test_fitted_rows_are_those_given_in_any_layout(column: tuple[Kind, list[Any], pa.Array]) -> None:
     of, values, array = column
@@ -268,3 +273,116 @@ def hides_anything(array: pa.Array) -> bool:
     lengths = np.diff(array.offsets.to_numpy())
     children = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
     return any(map(hides_anything, children)) or bool(lengths[array.is_null().to_numpy(zero_copy_only=False)].any())
+
+
+def stored(value: Any) -> Any:
+    """A value as it is in files, which have no UUIDs."""
+    match value:
+        case list():
+            return [stored(each) for each in value]
+        case tuple():
+            return tuple(stored(each) for each in value)
+        case dict():
+            return {name: stored(each) for name, each in value.items()}
+        case uuid.UUID():
+            return value.bytes
+    return value
+
+
+@pytest.mark.parametrize(
+    ("format", "leaves"),
+    [("iceberg", [*LEAVES, *ICEBERG_ALONE, *KEPT_BY_ICEBERG]), ("delta", [*LEAVES, *CHANGED_BY_DELTA])],
+)
+def test_what_is_saved_is_what_was_given(format: str, leaves: list[Kind]) -> None:
+    """In the table, and in its files as another reader of Parquet reads them."""
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(columns(leaves, rows=4), min_size=1, max_size=4))
+    def check(drawn: list[tuple[Kind, list[Any], pa.Array]]) -> None:
+        expected = {f"c{n}": [read(value, of) for value in values] for n, (of, values, _) in enumerate(drawn)}
+        given_rows = pa.table({f"c{n}": array for n, (_, _, array) in enumerate(drawn)})
+        with tempfile.TemporaryDirectory() as folder:
+            lakescan.catalog("types", warehouse=folder).create_namespace("db")
+            target = "types.db.t" if format == "iceberg" else f"{folder}/t"
+            lakescan.save(given_rows, target, format=format)
+            found = lakescan.table(target).scan().to_arrow()
+            (file,) = Path(folder).rglob("*.parquet")
+            in_file = pq.ParquetFile(file).read()
+        assert {name: micros(found[name].to_pylist()) for name in found.column_names} == expected
+        assert {name: micros(in_file[name].to_pylist()) for name in in_file.column_names} == stored(expected)
+
+    check()
+
+
+REFUSED = {
+    "duration": pa.array([1], pa.duration("us")),
+    "months": pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+    "union": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1]), pa.array(["a"])]),
+    "dense union": pa.UnionArray.from_dense(
+        pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1]), pa.array(["a"])]
+    ),
+    "opaque": pa.ExtensionArray.from_storage(pa.opaque(pa.binary(), "t", "v"), pa.array([b"a"])),
+    "wide decimal": pa.array([Decimal(1)], pa.decimal256(39, 0)),
+    "struct without members": pa.array([{}], pa.struct([])),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("nest", ["column", "list", "struct", "map", "dictionary"])
+def test_what_tables_cannot_hold_is_refused_by_its_path(name: str, nest: str, tmp_path: Path) -> None:
+    array = REFUSED[name]
+    path = {"list": "c.element", "struct": "c.x", "map": "c.value"}.get(nest, "c")
+    nested = {
+        "column": lambda: array,
+        "list": lambda: pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), array),
+        "struct": lambda: pa.StructArray.from_arrays([array], ["x"]),
+        "map": lambda: pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["k"]), array),
+        "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([0]), array),
+    }[nest]()
+    with pytest.raises(lakescan.UnsupportedFeature, match=f"column '{path}' of Arrow type"):
+        lakescan.save(pa.table({"c": nested}), tmp_path / "t", format="delta")
+    assert not (tmp_path / "t").exists()
+
+
+def test_extension_types_that_arrow_does_not_know_are_refused_by_their_name(tmp_path: Path) -> None:
+    field = pa.field("c", pa.binary(), metadata={"ARROW:extension:name": "geoarrow.wkb"})
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"column 'c' of Arrow type extension<geoarrow.wkb>"):
+        lakescan.save(pa.table([pa.array([b"a"])], schema=pa.schema([field])), tmp_path / "t", format="delta")
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null()), pa.struct([("x", pa.null())])])
+def test_columns_of_nothing_but_nulls_have_no_type(kind: pa.DataType, tmp_path: Path) -> None:
+    with pytest.raises(lakescan.SchemaMismatch, match="nothing but nulls"):
+        lakescan.save(pa.table({"c": pa.nulls(2, kind)}), tmp_path / "t", format="delta")
+    lakescan.save(pa.table({"id": [1], "c": [[1]]}), tmp_path / "t", format="delta")
+    lakescan.table(tmp_path / "t").append(pa.table({"id": [2], "c": pa.nulls(1)}))
+    assert lakescan.table(tmp_path / "t").scan().to_arrow().sort_by("id")["c"].to_pylist() == [[1], None]
+
+
+def test_nanoseconds_are_kept_or_refused(local: lakescan.Catalog) -> None:
+    fine = pa.table({"t": pa.array([1001], pa.timestamp("ns"))})
+    with pytest.raises(lakescan.SchemaMismatch, match=r"table-property\.format-version=3"):
+        lakescan.save(fine, "local.db.t")
+    lakescan.save(fine, "local.db.u", **{"table-property.format-version": 3})
+    assert lakescan.table("local.db.u").scan().to_arrow().equals(fine)
+    lakescan.table("local.db.u").append(pa.table({"t": fine["t"], "new": fine["t"]}), merge_schema=True)
+    assert lakescan.table("local.db.u").schema.field("new").type == pa.timestamp("ns")
+
+
+def test_decimals_of_more_digits_than_their_type_says_are_refused(tmp_path: Path) -> None:
+    """DuckDB hands over its integers of 128 bits so."""
+    data = pa.Array.from_buffers(
+        pa.decimal128(38, 0), 1, [None, pa.py_buffer((10**38).to_bytes(16, "little", signed=True))]
+    )
+    with pytest.raises(lakescan.SchemaMismatch, match="more digits"):
+        lakescan.save(pa.table({"c": data}), tmp_path / "t", format="delta")
+
+
+def test_members_whose_names_differ_in_case_are_told_apart(tmp_path: Path) -> None:
+    kind = pa.struct([("a", pa.int64()), ("A", pa.int64())])
+    schema = schema_of(pa.schema([("s", kind)]))
+    rows = pa.record_batch({"s": pa.array([{"a": 1, "A": 2}, None], kind)})
+    assert Fit.of(schema, rows.schema).apply(rows).to_pylist() == rows.to_pylist()
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' is there twice"):
+        Fit.of(schema_of(pa.schema([("s", pa.struct([("x", pa.int64())]))])), pa.schema([("s", twice.type)]))
