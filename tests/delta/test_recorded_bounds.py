@@ -193,3 +193,7 @@ def test_dates_are_exact() -> None:
     found = read(t.DATE, '"2026-01-01"', '"2026-01-02"')
     assert ends(found) == (date(2026, 1, 1), date(2026, 1, 2))
     assert found.exact is not None
+
+
+def test_a_whole_number_that_was_a_double_says_nothing_where_doubles_leave_numbers_out() -> None:
+    assert ends(read(t.LONG, "1.0", "9.007199254740993E15")) == (1, None)

@@ -40,7 +40,7 @@ TRANSFORMS: dict[str, list[str]] = {
     "day": ["{}", "bucket(4, {})", *_BY_DAY],
     "wall": ["{}", "bucket(4, {})", *_BY_DAY, "hours({})"],
     "instant": ["{}", "bucket(4, {})", *_BY_DAY, "hours({})"],
-    "fine": _BY_DAY,
+    "fine": [*_BY_DAY, "hours({})"],
     "s": ["{}", "truncate(2, {})", "truncate(17, {})", "bucket(4, {})"],
     "x": ["{}", "truncate(2, {})", "bucket(4, {})"],
 }

@@ -8,9 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata
+from lakescan.reading.casting import cast_leaf
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
 from lakescan.schema import FieldMatching, Schema
@@ -146,3 +149,9 @@ def test_by_name_the_physical_name_counts() -> None:
 def test_by_name_case_is_ignored_only_where_nothing_matches_exactly() -> None:
     file = pa.table({"A": [1], "a": [2], "B": [3]})
     assert read(file, [t.Field(1, "a", t.LONG), t.Field(2, "b", t.LONG)], FieldMatching()) == [{"a": 2, "b": 3}]
+
+
+@given(st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**63), 2000 - 2**63) | st.integers(-2000, 2000))
+def test_nanoseconds_are_rounded_down_to_microseconds_to_the_last_of_them(nanos: int) -> None:
+    column = pa.array([nanos, None], pa.int64()).cast(pa.timestamp("ns"))
+    assert cast_leaf(column, t.Timestamp("us", zoned=False), "c").cast(pa.int64()).to_pylist() == [nanos // 1000, None]

@@ -44,7 +44,7 @@ _VALUES: dict[str, pa.Array] = {
     "day": pa.array([-719162, -141428, -1, 0, 364, 20000, 2932896], pa.int32()).cast(pa.date32()),
     "wall": _moments(None),
     "instant": _moments("UTC"),
-    "fine": _times("ns", None, 1 - 2**63, -1_000_001, -1, 0, 1, 1000, 1234567891234567891, 2**63 - 1),
+    "fine": _times("ns", None, -(2**63), 1 - 2**63, -1_000_001, -1, 0, 1, 1000, 1234567891234567891, 2**63 - 1),
     "clock": pa.array([0, 1, 86_399_999_999], pa.int64()).cast(pa.time64("us")),
     "s": pa.array(
         [

@@ -23,6 +23,7 @@ from lakescan.errors import CorruptMetadata
 _BLOCK, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
 _MOST_LINES = 1 << 18  # that are parsed at once, so that memory is bounded by what lines hold, not by their number
 _NEWLINE, _OPENS = ord("\n"), ord("{")
+_MOST_EXACT = 2**53  # from here on, doubles stand for more than one whole number
 _INTS = {pa.int64(): 64, pa.int32(): 32}
 
 
@@ -222,6 +223,8 @@ def _as_far_as_typed(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[s
             value = _as_far_as_typed(value, field.type) if isinstance(value, dict) else None
         elif pa.types.is_string(field.type) and value is not None and not isinstance(value, str):
             value = json.dumps(value)
+        elif pa.types.is_integer(field.type) and isinstance(value, float) and abs(value) >= _MOST_EXACT:
+            value = None  # it may be the double next to the number
         found[field.name] = value
     return found
 

@@ -68,8 +68,14 @@ def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Ar
         raise pa.ArrowInvalid("not a timestamp")
     naive = array.cast(pa.timestamp(source.unit))
     if source.unit == "ns" and kind.unit == "us":
-        naive = pc.floor_temporal(naive, unit="microsecond").cast(pa.timestamp("us"), safe=False)
+        naive = _floored(naive.cast(pa.int64()), 1_000).cast(pa.timestamp("us"))
     return naive.cast(pa.timestamp(kind.unit)).cast(target)
+
+
+def _floored(numbers: pa.Array, by: int) -> pa.Array:
+    """The numbers divided, rounded down. Arrow's own flooring of times overflows at the least of them."""
+    towards_zero = pc.divide(numbers, by)
+    return pc.subtract(towards_zero, pc.less(numbers, pc.multiply(towards_zero, by)).cast(pa.int64()))
 
 
 def _variant(array: pa.Array, column: str) -> pa.Array:
