@@ -136,7 +136,8 @@ class Field:
 
     `physical_name` is its name in data files (Delta column mapping), else `name`. `default` is the value that
     rows of files written before the column existed take (Iceberg's `initial-default`), as a Python value;
-    `write_default` is what writers put where rows do not have the column.
+    `write_default` is what writers put where rows do not have the column. `pad` is the length to which readers fill
+    texts with spaces (Delta's CHAR(n)), 0 for none.
     """
 
     id: int
@@ -147,6 +148,7 @@ class Field:
     default: Any = None
     physical_name: str = ""
     write_default: Any = None
+    pad: int = 0
 
     def __post_init__(self) -> None:
         if not self.physical_name:

@@ -62,8 +62,10 @@ class FileStats:
         return {i: self._column(f, self._paths[i], counts) for i, f in self._fields.items()}
 
     def _column(self, field: t.Field, path: tuple[str, ...], counts: pa.Array) -> ColumnStats:
-        lower = self._bound(("minValues", *path), field.type, upper=False)
-        upper = self._bound(("maxValues", *path), field.type, upper=True)
+        lower = upper = None
+        if not field.pad:  # bounds are of texts before they are padded, which has another order
+            lower = self._bound(("minValues", *path), field.type, upper=False)
+            upper = self._bound(("maxValues", *path), field.type, upper=True)
         nulls = self._pick(("nullCount", *path), pa.int64())
         exact = self._tight if field.type in _EXACT else None
         return ColumnStats(lower, upper, nulls, None, counts, exact)

@@ -11,6 +11,7 @@ from lakescan import types as t
 from lakescan.delta.far_years import parse_dates, without_far_years
 from lakescan.delta.log_text import ADVICE, shown
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.reading.casting import padded
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -24,7 +25,7 @@ def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | 
     is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, NULL_PARTITION))
     values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
     try:
-        return _parse(values, field.type)
+        return padded(_parse(values, field.type), field.pad)
     except (pa.ArrowException, ArithmeticError) as error:
         row = _first_wrong(values, field.type)
         place = f"{where(row)}: " if where is not None else ""

@@ -28,6 +28,7 @@ _SIMPLE: dict[str, t.Type] = {
     "void": t.UNKNOWN,
     "variant": t.VARIANT,
 }
+_CHAR = re.compile(r"char\((\d{1,9})\)")
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,3})\s*,\s*(-?\d{1,3})\s*\)")
 _MOST_DIGITS = 38
 _GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))?")
@@ -98,6 +99,7 @@ class _SchemaReader:
             required=not nullable,
             doc=doc if isinstance(doc, str) else None,
             physical_name=self._physical_name(metadata, inner) if self._mapped else "",
+            pad=_char_length(metadata) if node["type"] == "string" else 0,
         )
 
     def _id(self, metadata: dict[str, Any], path: str) -> int:
@@ -164,3 +166,10 @@ def _named(name: str) -> t.Type:
     if found := _GEO.fullmatch(name):
         return t.Geospatial(found[1], found[2] or "OGC:CRS84", found[3] or "spherical")
     raise UnsupportedFeature(f"column type {name!r}")
+
+
+def _char_length(metadata: dict[str, Any]) -> int:
+    """The length of a CHAR(n), which is a string in the schema; 0 for other columns."""
+    raw = metadata.get("__CHAR_VARCHAR_TYPE_STRING")
+    found = _CHAR.fullmatch(raw) if isinstance(raw, str) else None
+    return 0 if found is None else int(found[1])

@@ -139,6 +139,8 @@ def value_of(value: Any, kind: t.Type) -> Any:
 def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
     if isinstance(value, pa.Scalar):
         value = plain_value(value)
+    if field.pad and isinstance(value, str):
+        value = value[: field.pad].ljust(field.pad) + value[field.pad :].rstrip(" ")  # spaces at the end do not count
     try:
         return _coerce(value, field.type)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:

@@ -29,6 +29,11 @@ def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
         ) from error
 
 
+def padded(texts: pa.Array, width: int) -> pa.Array:
+    """Texts filled up with spaces to so many characters, as Spark reads CHAR(n); longer ones stay."""
+    return pc.utf8_rpad(texts, width) if width else texts
+
+
 def _cast(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:
     source = array.type
     if kind == t.UUID:

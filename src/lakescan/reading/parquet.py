@@ -194,7 +194,11 @@ def _bound(
     statistics: list[ChunkStatistics], side: str, physical_type: str, source: FileField, target: t.Field
 ) -> pa.Array | None:
     """One side's bounds in the column's type; None where the file's type does not say them plainly."""
-    if not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp) or target.type in (t.UUID, t.BINARY):
+    if (
+        not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp)
+        or target.type in (t.UUID, t.BINARY)
+        or target.pad
+    ):
         return None
     try:
         found = bounds(statistics, side, physical_type, source.type)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakescan import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.metadata_columns import FIRST_RESERVED_ID
-from lakescan.reading.casting import cast_leaf
+from lakescan.reading.casting import cast_leaf, padded
 from lakescan.reading.file_schema import FileField
 from lakescan.schema import FieldMatching, Schema
 
@@ -129,7 +129,7 @@ def _convert(array: pa.Array, source: Source) -> pa.Array:
         return _convert_list(array, source, kind)
     if isinstance(kind, t.MapOf):
         return _convert_map(array, source, kind)
-    return cast_leaf(array, kind, source.target.name)
+    return padded(cast_leaf(array, kind, source.target.name), source.target.pad)
 
 
 def _convert_struct(array: pa.StructArray, source: Source, kind: t.Struct) -> pa.Array:
