@@ -96,7 +96,7 @@ def test_a_bound_that_is_no_number_says_nothing_of_its_file_and_leaves_the_rest(
 
 
 def toward_1970(micros: int) -> int:
-    return int(micros / 1000) * 1000
+    return micros // 1000 * 1000 if micros >= 0 else -(-micros // 1000 * 1000)
 
 
 def downwards(micros: int) -> int:
