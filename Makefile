@@ -14,6 +14,9 @@ demo: setup ## two tables joined on Spark, plans drawn; then a table's life: cre
 test: setup ## run all tests
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)
 
+fuzz: setup ## damage tables and read them, for long: FUZZ_ARGS="--seed 7 --cases 5000", or --corpus
+	@$(PYTHON) -m tests.fuzz $(or $(FUZZ_ARGS),--seed 1 --cases 3000)
+
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
 	@scripts/smoke_spark41.sh
 
@@ -39,4 +42,4 @@ bench: setup ## measure against peers, side by side, and print ratios
 clean: ## remove what the targets made
 	rm -rf .venv .venv-spark41 demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test smoke-4.1 test-interop test-wheel lint format bench clean
+.PHONY: help setup demo test fuzz smoke-4.1 test-interop test-wheel lint format bench clean

@@ -21,7 +21,8 @@ from pyarrow import fs as pafs
 from lakescan import limits
 from lakescan.encryption import KeyManager
 from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, StorageError
-from lakescan.filesystems import account_of, connected
+from lakescan.filesystems import account_of
+from lakescan.filesystems import connected as _filesystem
 from lakescan.locations import ALIASES, Places, split_location
 from lakescan.storage_faults import WholeFile, check_regular, read_whole, shown, storage_boundary
 from lakescan.storage_options import StorageOptions
@@ -127,7 +128,7 @@ class Storage:
         if scheme == "abfs":
             self._check_account(authority)
         if scheme == "file" or not self.io_properties or self.options:
-            return connected(scheme, authority, self._settings)
+            return _filesystem(scheme, authority, self._settings)
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         return PyArrowFileIO(dict(self.io_properties)).fs_by_scheme(scheme, authority)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
 import io
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from lakescan import storage
 from lakescan.storage import Storage
 
 
@@ -18,10 +21,18 @@ def faulty_storage(place: str, fault: Exception | None = None, *, after: int = 0
     Places: open, read, close, info (of named files), list, delete. `short` gives half of what is asked for once, and
     `empty` nothing, both without raising.
     """
-    storage = Storage()
-    faults = _Faults(place, fault, after)
-    storage._filesystems["file", ""] = pafs.PyFileSystem(_Handler(faults))
-    return storage
+    made = Storage()
+    made._filesystems["file", ""] = pafs.PyFileSystem(_Handler(_Faults(place, fault, after)))
+    return made
+
+
+def install(place: str, fault: str, after: int) -> None:
+    """Let every storage of this process fail so; `fault` is the name of one of Python's exceptions."""
+    made = {"OSError": OSError(errno.EIO, "injected: input/output error"), "ValueError": ValueError("injected")}
+    named = made.get(fault) or getattr(builtins, fault)("injected")
+    faulty = pafs.PyFileSystem(_Handler(_Faults(place, named, after)))
+    original = storage._filesystem
+    storage._filesystem = lambda scheme, *rest: faulty if scheme == "file" else original(scheme, *rest)
 
 
 class _Faults:
