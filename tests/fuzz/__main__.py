@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import itertools
 import random
 import shutil
@@ -25,6 +26,7 @@ from typing import Any
 from tests.fuzz import child, corpus, reading
 from tests.fuzz.damage import KINDS, Case, Damage, NothingToDamage
 from tests.fuzz.tables import SAMPLES, Sample
+from tests.support.faulty import install
 
 
 class Run:
@@ -39,14 +41,12 @@ class Run:
         """What fails in one case, and what was done to the table; the latter is empty where there was nothing to do."""
         sample = self.samples[name]
         before = self._answers_before(sample)
-        ending = self._read(sample, self._damaging(kind, number))
-        told = next((each["damage"] for each in ending.sent if "damage" in each), None)
-        broken = [each["broken"] for each in ending.sent if "broken" in each]
-        if broken:
-            return [f"the fuzz is broken: {broken[0]}"], "?"
-        if told is None:
-            return ([f"{ending.how} while damaging"], "?") if ending.how != "done" else ([], "")
-        damage = Damage(**told)
+        self._copy(sample)
+        made = child.run(self._damaging(sample, kind, number), self.seconds, limited=False)
+        if not made.sent or made.how != "done" or "broken" in made.sent[0]:
+            return ([], "") if made.how == "done" and not made.sent else ([f"the fuzz is broken: {made}"], "?")
+        damage = Damage(**made.sent[0])
+        ending = self._read(sample, damage)
         now = {each["call"]: each["answer"] for each in ending.sent if "call" in each}
         found = reading.failures(damage, before, now)
         if ending.how != "done":
@@ -58,34 +58,28 @@ class Run:
     def _answers_before(self, sample: Sample) -> dict[str, Any]:
         if sample.name not in self._before:
             self._copy(sample)
-            ending = self._read(sample, lambda _: Damage("nothing"))
+            ending = self._read(sample, Damage("nothing"))
             found = {each["call"]: each["answer"] for each in ending.sent if "call" in each}
             if not found or any("error" in each and not each["ours"] for each in found.values()):
                 raise SystemExit(f"{sample.name} cannot be read as it is: {ending.how} {found or ending.sent}")
             self._before[sample.name] = found
         return self._before[sample.name]
 
-    def _damaging(self, kind: str, number: int) -> Callable[[Sample], Damage | None]:
-        def damage(sample: Sample) -> Damage | None:
-            seeded = random.Random(f"{self.seed}/{kind}/{sample.name}/{number}")
-            try:
-                return KINDS[kind](Case(sample, self.folder / "case", seeded))
-            except NothingToDamage:
-                return None
-
-        return damage
-
-    def _read(self, sample: Sample, damaging: Callable[[Sample], Damage | None]) -> child.Ending:
-        self._copy(sample)
+    def _damaging(self, sample: Sample, kind: str, number: int) -> Callable[[Callable[[Any], None]], None]:
+        """Work that damages the copy, and sends what it did; nothing where there is nothing to damage."""
 
         def work(send: Callable[[Any], None]) -> None:
-            if (damage := damaging(sample)) is None:
-                return
-            told = damage.told.encode(errors="backslashreplace").decode()
-            send({"damage": {"told": told, "allows": damage.allows, "faults": damage.faults}})
-            if damage.faults:
-                from tests.support.faulty import install
+            seeded = random.Random(f"{self.seed}/{kind}/{sample.name}/{number}")
+            with contextlib.suppress(NothingToDamage):
+                damage = KINDS[kind](Case(sample, self.folder / "case", seeded))
+                told = damage.told.encode(errors="backslashreplace").decode()
+                send({"told": told, "allows": damage.allows, "faults": damage.faults})
 
+        return work
+
+    def _read(self, sample: Sample, damage: Damage) -> child.Ending:
+        def work(send: Callable[[Any], None]) -> None:
+            if damage.faults:
                 install(**damage.faults)
             for call in reading.CALLS:
                 send({"call": call, "answer": reading.answer(sample, self.folder / "case", call)})
@@ -96,7 +90,7 @@ class Run:
         made, case = self.folder / "made" / sample.name.replace("/", "-"), self.folder / "case"
         if not made.exists():
             made.parent.mkdir(exist_ok=True)
-            sample.make(made)
+            child.run(lambda _: sample.make(made), self.seconds, limited=False)
         remove(case)
         shutil.copytree(made, case, symlinks=True)
 

@@ -27,12 +27,11 @@ def plant(rng: random.Random, folder: Path, *, is_delta: bool) -> str:
 
 
 def _deflated(prefix: bytes = b"", bits: int = -15) -> bytes:
+    """Zeros packed once, and that again and again."""
     packer = zlib.compressobj(1, zlib.DEFLATED, bits)
-    return (
-        packer.compress(prefix)
-        + b"".join(packer.compress(_PIECE) for _ in range(_MANY // len(_PIECE)))
-        + packer.flush()
-    )
+    head = packer.compress(prefix) + packer.flush(zlib.Z_FULL_FLUSH)
+    again = packer.compress(_PIECE) + packer.flush(zlib.Z_FULL_FLUSH)
+    return head + again * (_MANY // len(_PIECE)) + packer.flush()
 
 
 def _metadata(folder: Path) -> Path:
@@ -72,7 +71,7 @@ def _packed_block(path: Path) -> bytes:
 
 
 def _zstd_block(path: Path) -> bytes:
-    packed = pa.Codec("zstd").compress(bytes(2**30), asbytes=True)
+    packed = pa.Codec("zstd").compress(_PIECE, asbytes=True) * (_MANY // len(_PIECE))
     return avro_files.container(avro_files.schema_of(path), 10, packed, b"zstandard")
 
 

@@ -30,14 +30,14 @@ class Ending:
     stack: str = ""
 
 
-def run(work: Callable[[Callable[[Any], None]], None], seconds: float) -> Ending:
+def run(work: Callable[[Callable[[Any], None]], None], seconds: float, *, limited: bool = True) -> Ending:
     """Run `work` in a forked child; what it is given sends values of JSON back."""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile("w+") as stack:
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _child(work, writing, stack, seconds)
+            _child(work, writing, stack, seconds, limited)
         os.close(writing)
         data, is_late = _received(reading, pid, seconds)
         os.close(reading)
@@ -49,7 +49,7 @@ def run(work: Callable[[Callable[[Any], None]], None], seconds: float) -> Ending
             how = "hang"
         elif os.WIFSIGNALED(status):
             how = f"crash {signal.Signals(os.WTERMSIG(status)).name}"
-        elif used.ru_maxrss * 1024 > RESIDENT:
+        elif limited and used.ru_maxrss * 1024 > RESIDENT:
             how = "memory"
         return Ending(sent, how, "" if how == "done" else stack.read())
 
@@ -68,7 +68,9 @@ def _received(reading: int, pid: int, seconds: float) -> tuple[bytes, bool]:
         data += piece
 
 
-def _child(work: Callable[[Callable[[Any], None]], None], writing: int, stack: IO[str], seconds: float) -> None:
+def _child(
+    work: Callable[[Callable[[Any], None]], None], writing: int, stack: IO[str], seconds: float, limited: bool
+) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
@@ -80,7 +82,8 @@ def _child(work: Callable[[Callable[[Any], None]], None], writing: int, stack: I
             out.write(json.dumps(value).encode() + b"\n")
 
         try:
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            if limited:
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             work(send)
         except BaseException as error:
             send({"broken": repr(error)})

@@ -13,8 +13,8 @@ from itertools import groupby
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, LimitExceeded
-from lakescan.iceberg.avro_codecs import TooLarge, check_codec, unpacked
-from lakescan.iceberg.avro_schema import WrittenSchema, parse_avro_schema
+from lakescan.reading.avro_codecs import TooLarge, check_codec, unpacked
+from lakescan.reading.avro_schema import WrittenSchema, parse_avro_schema
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16

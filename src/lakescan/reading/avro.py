@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
 
-import fastavro
 import pyarrow as pa
 
+from lakescan.reading.avro_blocks import AvroBlocks, open_blocks
 from lakescan.reading.avro_records import arrow_field, column
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
@@ -24,7 +21,7 @@ from lakescan.storage import Storage
 class AvroData:
     """An open Avro file."""
 
-    reader: Any
+    blocks: AvroBlocks
     schema: pa.Schema
     path: str
 
@@ -40,18 +37,19 @@ class AvroData:
     def batches(
         self, chunks: list[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the position in the file of its first row."""
+        """Batches of the projection's columns, each with the position in the file of its first row.
+
+        Raises `CorruptData` where blocks cannot be decoded, or have other rows than they say.
+        """
         fields = [self.schema.field(i) for i in projection.columns]
         position = 0
-        records = iter(self.reader)
-        while block := self._next(records, batch_size):
-            arrays = [column([r[f.name] for r in block], f.type) for f in fields]
-            yield position, batch_of(arrays, pa.schema(fields), len(block))
-            position += len(block)
-
-    def _next(self, records: Iterator[Any], count: int) -> list[Any]:
         with decoding(self.path, "a block"):
-            return list(islice(records, count))
+            for records in self.blocks.records():
+                for start in range(0, len(records), batch_size):
+                    some = records[start : start + batch_size]
+                    arrays = [column([r[f.name] for r in some], f.type) for f in fields]
+                    yield position, batch_of(arrays, pa.schema(fields), len(some))
+                    position += len(some)
 
 
 @contextmanager
@@ -59,7 +57,7 @@ def open_avro(storage: Storage, path: str) -> Iterator[AvroData]:
     """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not Avro."""
     with storage.open(path) as handle:
         with decoding(path, "its header"):
-            reader = fastavro.reader(io.BufferedReader(handle))
-            fields = json.loads(reader.metadata["avro.schema"])["fields"]
-            schema = pa.schema([arrow_field(f) for f in fields])
-        yield AvroData(reader, schema, path)
+            size = int(handle.size())
+            blocks = open_blocks(io.BufferedReader(handle), path, size)
+            schema = pa.schema([arrow_field(f) for f in blocks.record["fields"]])
+        yield AvroData(blocks, schema, path)

@@ -1,4 +1,4 @@
-"""The schema in the header of a manifest or manifest list, checked before a byte of a record is decoded.
+"""The schema in the header of an Avro file, checked before a byte of a record is decoded.
 
 Decoders follow a schema wherever it leads: one that contains itself leads them as deep as the bytes say, and items
 that take no bytes can be any number. Here types that are named a second time are put in their place, so that what is
@@ -28,15 +28,15 @@ class WrittenSchema:
 
 
 @functools.lru_cache(maxsize=128)
-def parse_avro_schema(text: bytes) -> WrittenSchema:
-    """The schema of a file's records; raises `ValueError` for what is not one, or is none that a manifest has."""
+def parse_avro_schema(text: bytes, depth: int = _DEPTH) -> WrittenSchema:
+    """The schema of a file's records, of so many levels; raises `ValueError` for what is not one, or has more."""
     try:
         node = json.loads(text)
     except RecursionError:
-        raise ValueError(f"its schema nests deeper than {_DEPTH} levels") from None
+        raise ValueError(f"its schema nests deeper than {depth} levels") from None
     except ValueError:
         raise ValueError("its schema is not JSON") from None
-    record, least = _Resolver().resolved(node, 0)
+    record, least = _Resolver(depth).resolved(node, 0)
     if not isinstance(record, dict) or record["type"] != "record":
         raise ValueError("its schema is not of records")
     return WrittenSchema(record, least)
@@ -45,7 +45,8 @@ def parse_avro_schema(text: bytes) -> WrittenSchema:
 class _Resolver:
     """One schema: each type comes back with its references replaced, and the bytes that a value takes at least."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int) -> None:
+        self._most = depth
         self._known: dict[str, Mapping[str, Any]] = {}
         self._within: set[str] = set()
         self._uses: dict[str, int] = {}
@@ -53,8 +54,8 @@ class _Resolver:
 
     def resolved(self, node: Any, depth: int) -> tuple[Any, int]:
         self._nodes += 1
-        if depth > _DEPTH:
-            raise ValueError(f"its schema nests deeper than {_DEPTH} levels")
+        if depth > self._most:
+            raise ValueError(f"its schema nests deeper than {self._most} levels")
         if self._nodes > _NODES:
             raise ValueError(f"its schema has more than {_NODES:,} types")
         if isinstance(node, str):
