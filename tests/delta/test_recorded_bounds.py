@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakescan import types as t
@@ -78,6 +78,8 @@ def test_floats_lie_within_bounds_of_six_digits(some: list[float]) -> None:
     assert upper is None or upper >= max(some)
 
 
+@example([1.7976931348623151e308])
+@example([-1.7976931348623151e308])
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=3))
 def test_doubles_lie_within_bounds_of_fifteen_digits(some: list[float]) -> None:
     lower, upper = ends(read(t.DOUBLE, f"{min(some):.15g}", f"{max(some):.15g}"))

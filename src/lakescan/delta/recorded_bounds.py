@@ -69,9 +69,10 @@ def _integers(values: pa.Array, kind: t.Type) -> pa.Array:
 def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
     error, width = (_FLOAT_ERROR, np.float32) if kind == t.FLOAT else (_DOUBLE_ERROR, np.float64)
     numbers = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-    outwards = np.inf if upper else -np.inf
+    outwards, most = np.inf if upper else -np.inf, float(np.finfo(width).max)
     with np.errstate(over="ignore", invalid="ignore"):
-        wide = np.where(np.isfinite(numbers), numbers + np.abs(numbers) * np.copysign(error, outwards), numbers)
+        finite = np.clip(numbers, -most, most)  # the greatest numbers are rounded past the type's range, too
+        wide = finite + np.abs(finite) * np.copysign(error, outwards)
         found = np.nextafter(wide.astype(width), width(outwards))
     return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
 
