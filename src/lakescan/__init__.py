@@ -11,6 +11,7 @@ from lakescan.catalog import Catalog, catalog
 from lakescan.diagnose import doctor
 from lakescan.errors import (
     CommitConflict,
+    CommitStateUnknown,
     CorruptData,
     CorruptMetadata,
     CreatedConcurrently,
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Catalog",
     "CommitConflict",
+    "CommitStateUnknown",
     "CorruptData",
     "CorruptMetadata",
     "CreatedConcurrently",

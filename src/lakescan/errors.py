@@ -104,6 +104,13 @@ class StorageError(LakescanError, OSError):
     """Storage cannot be reached, or refuses: the message has the location and what the filesystem said."""
 
 
+class CommitStateUnknown(StorageError):
+    """The answer to a commit was lost, and the table does not show it (yet): its files stay.
+
+    Look at the table again before it is repeated; with `txnAppId` and `txnVersion` it can be repeated safely.
+    """
+
+
 class MissingFile(StorageError, FileNotFoundError):
     """A file that the table's metadata lists is not in storage."""
 

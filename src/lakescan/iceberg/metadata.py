@@ -46,7 +46,8 @@ class Reference:
 class TableMetadata:
     """Parsed table metadata; unknown members of the JSON are left alone.
 
-    `faults` has what is wrong with logs (`snapshot-log`, `metadata-log`), which then are empty: reading goes without.
+    `faults` has what is wrong with logs (`snapshot-log`, `metadata-log`) and lists of statistics, which then are empty:
+    reading goes without.
     """
 
     format_version: int
@@ -64,6 +65,7 @@ class TableMetadata:
     last_updated_ms: int
     metadata_log: tuple[tuple[int, str], ...] = ()
     sort_order: SortOrder = UNSORTED
+    statistics_files: tuple[str, ...] = ()  # of the table and of its partitions, by location
     faults: Mapping[str, CorruptMetadata] = field(default_factory=dict, compare=False)
     source: str = field(default="", compare=False)
 
@@ -88,7 +90,7 @@ class TableMetadata:
         return frozenset(found)
 
     def check_log(self, name: str) -> None:
-        """Raise what is wrong with `snapshot-log` or `metadata-log`, for what cannot go without it."""
+        """Raise what is wrong with `snapshot-log`, `metadata-log` or statistics, for what cannot go without them."""
         if name in self.faults:
             raise self.faults[name]
 

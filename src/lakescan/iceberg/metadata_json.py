@@ -18,6 +18,7 @@ from lakescan.iceberg.sort_order import UNSORTED, SortOrder, parse_sort_order
 from lakescan.schema import Schema
 
 LATEST_VERSION = 3
+STATISTICS = ("statistics", "partition-statistics")
 _MAIN, _NONE = "main", -1
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 _LEAST = -(2**63)
@@ -65,6 +66,7 @@ class _Parser:
             last_updated_ms=node.integer("last-updated-ms", 0, least=_FIRST_MS, most=_LAST_MS),
             metadata_log=self._log("metadata-log", _metadata_logged, faults),
             sort_order=self._sort_order(),
+            statistics_files=tuple(path for name in STATISTICS for path in self._log(name, _statistics_file, faults)),
             faults=faults,
             source=self.source,
         )
@@ -173,8 +175,8 @@ class _Parser:
         retention = {each: node.integer(each) for each in names if node.has(each)}
         return Reference(node.integer("snapshot-id", least=_LEAST), kind, retention)
 
-    def _log(self, name: str, parse: Any, faults: dict[str, CorruptMetadata]) -> tuple[tuple[int, Any], ...]:
-        """A log, empty where it is damaged; what is wrong with it goes into `faults`."""
+    def _log(self, name: str, parse: Any, faults: dict[str, CorruptMetadata]) -> tuple[Any, ...]:
+        """A log, or a list of statistics, empty where it is damaged; what is wrong with it goes into `faults`."""
         try:
             return tuple(map(parse, self.node.children(name, [])))
         except CorruptMetadata as error:
@@ -185,6 +187,10 @@ class _Parser:
 def _snapshot_logged(node: Node) -> tuple[int, int]:
     moment = node.integer("timestamp-ms", least=_FIRST_MS, most=_LAST_MS)
     return moment, node.integer("snapshot-id", least=_LEAST)
+
+
+def _statistics_file(node: Node) -> str:
+    return node.text("statistics-path")
 
 
 def _metadata_logged(node: Node) -> tuple[int, str]:
