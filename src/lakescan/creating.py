@@ -10,14 +10,18 @@ from lakescan.catalogs.found import of_storage, translated
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.create import delta_arguments
+from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
 from lakescan.iceberg.create import create_version_3, iceberg_arguments
-from lakescan.storage import join
+from lakescan.iceberg.outcomes import commit_emptied
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage, join
 from lakescan.storage_faults import storage_boundary
 from lakescan.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Transaction
 
 
 def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefinition, format: str) -> None:
@@ -32,8 +36,12 @@ def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefi
     names.add(identifier.within, location)
     try:
         create_delta(location, definition, of_storage(catalog.properties))
-    except BaseException:
+    except (CreatedConcurrently, InvalidOption, UnsupportedFeature):
         names.remove(identifier.within)
+        raise
+    except BaseException:  # it may have been made, and only the answer was lost
+        if not Storage(io_properties=of_storage(catalog.properties)).exists(join(location, LOG_FOLDER)):
+            names.remove(identifier.within)
         raise
 
 
@@ -60,11 +68,10 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
 
 
 def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
-    """Give a table other columns, and no rows; its earlier snapshots stay."""
-    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    """Give a table other columns, and no rows; its earlier snapshots stay.
 
-    from lakescan.iceberg.producers import emptying
-
+    Raises `CommitConflict`, `CommitStateUnknown`, and `UnsupportedFeature` for a table that it cannot become.
+    """
     with translated(identifier):
         opened = catalog.load_table(identifier.within)
     version = str(opened.metadata.format_version)
@@ -73,17 +80,21 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
             f"replacing {identifier}, of format version {version}, by one of another", "Drop it, and make it."
         )
     arguments = iceberg_arguments(definition, version)
-    try:
-        with translated(identifier), opened.transaction() as transaction:
-            if opened.current_snapshot() is not None:
-                emptying(transaction)
+    storage = Storage(io_properties=of_storage({**catalog.properties, **opened.io.properties}))
+    known = set(IcebergTable.open(opened.metadata_location, storage).metadata.snapshots)
+
+    def become(transaction: Transaction) -> None:
+        try:
             _become(transaction, opened, arguments)
-    except (CommitFailedException, ValidationException) as error:
-        raise CommitConflict(f"{identifier} was changed while it was replaced: {error}") from error
-    except ValueError as error:
-        raise UnsupportedFeature(
-            f"replacing {identifier} by such a table", f"{error}. Drop it, and make it."
-        ) from error
+        except ValueError as error:
+            raise UnsupportedFeature(
+                f"replacing {identifier} by such a table", f"{error}. Drop it, and make it."
+            ) from error
+
+    with translated(identifier):
+        failed = commit_emptied(opened, become, known, storage)
+    if failed is not None:
+        raise CommitConflict(f"{identifier} was changed while it was replaced: {failed.error}") from failed.error
 
 
 def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from lakescan.definition.sql_text import (
     parse_statement,
 )
 from lakescan.definition.table_definition import numbered
-from lakescan.errors import InvalidOption, NoSuchCatalog, nearest
+from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
 from lakescan.iceberg.create import format_version
 from lakescan.table import Table
 
@@ -75,11 +75,17 @@ def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
     table = catalog.create(name, definition, format=wanted.format, exist_ok=False, replace=wanted.replace)
     try:
         table.append(rows)
-    except BaseException:
-        if not was_there:
-            catalog.drop_table(name)
+    except BaseException as error:
+        if not was_there and not isinstance(error, CommitStateUnknown):
+            _drop_if_as_made(catalog, name, table)
         raise
     return catalog.table(name)
+
+
+def _drop_if_as_made(catalog: Catalog, name: str, made: Table) -> None:
+    """Drop a table that could not be filled; one to which others have written by now stays."""
+    if catalog.table(name).history().equals(made.history()):
+        catalog.drop_table(name)
 
 
 def _within(name: tuple[str, ...], least: int) -> tuple[Catalog, str]:

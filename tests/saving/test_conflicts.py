@@ -89,17 +89,17 @@ def test_files_that_the_table_names_are_not_removed_even_after_a_conflict(made: 
 
 
 def test_an_append_that_was_made_though_its_answer_was_lost_is_not_made_again(local, monkeypatch) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
-    from pyiceberg.table import Transaction
 
     local.create_table("db.t", "id BIGINT, part STRING")
-    commit, calls = Transaction.commit_transaction, []
+    commit, calls = SqlCatalog.commit_table, []
 
-    def lost(self: Any) -> Any:
-        calls.append(commit(self))
+    def lost(self: Any, *arguments: Any) -> Any:
+        calls.append(commit(self, *arguments))
         raise CommitFailedException("no answer")
 
-    monkeypatch.setattr(Transaction, "commit_transaction", lost)
+    monkeypatch.setattr(SqlCatalog, "commit_table", lost)
     now().append(rows(A))
     assert (pairs(), len(calls)) == ([A], 1)
 

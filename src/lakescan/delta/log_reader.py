@@ -65,6 +65,11 @@ class LogReader:
         self._location, self.storage = location, storage
         self._states: dict[int, DeltaState] = {}
 
+    @property
+    def known_id(self) -> str | None:
+        """The table's id, if it was read already."""
+        return next((state.metadata.id for state in self._states.values()), None)
+
     def read(self, commit: LogFile) -> LogText:
         """A commit's text."""
         return read_commits([commit], self.storage)[0]

@@ -90,6 +90,17 @@ class DeltaTable:
         end = replace(self._end, commits=(*self._end.commits, *new))
         return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
 
+    def continues(self, before: DeltaTable) -> bool:
+        """Whether the log is that of the table that was opened before, and not of one that was made in its place.
+
+        The table has the id that it had; where nothing of the log was read before, its last commit is the same file.
+        """
+        if before._log.known_id is not None:
+            return self.identity == before._log.known_id and self._end.latest >= before._end.latest
+        listed = before._end.commits[-1:]
+        now = self.storage.look_up([each.entry.location for each in listed])
+        return all(entry is None or entry == each.entry for entry, each in zip(now, listed, strict=True))
+
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
         """Before the first version that a stream reads; `latest` is after the newest, as `startingVersion` has it."""
         match start.at:

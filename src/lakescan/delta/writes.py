@@ -28,26 +28,21 @@ from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.table_writes import ByOptions, Key
 
 _TARGET_SIZE = 128 * 2**20  # where delta.targetFileSize does not say
-# Writer features that appended files obey as they are, or once the table declares nothing under them.
+# Writer features that appended files obey as they are, or once the table declares nothing under them; and that
+# deltalake, which commits them, knows: it refuses type widening, identity columns, clustering and domain metadata.
 _OBEYED = frozenset(
     {
         "appendOnly",
         "invariants",
         "checkConstraints",
         "generatedColumns",
-        "identityColumns",
         "changeDataFeed",
         "columnMapping",
         "deletionVectors",
         "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
         "v2Checkpoint",
-        "vacuumProtocolCheck",
         "variantType",
         "variantType-preview",
-        "domainMetadata",
-        "clustering",
     }
 )
 _CONSTRAINT = "delta.constraints."

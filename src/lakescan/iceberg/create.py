@@ -79,6 +79,8 @@ def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str
     try:
         catalog.register_table(name, staged.metadata_location)
     except TableAlreadyExistsError:
+        if catalog.load_table(name).metadata_location == staged.metadata_location:
+            return  # it was made, and the answer was lost
         staged.io.delete(staged.metadata_location)
         raise
 

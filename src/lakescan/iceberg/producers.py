@@ -1,6 +1,7 @@
 """The kinds of snapshots that are committed: appends, overwrites, and rewrites, which pyiceberg has none of.
 
-pyiceberg's own look for conflicts is left out: deletes that others add to files that are replaced may escape it.
+They are made here, and committed by `outcomes`: pyiceberg's own commits look for conflicts that are not ours (deletes
+that others add to files that are replaced may escape them), and remove the files of a commit on its catalog's word.
 """
 
 from __future__ import annotations
@@ -9,36 +10,43 @@ import struct
 from typing import Any
 
 from pyiceberg.avro.decoder import new_decoder
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.schema import index_by_id
 from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.update.snapshot import _FastAppendFiles, _MergeAppendFiles, _OverwriteFiles, _SnapshotProducer
+from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.table.update.snapshot import (
+    _DeleteFiles,
+    _FastAppendFiles,
+    _MergeAppendFiles,
+    _OverwriteFiles,
+    _SnapshotProducer,
+)
 from pyiceberg.types import DoubleType
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.row_lineage import LineageSnapshot
 
 
-class _Added:
-    """Files that are added whatever others commit, but a partition spec that is not theirs."""
+class _Kept:
+    """A snapshot that leaves its branch the retention that it has, which pyiceberg's commits forget."""
 
-    def _validate_concurrency(self: Any) -> None:
-        if any(file.spec_id != self._transaction.table_metadata.default_spec_id for file in self._added_data_files):
-            raise CommitFailedException("another writer changed the partition spec")
-
-
-class _AsPlanned:
-    """Files that replace others on just the snapshot that they were planned on: what has changed is for who planned."""
-
-    def _validate_concurrency(self: Any) -> None:
-        if self._commit_window is not None and not self._commit_window.is_empty():
-            raise CommitFailedException("another writer was faster")
+    def _commit(self: Any) -> Any:
+        updates, requirements = super()._commit()  # type: ignore[misc]
+        before = self._transaction.table_metadata.refs.get(self._target_branch)
+        return tuple(_with_retention(each, before) for each in updates), requirements
 
 
-class _Replace(_AsPlanned):
+def _with_retention(update: Any, before: SnapshotRef | None) -> Any:
+    if before is None or not isinstance(update, SetSnapshotRefUpdate):
+        return update
+    names = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+    return update.model_copy(update={name: getattr(before, name) for name in names})
+
+
+class _Replace(_Kept):
     """A `replace`, which changes no rows."""
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
@@ -46,15 +54,19 @@ class _Replace(_AsPlanned):
         return Summary(operation=Operation.REPLACE, **found.additional_properties)
 
 
-class _FastAppend(_Added, _FastAppendFiles):
+class _FastAppend(_Kept, _FastAppendFiles):
     pass
 
 
-class _MergeAppend(_Added, _MergeAppendFiles):
+class _MergeAppend(_Kept, _MergeAppendFiles):
     pass
 
 
-class _Overwrite(_AsPlanned, _OverwriteFiles):
+class _Overwrite(_Kept, _OverwriteFiles):
+    pass
+
+
+class _Delete(_Kept, _DeleteFiles):
     pass
 
 
@@ -62,11 +74,11 @@ class _Rewrite(_Replace, _OverwriteFiles):
     pass
 
 
-class _LineageAppend(_Added, LineageSnapshot, _FastAppendFiles):
+class _LineageAppend(_Kept, LineageSnapshot, _FastAppendFiles):
     pass
 
 
-class _LineageOverwrite(_AsPlanned, LineageSnapshot, _OverwriteFiles):
+class _LineageOverwrite(_Kept, LineageSnapshot, _OverwriteFiles):
     pass
 
 
@@ -100,15 +112,18 @@ def rewriting(transaction: Transaction, branch: str, properties: dict[str, str])
     return _made(kind, Operation.OVERWRITE, transaction, branch, properties)
 
 
-def emptying(transaction: Transaction) -> None:
+def emptying(transaction: Transaction) -> _SnapshotProducer[Any]:
     """All files removed from the main branch."""
     metadata = transaction.table_metadata
     _check_partitions_are_read(metadata)
-    if metadata.format_version < 3:
-        transaction.delete(AlwaysTrue())
-        return
-    with _made(_LineageOverwrite, Operation.DELETE, transaction, "main", {}) as producer:
+    has_lineage = metadata.format_version > 2 and metadata.current_snapshot() is not None
+    kind = _LineageOverwrite if has_lineage else _Delete
+    producer = _made(kind, Operation.DELETE, transaction, "main", {})
+    if isinstance(producer, LineageSnapshot):
         producer.remove_all()
+    else:
+        producer.delete_by_predicate(AlwaysTrue())
+    return producer
 
 
 def _check_partitions_are_read(metadata: TableMetadata) -> None:

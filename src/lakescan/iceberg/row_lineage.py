@@ -168,10 +168,6 @@ class LineageSnapshot(_SnapshotProducer[Any]):
         ) as reader:
             return list(reader)
 
-    def _refresh_for_retry(self) -> None:
-        super()._refresh_for_retry()
-        self.__dict__.pop("_kept_and_removed", None)
-
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
         """The counts, less those of vectors that go."""
         found = super()._summary(snapshot_properties)

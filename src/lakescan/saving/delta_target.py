@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -16,15 +14,16 @@ import pyarrow.compute as pc
 from lakescan import types as t
 from lakescan.creating import as_delta_options
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commits import DeltaCommit, Transaction, removal
+from lakescan.delta.commits import DeltaCommit, Transaction, refusals, removal
 from lakescan.delta.create import as_schema
+from lakescan.delta.named_files import added_since
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.writes import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.saving.target import Removed, Saved
+from lakescan.saving.target import Removed
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
-from lakescan.storage import Storage, join
+from lakescan.storage import Storage
 from lakescan.writing.table_writes import WrittenFile
 
 _OF_FEATURES = {t.Timestamp(zoned=False), t.VARIANT}  # types that take a table feature
@@ -65,9 +64,35 @@ class DeltaTarget:
         return Scan(self._opened, self.storage, self.location)
 
     @property
+    def opened(self) -> DeltaTable:
+        """The table by its log, as it was listed."""
+        return self._opened
+
+    @property
+    def identity(self) -> str | None:
+        """The table's id."""
+        return self._opened.identity
+
+    @property
+    def known(self) -> int:
+        """The version that it had."""
+        version = self.scan.snapshot.id
+        assert version is not None
+        return version
+
+    def named_since(self, known: int) -> Iterator[pa.Array]:
+        """What versions after a known one name, by the log as it is now."""
+        return added_since(self.reopened().location, self.storage, known)
+
+    @property
     def begins_again(self) -> bool:
         """Yes: a commit that replaces files is to just the next version."""
         return True
+
+    @property
+    def folds_deletes(self) -> bool:
+        """No: deltalake's removals do not name deletion vectors."""
+        return False
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """No file that has a deletion vector; nor some rows where changes are recorded."""
@@ -107,33 +132,30 @@ class DeltaTarget:
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """By deltalake, on just this version."""
+        self._commit().replace(self._removals(removed, changes_data=True), files)
+
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """By deltalake, on just this version: files that have the rows of others, so that no data changes."""
+        self._commit().replace(self._removals(removed, changes_data=False), files, same_rows=True)
+
+    def _removals(self, removed: Sequence[Removed], *, changes_data: bool) -> list[Any]:
         names = [field.name for field in self.writes.partition_fields]
         now = int(time.time() * 1000)
-        gone = [
+        return [
             removal(
                 self.writes.relative_path(each.location),
                 each.size,
                 self.writes.partition_values(tuple(each.partition[name] for name in names)),
                 now,
+                changes_data=changes_data,
             )
             for each in removed
         ]
-        self._commit().replace(gone, files)
-
-    def compacted(self) -> Saved:
-        """By deltalake."""
-        done = self._theirs().optimize.compact(target_size=self.writes.target_size)
-        return Saved(done["numFilesAdded"], 0, json.loads(done["filesAdded"])["totalSize"], done["numFilesRemoved"])
-
-    def vacuumed(self, older_than: datetime, *, dry_run: bool) -> list[str]:
-        """By deltalake."""
-        hours = int((datetime.now(UTC) - older_than).total_seconds() // 3600)
-        found = self._theirs().vacuum(hours, dry_run=dry_run, enforce_retention_duration=not dry_run, full=True)
-        return [join(self.location, each) for each in found]
 
     def checkpoint(self) -> None:
         """By deltalake."""
-        self._theirs().create_checkpoint()
+        with refusals(self.location):
+            self._theirs().create_checkpoint()
 
     def _theirs(self) -> Any:
         from deltalake import DeltaTable as Theirs
@@ -142,11 +164,9 @@ class DeltaTarget:
 
     def _commit(self) -> DeltaCommit:
         mine = self.options.transaction
-        version = self.scan.snapshot.id
-        assert version is not None
         return DeltaCommit(
             self.writes,
-            version,
+            self.known,
             _delta_options(self.storage),
             self.options.properties,
             None if mine is None else Transaction(*mine),
@@ -154,11 +174,14 @@ class DeltaTarget:
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """By deltalake, in a commit of its own."""
-        from deltalake.exceptions import DeltaError
+        from deltalake.exceptions import CommitFailedError
 
+        if self.writes.metadata.column_mapping_mode != "none":
+            raise UnsupportedFeature(f"adding columns to {self.name}, whose columns are mapped, by deltalake")
         try:
-            self._theirs().alter.add_columns(as_schema(new).fields)
-        except DeltaError as error:
+            with refusals(self.location):
+                self._theirs().alter.add_columns(as_schema(new).fields)
+        except CommitFailedError as error:
             raise CommitConflict(f"{self.location}: no columns can be added: {error}") from error
         return self.reopened()
 
@@ -176,8 +199,15 @@ class DeltaTarget:
         return replace(self, _columns=new)
 
     def reopened(self) -> DeltaTarget:
-        """The table as it is now."""
-        return replace(DeltaTarget.open(self.location, self.options, self.storage), _columns=self._columns)
+        """The table as it is now; raises `CommitConflict` where another one is in its place."""
+        now = DeltaTarget.open(self.location, self.options, self.storage).following(self._opened)
+        return replace(now, _columns=self._columns)
+
+    def following(self, before: DeltaTable) -> DeltaTarget:
+        """This, if it is the table that was opened before; `CommitConflict` where another one is in its place."""
+        if not self._opened.continues(before):
+            raise CommitConflict(f"{self.location} was removed, and made again, since it was opened: open it again")
+        return self
 
 
 def _delta_options(storage: Storage) -> dict[str, str]:

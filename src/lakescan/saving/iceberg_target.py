@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -17,20 +17,23 @@ from lakescan.catalogs.found import of_storage, translated
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.iceberg.commits import IcebergCommit
+from lakescan.iceberg.commits import IcebergCommit, has_epoch
 from lakescan.iceberg.create import as_schema
+from lakescan.iceberg.expiry import Retention, commit_expiry
 from lakescan.iceberg.metadata_text import metadata_text
+from lakescan.iceberg.named_files import added_since
+from lakescan.iceberg.outcomes import check_same
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.writes import IcebergWrites
+from lakescan.moments import to_millis
 from lakescan.planning.table_format import SnapshotSelector
-from lakescan.saving.target import Removed
+from lakescan.saving.target import WAITS, Removed
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.storage import Storage
 from lakescan.writing.table_writes import WrittenFile
 
-# As Iceberg's own sink for Spark has them, so that either goes on where the other was.
-QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+GC_ENABLED = "gc.enabled"
 
 
 @dataclass(frozen=True)
@@ -62,18 +65,41 @@ class IcebergTarget:
         """Files by the default partition spec and the current schema."""
         return IcebergWrites(metadata_text(self._table.metadata), self.storage, self.options.overrides)
 
+    @property
+    def identity(self) -> str:
+        """The table's UUID."""
+        return str(self._table.metadata.table_uuid)
+
+    @cached_property
+    def opened(self) -> IcebergTable:
+        """The table by its metadata file, which has all snapshots, whatever the catalog shows."""
+        return IcebergTable.open(self._table.metadata_location, self.storage)
+
+    @property
+    def known(self) -> frozenset[int]:
+        """The snapshots that it had."""
+        return frozenset(self.opened.metadata.snapshots)
+
+    def named_since(self, known: frozenset[int]) -> Iterator[pa.Array]:
+        """What snapshots beside known ones name, by the table as it is now."""
+        return added_since(self.reopened().opened, known)
+
     @cached_property
     def scan(self) -> Scan:
         """The branch as it was."""
-        opened = IcebergTable.open(self._table.metadata_location, self.storage)
         branch = self.options.branch
         selector = SnapshotSelector(branch=branch) if branch in self._table.metadata.refs else None
-        return Scan(opened, self.storage, self.name, _selector=selector)
+        return Scan(self.opened, self.storage, self.name, _selector=selector)
 
     @property
     def begins_again(self) -> bool:
         """No: who replaces rows has seen them."""
         return False
+
+    @property
+    def folds_deletes(self) -> bool:
+        """Yes."""
+        return True
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """All files can be."""
@@ -82,61 +108,60 @@ class IcebergTarget:
         """Whether a snapshot of the branch has the query's number, or a later one."""
         if self.options.transaction is None:
             return False
-        app, version = self.options.transaction
-        for snapshot in self._line():
-            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-            if said.get(QUERY) == app and EPOCH in said:
-                return int(said[EPOCH]) >= version
-        return False
-
-    def _line(self) -> Iterator[Any]:
-        """The snapshots of the branch, the newest first."""
-        metadata = self._table.metadata
-        at = metadata.snapshot_by_name(self.options.branch)
-        while at is not None:
-            yield at
-            at = None if at.parent_snapshot_id is None else metadata.snapshot_by_id(at.parent_snapshot_id)
+        return has_epoch(self.opened, self.options.branch, *self.options.transaction)
 
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """By pyiceberg; tried again while others commit."""
-        self._commit().append(files)
+        """Tried again while others commit."""
+        with translated(self.identifier):
+            self._commit().append(files)
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """By pyiceberg, on just this snapshot."""
-        self._commit().replace([each.location for each in removed], files)
+        """On just this snapshot."""
+        with translated(self.identifier):
+            self._commit().replace([each.location for each in removed], files)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """By pyiceberg."""
+        """As other replacements."""
         self.replace(removed, files)
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit files that have the rows of others."""
-        self._commit().replace([each.location for each in removed], files, same_rows=True)
+        with translated(self.identifier):
+            self._commit().replace([each.location for each in removed], files, same_rows=True)
 
-    def other_files(self) -> list[str]:
-        """What the metadata names beside data, deletes and manifests."""
-        metadata = self._table.metadata
-        lists = [each.manifest_list for each in metadata.snapshots]
-        statistics = [each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics)]
-        hint = f"{metadata.location.rstrip('/')}/metadata/version-hint.text"
-        return [*lists, *statistics, hint, self._table.metadata_location]
+    def check_owned(self, doing: str) -> None:
+        """Raise `UnsupportedFeature` for a table that says that its files may be another table's, as Iceberg does."""
+        if self.opened.metadata.properties.get(GC_ENABLED, "true").lower() == "false":
+            raise UnsupportedFeature(
+                f"{doing} {self.name}, whose gc.enabled is false",
+                "Its files may be another table's, too (it may be a snapshot of that one). Where they are its own, "
+                "set 'gc.enabled'='true' first.",
+            )
 
-    def expire(self, older_than: datetime, retain_last: int) -> int:
-        """Forget snapshots, but the newest of the branch and what branches and tags name; how many there were."""
-        kept = {each.snapshot_id for each in islice(self._line(), retain_last)}
-        kept |= {ref.snapshot_id for ref in self._table.metadata.refs.values()}
-        limit = older_than.timestamp() * 1000
-        old = [each.snapshot_id for each in self._table.metadata.snapshots if each.timestamp_ms < limit]
-        gone = [each for each in old if each not in kept]
-        if gone:
-            self._table.maintenance.expire_snapshots().by_ids(gone).commit()
-        return len(gone)
+    def expire(self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False) -> int:
+        """Forget snapshots from before a time, but those that branches and tags keep; how many there were.
+
+        What others commit meanwhile (a rollback, a tag, a branch) counts: it begins again from the table as it is then.
+        """
+        self.check_owned("expiring snapshots of")
+        target, now = self, datetime.now(UTC)
+        before = None if older_than is None else to_millis(older_than)
+        for wait in WAITS:
+            metadata = target.opened.metadata
+            expired = Retention.of(metadata.properties, to_millis(now), before, retain_last).expired(metadata)
+            if dry_run or not (expired.snapshots or expired.refs):
+                return len(expired.snapshots)
+            with translated(self.identifier):
+                failed = commit_expiry(copy(target._table), target.opened, expired, self.storage)
+            if failed is None:
+                return len(expired.snapshots)
+            time.sleep(wait)
+            target = target.reopened()
+        raise CommitConflict(f"{self.name}: other writers were always faster")
 
     def _commit(self) -> IcebergCommit:
-        said = dict(self.options.properties)
-        if self.options.transaction is not None:
-            said |= {QUERY: self.options.transaction[0], EPOCH: str(self.options.transaction[1])}
-        return IcebergCommit(copy(self._table), self.writes, self.options.branch, said)
+        said = self.options
+        return IcebergCommit(self._table, self.writes, self.known, said.branch, said.properties, said.transaction)
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
         """By pyiceberg, in a commit of its own."""
@@ -156,8 +181,11 @@ class IcebergTarget:
         )
 
     def reopened(self) -> IcebergTarget:
-        """The table as it is now."""
-        return replace(self, _table=self._table.catalog.load_table(self.identifier.within))
+        """The table as it is now; raises `CommitConflict` where another one has its name."""
+        with translated(self.identifier):
+            now = self._table.catalog.load_table(self.identifier.within)
+        check_same(self._table, now)
+        return replace(self, _table=now)
 
 
 def _with_branch(table: Any, branch: str) -> Any:

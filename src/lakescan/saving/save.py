@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.definition.table_definition import TableDefinition, numbered
-from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
+from lakescan.errors import CommitConflict, SchemaMismatch
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
+from lakescan.removal import PROVABLE_FAILURES, discard
 from lakescan.saving.replacing import replaced_by
-from lakescan.saving.target import Saved, Target
+from lakescan.saving.target import WAITS, Saved, Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.writing.fitting import Fit
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 from lakescan.writing.task import write_rows
-
-# Seconds between attempts at replacing rows of a table to which others commit.
-WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 25)
 
 
 def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
@@ -39,11 +37,17 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
-    """Commit files that were written; nothing where there is none."""
+    """Commit files that were written; nothing where there is none, or another writer committed the transaction."""
     if not files:
         return Saved(0, 0, 0)
-    with undone(target, files):
-        target.append(files)
+    with undone(target, files) as undo:
+        try:
+            target.append(files)
+        except CommitConflict:
+            if not target.reopened().has_committed():
+                raise
+            undo()
+            return Saved(0, 0, 0)
     return saved(files)
 
 
@@ -58,19 +62,24 @@ def overwrite(
     """Commit files in the place of all rows, of those of a filter, or of the partitions that they are of.
 
     Files that the filter cuts are written anew without its rows, by the executor. Where others commit meanwhile, it
-    begins again from what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg).
+    begins again from what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg). Nothing is
+    done where another writer has committed the transaction.
     """
     written, found, conflict = list(files), None, None
-    with undone(target, written):
+    with undone(target, written) as undo:
         for wait in WAITS:
+            if conflict is not None and target.has_committed():
+                undo()
+                return Saved(0, 0, 0)
             now = replaced_by(target, files, where, dynamic=dynamic)
             if found is None or not now.is_as(found):
                 if found is not None and not target.begins_again:
                     raise CommitConflict(
                         f"{target.name}: another writer changed what this one replaces. Look again, and repeat it."
                     ) from conflict
-                _discard(target, written[len(files) :])
-                written[len(files) :] = now.written_anew(target, executor)
+                undo(written[len(files) :])
+                del written[len(files) :]
+                written += now.written_anew(target, executor)
                 found = now
             try:
                 removed = now.removed
@@ -121,25 +130,20 @@ def saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:
 
 
 @contextmanager
-def undone(target: Target, files: Sequence[WrittenFile]) -> Iterator[None]:
-    """Remove files where the block, which commits them, fails without having done so.
+def undone(target: Target, files: Sequence[WrittenFile]) -> Iterator[Callable[..., None]]:
+    """Remove files where the block, which commits them, provably fails; another failure may have committed them.
 
-    That is where it says so, and the table, looked at anew, does not name them. Another failure leaves them: the
-    commit may have been made, or be made yet.
+    The files were written after the target was opened. The block gets what removes them (or some) where they turn out
+    not to be needed, by the same rule (`lakescan.removal`).
     """
+    known, storage = target.known, target.writes.storage
+
+    def undo(some: Sequence[WrittenFile] | None = None) -> None:
+        locations = [each.location for each in (files if some is None else some)]
+        discard(storage, locations, lambda: target.named_since(known))
+
     try:
-        yield
-    except (CommitConflict, UnsupportedFeature, SchemaMismatch):
-        _discard(target, files)
+        yield undo
+    except PROVABLE_FAILURES:
+        undo()
         raise
-
-
-def _discard(target: Target, files: Sequence[WrittenFile]) -> None:
-    """Remove files that are not committed; they stay where the table cannot be looked at, or names them."""
-    locations = [file.location for file in files]
-    if not locations:
-        return
-    with suppress(Exception):
-        named = set(target.reopened().scan.plan().files["path"].to_pylist())
-        if named.isdisjoint(locations):
-            target.writes.storage.remove(locations)

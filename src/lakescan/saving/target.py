@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +11,9 @@ import pyarrow as pa
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.scan import Scan
 from lakescan.writing.table_writes import TableWrites, WrittenFile
+
+# Seconds between attempts at changing what a table has, while others commit to it.
+WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 25)
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,23 @@ class Target(Protocol):
         """A scan of what it had."""
 
     @property
+    def identity(self) -> str | None:
+        """What tells it from another table that has its name, or is in its place."""
+
+    @property
+    def known(self) -> Any:
+        """What it consisted of, for `named_since`: small, and sent to workers."""
+
+    def named_since(self, known: Any) -> Iterator[pa.Array]:
+        """The locations of all files that it has come to name since, by the table as it is now; `known` once was."""
+
+    @property
     def begins_again(self) -> bool:
         """Whether an overwrite begins anew where others have changed what it replaces; otherwise that is a conflict."""
+
+    @property
+    def folds_deletes(self) -> bool:
+        """Whether files that have deletes can be replaced by files without them."""
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """Refuse, by name, to replace some files with so many deletes each; or `partly`, so that some rows are kept."""
@@ -58,13 +76,19 @@ class Target(Protocol):
         """Whether the transaction of the options was committed before."""
 
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Commit more files; raises `CommitConflict`."""
+        """Commit more files.
+
+        Raises `CommitConflict` where that has provably failed, `CommitStateUnknown` where it may have been made.
+        """
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that replace all; raises `CommitConflict` where the table is not as it was any more."""
+        """Commit files that replace all; `CommitConflict` where the table is not as it was any more; see `append`."""
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that replace others; raises `CommitConflict` where the table is not as it was any more."""
+        """Commit files that replace others; `CommitConflict` where the table is not as it was; see `append`."""
+
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+        """Commit files that have the rows of others; see `replace`."""
 
     def with_columns(self, new: TableDefinition) -> Target:
         """The table with more columns; raises `CommitConflict`."""
@@ -73,4 +97,4 @@ class Target(Protocol):
         """The table as it is to be overwritten, with other columns; raises `UnsupportedFeature`."""
 
     def reopened(self) -> Target:
-        """The table as it is now."""
+        """The table as it is now; raises `CommitConflict` where another one is in its place."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakescan.catalogs.configured import give_all
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
+from lakescan.removal import discard
 from lakescan.saving.open_target import open_target
 from lakescan.saving.save import append, overwrite, prepared, write_checked
 from lakescan.saving.target import Target
@@ -24,7 +25,7 @@ from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import as_predicate
 from lakescan.storage import Storage, join
 from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.task import new_write_id, remove_written
+from lakescan.writing.task import new_write_id
 
 _LOG = logging.getLogger("lakescan")
 
@@ -42,9 +43,9 @@ class Sink:
 
     path: str
     format: str | None
-    options: Mapping[str, Any]
-    storage_options: Mapping[str, Any]
-    catalogs: Mapping[str, Mapping[str, str]]
+    options: Mapping[str, Any] = field(repr=False)  # these may hold secrets
+    storage_options: Mapping[str, Any] = field(repr=False)
+    catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
 
     def open(self, rows: pa.Schema) -> tuple[Target, WriteOptions]:
         """The table, made or widened for rows where that is asked for."""
@@ -68,31 +69,55 @@ class _Tasks:
         else:
             said.check_appends()
         self._writes: TableWrites = target.writes
+        self._dynamic = said.dynamic
         text = said.replace_where if is_overwrite else None
         self._where = None if text is None else as_predicate(text)
         self._write_id = new_write_id()
+        self._identity, self._known = target.identity, target.known
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
         return Written(write_checked(self._writes, iterator, self._write_id, self._where))
 
     def _save(self, sink: Sink, files: list[WrittenFile]) -> None:
-        target, said = sink.open(self._rows)
+        target = self._reopened(sink)
         if target.has_committed():
-            target.writes.storage.remove([file.location for file in files])
+            self._discard(sink, [file.location for file in files])
         elif self._is_overwrite:
-            overwrite(target, files, where=self._where, dynamic=said.dynamic)
+            overwrite(target, files, where=self._where, dynamic=self._dynamic)
         else:
             append(target, files)
 
-    def _undo(self) -> None:
-        """Remove the files of all tasks, those that were killed, too."""
-        left = remove_written(self._writes, self._write_id)
+    def _reopened(self, sink: Sink) -> Target:
+        """The table as it is now; raises `CommitConflict` where files were written for another one."""
+        target, _ = sink.open(self._rows)
+        if target.identity != self._identity:
+            raise CommitConflict(f"{target.name} was removed, and made again, since rows were written for it")
+        return target
+
+    def _discard(self, sink: Sink, locations: Sequence[str]) -> None:
+        discard(self._writes.storage, locations, lambda: self._reopened(sink).named_since(self._known))
+
+    def _undo(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove the files of all tasks, those that were killed, too, if no commit of them was begun.
+
+        Spark commits once all tasks have said what they wrote. A commit that fails then removes its own files where it
+        provably was not made; what it leaves may be the table's, now or soon.
+        """
+        if all(message is not None for message in messages):
+            _LOG.warning(
+                "a write to %s ended as it was committed. If the table does not have its rows, its files, named *%s*, "
+                "are left: remove_orphans removes them once they are old",
+                self._sink.path,
+                self._write_id,
+            )
+            return
+        storage = self._writes.storage
+        self._discard(self._sink, storage.find(self._writes.data_folder, self._write_id))
         _LOG.warning(
-            "a write to %s failed and was undone; a task that was killed late may leave files named *%s* there%s",
+            "a write to %s failed and was undone; a task that was killed late may leave files named *%s* there",
             self._sink.path,
             self._write_id,
-            f", and these could not be removed: {', '.join(left)}" if left else "",
         )
 
 
@@ -104,8 +129,8 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
         self._save(self._sink, _files(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks wrote."""
-        self._undo()
+        """Remove what tasks wrote, unless its commit was begun."""
+        self._undo(messages)
 
 
 class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
@@ -117,8 +142,8 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
         self._save(replace(self._sink, options={**self._sink.options, **numbers}), _files(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove what tasks wrote."""
-        self._undo()
+        """Remove what tasks wrote, unless its commit was begun."""
+        self._undo(messages)
 
     @property
     def _query(self) -> str:
