@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +16,8 @@ import lakescan
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from lakescan.cli import main; main()", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={"COLUMNS": "200", "PATH": "/usr/bin"}
-    )
+    environment = {"COLUMNS": "200", "PATH": "/usr/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 def test_head_shows_rows(shop) -> None:
@@ -55,6 +56,12 @@ def test_options_are_given_as_name_and_value(shop) -> None:
         (["--catalog", "local", "tables", "local"], "InvalidOption: catalogs are written name=folder"),
         (["tables", "nowhere"], "NoSuchCatalog: no catalog 'nowhere' is known"),
         (["expire-snapshots", "SHOP", "--older-than", "2026-01-31"], "UnsupportedFeature"),
+        (
+            ["expire-snapshots", "SHOP", "--older-than", "2100-01-01"],
+            "--older-than 2100-01-01 is in the future",
+        ),
+        (["remove-orphans", "SHOP", "--older-than", "2100-01-01"], "A dry run lists them"),
+        (["--catalog", "a=/proc/nowhere", "tables", "a"], "FileNotFoundError"),
     ],
 )
 def test_an_error_is_one_line_that_says_what_to_do(shop, arguments: list[str], message: str) -> None:
@@ -80,7 +87,10 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
         local.table("db.t").append(pa.table({"id": [number], "part": ["a"]}))
         local.table("db.d").append(pa.table({"id": [number]}))
     assert run_here("compact", "local.db.t").startswith("3 files became 1")
-    assert run_here("expire-snapshots", "local.db.t", "--older-than", "2100-01-01") == "3 snapshots forgotten"
+    now = datetime.now(UTC).isoformat()
+    expire = ("expire-snapshots", "local.db.t", "--older-than", now)
+    assert run_here(*expire, "--retain-last", "2", "--dry-run") == "2 snapshots would be forgotten"
+    assert run_here(*expire) == "3 snapshots forgotten"
     orphans = run_here("remove-orphans", "local.db.t", "--older-than", "2100-01-01", "--dry-run").split("\n")
     assert sum(line.endswith(".parquet") for line in orphans) == 3
     assert orphans[-1].endswith("files would be removed")

@@ -17,6 +17,7 @@ from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.sql_text import parse_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
+from lakescan.maintaining.purging import purge_table
 from lakescan.table import FORMATS, Table, table
 
 
@@ -152,9 +153,11 @@ class Catalog:
             create_delta(before.location, definition, before.io_properties, replace=True)
 
     def drop_table(self, name: str, *, missing_ok: bool = False, purge: bool = False) -> None:
-        """Take a table's name away; its files stay, unless `purge` is set and the catalog deletes them.
+        """Take a table's name away; its files stay, unless `purge` is set.
 
-        Raises `NoSuchTable`.
+        A purge removes the files that the table's metadata names, but those that other tables of the catalog name; a
+        REST server does that itself. Raises `NoSuchTable`, and `UnsupportedFeature` for a purge of a Delta table, of
+        one whose `gc.enabled` is false, or of one that has another name, too.
         """
         identifier, names = self._identifier(name), DeltaNames(self._catalog)
         if names.location(identifier.within) is not None:
@@ -162,10 +165,12 @@ class Catalog:
                 raise UnsupportedFeature("purging a Delta table", "Drop it, and delete its folder.")
             names.remove(identifier.within)
             return
-        drop = self._catalog.purge_table if purge else self._catalog.drop_table
         try:
-            with translated(identifier):
-                drop(identifier.within)
+            if purge:
+                purge_table(self._catalog, identifier)
+            else:
+                with translated(identifier):
+                    self._catalog.drop_table(identifier.within)
         except NoSuchTable:
             if not missing_ok:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable
 from lakescan.encryption import KeyManager, named_key_manager
-from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature, nearest
+from lakescan.errors import CommitConflict, InvalidOption, NotATable, TableExists, UnsupportedFeature, nearest
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
 from lakescan.iceberg.locate import is_metadata_file
@@ -42,6 +43,8 @@ from lakescan.storage import Storage, join
 from lakescan.streams import Follower, TableStream
 
 FORMATS = ("iceberg", "delta")
+_LOG = logging.getLogger("lakescan")
+_SKEW = timedelta(minutes=5)  # that clocks may disagree by
 _SAVE_MODES = ("error", "append", "overwrite", "ignore")
 _METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
 
@@ -144,36 +147,75 @@ class Table:
     def compact(self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any) -> Saved:
         """Write small files of each partition anew as larger ones, and all files with deletes without them.
 
-        `where` says which files, by rows that they may have (Iceberg). Each partition is written by itself, by threads,
-        or where an executor runs it: `compact(executor=lakescan.spark.SparkExecutor(spark))`. Streams pass the commit
-        over. Delta's is deltalake's. `target_file_size_bytes` and `compression_codec` are options. Raises
-        `CommitConflict`.
+        `where` says which files, by rows that they may have. Each partition is written by itself, by threads, or where
+        an executor runs it: `compact(executor=lakescan.spark.SparkExecutor(spark))`. Streams pass the commit over.
+        Files of Delta tables that have deletion vectors stay as they are. `target_file_size_bytes` and
+        `compression_codec` are options. Raises `CommitConflict`.
         """
         return compact(self._target(WriteOptions.of(options, self.format)), where, executor)
 
-    def expire_snapshots(self, older_than: datetime, *, retain_last: int = 1) -> int:
-        """Forget Iceberg snapshots from before a time, but the last ones and those of branches and tags.
+    def expire_snapshots(
+        self,
+        older_than: datetime | date | str | None = None,
+        *,
+        retain_last: int | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Forget Iceberg snapshots from before a time, but those that branches and tags keep; how many there were.
 
-        The number of those that were forgotten; `remove_orphans` removes files that only they had. Delta forgets by
-        itself, as `delta.logRetentionDuration` has it: `UnsupportedFeature`.
+        A branch keeps its newest `retain_last` snapshots, and those that are not older; its own retention comes first.
+        Without arguments, the table's says both (`history.expire.max-snapshot-age-ms`, five days by default, and
+        `history.expire.min-snapshots-to-keep`, one). Branches and tags beside `main` go where they are older than their
+        `max-ref-age-ms`, or `history.expire.max-ref-age-ms`. Times without an offset are UTC. With `dry_run`, nothing
+        is done. `remove_orphans` removes the files that only these snapshots had.
+
+        Raises `UnsupportedFeature` for a table whose `gc.enabled` is false, and for Delta, which forgets by itself, as
+        `delta.logRetentionDuration` has it; `CommitConflict` where other writers are always faster.
+
+        Example:
+            >>> table.expire_snapshots("2026-01-31", retain_last=10)
+            12
         """
         target = self._target(WriteOptions())
         if not isinstance(target, IcebergTarget):
             raise UnsupportedFeature(
                 "snapshots of a Delta table to expire", "Its log is cleaned up as it is written to."
             )
-        return target.expire(older_than, retain_last)
+        if retain_last is not None and retain_last < 1:
+            raise InvalidOption(f"retain_last={retain_last}: at least one snapshot stays")
+        moment = None if older_than is None else as_moment(older_than)
+        if moment is not None and moment > datetime.now(UTC) + _SKEW:
+            _LOG.warning("expire_snapshots: %s is in the future: all but what branches and tags keep expires", moment)
+        return target.expire(moment, retain_last, dry_run=dry_run)
 
-    def remove_orphans(self, older_than: datetime | None = None, *, dry_run: bool = False) -> list[str]:
-        """Remove files that nothing names any more, from before a time: three days ago (Delta: a week) by default.
+    def remove_orphans(
+        self,
+        older_than: datetime | date | str | None = None,
+        *,
+        dry_run: bool = False,
+        location: str | os.PathLike[str] | None = None,
+    ) -> list[str]:
+        """Remove files of the table's folders that nothing names, from before a time; their locations.
 
-        Their locations; with `dry_run` they stay. For Iceberg these are files that no snapshot names, for Delta those
-        that no version names which is kept (deltalake's vacuum). Raises `InvalidOption` for a time that is less than
-        24 hours ago: files that are being written now are named by nothing yet.
+        That is three days ago by default, for Delta `delta.deletedFileRetentionDuration` (a week), by the store's
+        clock; times without an offset are UTC. For Iceberg these are files that no snapshot that is kept names,
+        whatever it is of, under any spelling of their locations; for Delta those that the newest version does not name,
+        nor any that was current since then. With `dry_run` they stay.
+
+        Looked through are the table's folders, but none that its properties put elsewhere (`write.data.path`), as other
+        tables may be there; `location` says another folder. Hidden files, and tables within these folders, stay.
+
+        Raises `InvalidOption` for a time that is less than 24 hours ago, or within Delta's retention: files that are
+        being written or read now would go. Raises `UnsupportedFeature` for a table whose `gc.enabled` is false, and
+        where files are named under another scheme or host only: then nothing is removed.
+
+        Example:
+            >>> table.remove_orphans(dry_run=True)
+            ['file:///lake/db/events/data/00000-left-behind.parquet']
         """
-        days = 3 if self.format == "iceberg" else 7
-        moment = datetime.now(UTC) - timedelta(days=days, minutes=1) if older_than is None else as_moment(older_than)
-        return remove_orphans(self._target(WriteOptions()), moment, dry_run=dry_run)
+        moment = None if older_than is None else as_moment(older_than)
+        folder = None if location is None else os.fspath(location)
+        return remove_orphans(self._target(WriteOptions(), same=False), moment, dry_run=dry_run, location=folder)
 
     def checkpoint(self) -> None:
         """Write a checkpoint of a Delta table's newest version; Iceberg has none: `UnsupportedFeature`."""
@@ -182,15 +224,20 @@ class Table:
             raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
         target.checkpoint()
 
-    def _target(self, options: WriteOptions) -> IcebergTarget | DeltaTarget:
-        if self.format == "delta":
-            return DeltaTarget.open(self.location, options, self._storage)
+    def _target(self, options: WriteOptions, *, same: bool = True) -> IcebergTarget | DeltaTarget:
+        """The table as it is now, to write to; it has to be the `same` one that this is."""
+        if isinstance(self._format, DeltaTable):
+            delta = DeltaTarget.open(self.location, options, self._storage)
+            return delta.following(self._format) if same else delta
         if self.name is None:
             raise UnsupportedFeature(
                 "writing to an Iceberg table by its location",
                 "Commits go through a catalog: give the table a name there, with Catalog.register_table.",
             )
-        return IcebergTarget.open(self.name, options, self._storage)
+        iceberg = IcebergTarget.open(self.name, options, self._storage)
+        if same and self._format.identity not in (None, iceberg.identity):
+            raise CommitConflict(f"{self.name} was dropped, and made again, since it was opened: open it again")
+        return iceberg
 
     def changes(
         self,

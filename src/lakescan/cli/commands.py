@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Grid
 
 from lakescan.catalog import catalog
@@ -114,12 +115,22 @@ def inspect(
 
 
 def run() -> None:
-    """Run a command; lakescan's own errors are one line, not a traceback."""
+    """Run a command; errors of lakescan, of storage and of catalogs are one line, not a traceback."""
     try:
         app(standalone_mode=True)
-    except LakescanError as error:
-        Console(stderr=True).print(f"[red]{type(error).__name__}[/red]: {error}", highlight=False)
+    except Exception as error:
+        if not isinstance(error, (LakescanError, OSError)) and not _is_of_library(error):
+            raise
+        text = " ".join(str(error).split())
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        console.print(f"[red]{type(error).__name__}[/red]: {escape(text)}")
         raise SystemExit(1) from None
+
+
+def _is_of_library(error: Exception) -> bool:
+    """Whether an error is one of the libraries that reach tables: their message says more than where it came from."""
+    libraries = ("pyiceberg", "deltalake", "_internal", "sqlalchemy", "botocore", "thrift", "pyarrow")
+    return any(kind.__module__.partition(".")[0] in libraries for kind in type(error).__mro__)
 
 
 def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from lakescan.catalog import Catalog
+from lakescan.errors import InvalidOption
 from lakescan.moments import as_moment
 from lakescan.sql import sql
 from lakescan.table import table
@@ -44,7 +46,7 @@ def sql_command(
 @app.command()
 def compact(
     name: TableName,
-    where: Annotated[str | None, typer.Option("--where", "-w", help="Files that may have such rows (Iceberg).")] = None,
+    where: Annotated[str | None, typer.Option("--where", "-w", help="Files that may have such rows.")] = None,
 ) -> None:
     """Put small files together, and fold deletes away."""
     saved = table(name).compact(where=where)
@@ -57,26 +59,38 @@ def compact(
 @app.command()
 def expire_snapshots(
     name: TableName,
-    older_than: Annotated[str, typer.Option(help="A time, such as 2026-01-31 or 2026-01-31T12:00:00.")],
-    retain_last: Annotated[int, typer.Option(help="Newest snapshots that stay, whatever their age.")] = 1,
+    older_than: OlderThan = None,
+    retain_last: Annotated[
+        int | None, typer.Option(help="Newest snapshots of a branch that stay, whatever their age.", min=1)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
-    """Forget old snapshots of an Iceberg table; remove-orphans then removes their files."""
-    gone = table(name).expire_snapshots(as_moment(older_than), retain_last=retain_last)
-    console.print(f"{gone:,} snapshots forgotten")
+    """Forget old snapshots of an Iceberg table, by default as it says itself; remove-orphans removes their files."""
+    moment = _past(older_than)
+    gone = table(name).expire_snapshots(moment, retain_last=retain_last, dry_run=dry_run)
+    console.print(f"{gone:,} snapshots {'would be ' if dry_run else ''}forgotten")
 
 
 @app.command()
 def remove_orphans(
     name: TableName,
     older_than: OlderThan = None,
-    dry_run: Annotated[bool, typer.Option(help="Only list them.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
+    location: Annotated[str | None, typer.Option(help="A folder to look through instead of the table's own.")] = None,
 ) -> None:
-    """Remove files that nothing names: by default from before three days ago, a week ago for Delta."""
-    moment = None if older_than is None else as_moment(older_than)
-    found = table(name).remove_orphans(moment, dry_run=dry_run)
-    for location in found:
-        console.print(location, soft_wrap=True)
+    """Remove files that nothing names: by default from before three days ago, a week for Delta or as it says."""
+    found = table(name).remove_orphans(older_than, dry_run=dry_run, location=location)
+    for each in found:
+        console.print(each, soft_wrap=True, markup=False)
     console.print(f"{len(found):,} files {'would be ' if dry_run else ''}removed")
+
+
+def _past(text: str | None) -> datetime | None:
+    """A time that has been; raises `InvalidOption` for one that is still to come."""
+    moment = None if text is None else as_moment(text)
+    if moment is not None and moment > datetime.now(UTC):
+        raise InvalidOption(f"--older-than {text} is in the future")
+    return moment
 
 
 @app.command()

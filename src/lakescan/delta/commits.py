@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakescan.delta.actions import single_actions
+from lakescan.delta.log_pieces import read_commits
 from lakescan.delta.log_segment import list_log
+from lakescan.delta.log_text import single_actions
 from lakescan.delta.writes import DeltaWrites
 from lakescan.errors import (
     CommitConflict,
@@ -136,8 +137,7 @@ class DeltaCommit:
         commits = [each for each in listing.commits if each.version > self.version]
         if [each.version for each in commits] != list(range(self.version + 1, listing.latest + 1)):
             raise StorageError(f"{location}: not all commits after version {self.version} are in its log any more")
-        contents = storage.read_all([each.entry.location for each in commits])
-        infos = (node for text in contents for _, node in single_actions(text, ("commitInfo",)))
+        infos = (info for text in read_commits(commits, storage) for info in single_actions(text, ("commitInfo",)))
         return any(node.get(_ID) == own_id for node in infos)
 
     def _add(self, file: WrittenFile, *, changes_data: bool = True) -> Any:

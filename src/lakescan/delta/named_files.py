@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 
 from lakescan.delta.actions import VECTOR, ActionReader
 from lakescan.delta.deletion_vectors import delete_table
-from lakescan.delta.json_lines import parse_json_lines
-from lakescan.delta.log_pieces import batches, pieces_of
+from lakescan.delta.json_lines import parse_log_texts
+from lakescan.delta.log_pieces import batches, pieces_of, read_commits
 from lakescan.delta.log_segment import LogFile, list_log
+from lakescan.delta.log_text import LogText
 from lakescan.delta.replay import file_locations, identity
 from lakescan.errors import CorruptMetadata, StorageError
 from lakescan.moments import from_millis
@@ -26,7 +27,6 @@ from lakescan.storage import Storage
 _FILE = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
 _ACTIONS = pa.schema(
     [
-        pa.field("version", pa.int64()),  # of a line before each commit
         pa.field("add", pa.struct(_FILE)),
         pa.field("remove", pa.struct([*_FILE, pa.field("deletionTimestamp", pa.int64())])),
         pa.field("cdc", pa.struct([pa.field("path", pa.string())])),
@@ -79,16 +79,12 @@ class _Part:
 
     @staticmethod
     def of_commits(commits: Sequence[LogFile], storage: Storage) -> _Part:
-        contents = storage.read_all([each.entry.location for each in commits])
-        marked = (b'{"version":%d}\n%b' % (c.version, text) for c, text in zip(commits, contents, strict=True))
-        rows = parse_json_lines(b"\n".join(marked), _ACTIONS)
-        version = pc.fill_null_forward(rows["version"].combine_chunks())
-        return _Part(rows.set_column(0, "version", version), commits[0].entry.location)
+        return _Part(_parsed(read_commits(commits, storage)), commits[0].entry.location)
 
     @staticmethod
     def of_checkpoint(location: str, storage: Storage) -> _Part:
         if location.endswith(".json"):
-            return _Part(parse_json_lines(storage.read(location), _ACTIONS), location)
+            return _Part(_parsed([LogText(location, storage.read(location))]), location)
         with storage.open(location) as handle:
             try:
                 file = pq.ParquetFile(handle)
@@ -98,13 +94,20 @@ class _Part:
         return _Part(_shaped(rows), location)
 
 
+def _parsed(texts: Sequence[LogText]) -> pa.Table:
+    """The actions of commits, or of a checkpoint, with the version that each is of."""
+    parts = [lines.rows.append_column("version", pa.array(lines.version)) for lines in parse_log_texts(texts, _ACTIONS)]
+    return pa.concat_tables(parts)
+
+
 def _shaped(rows: pa.Table) -> pa.Table:
     """A checkpoint's actions as those of commits are: without what is not asked for, null where there is none."""
     columns = []
     for field in _ACTIONS:
         found = rows[field.name].combine_chunks() if field.name in rows.column_names else None
         columns.append(pa.nulls(rows.num_rows, field.type) if found is None else _as(found, field.type))
-    return pa.table(columns, schema=_ACTIONS)
+    nowhere = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
+    return pa.table(columns, schema=_ACTIONS).append_column("version", nowhere)
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -126,7 +129,7 @@ def _actions(rows: pa.Table, name: str, source: str) -> pa.Table:
     times = pa.nulls(len(paths), pa.int64()) if name == "add" else pc.struct_field(there, "deletionTimestamp")
     return pa.table(
         {
-            "version": pc.fill_null(rows["version"].combine_chunks().filter(present), -1),
+            "version": rows["version"].combine_chunks().filter(present),
             "is_add": pa.repeat(pa.scalar(name == "add"), len(paths)),
             "path": paths,
             "vector": pc.struct_field(there, "deletionVector"),

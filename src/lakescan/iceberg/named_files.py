@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.iceberg.locate import HINT
-from lakescan.iceberg.manifest import DELETED
+from lakescan.iceberg.manifest_checks import DELETED
 from lakescan.iceberg.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata_json import STATISTICS
 from lakescan.iceberg.metadata_tables.entries import read_entries

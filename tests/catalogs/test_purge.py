@@ -1,0 +1,80 @@
+"""Purges remove the files of a table, but none that another table names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.catalogs.configured import connection
+from tests.support import own_catalog
+
+local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+ROWS = pa.table({"id": [1, 2]})
+
+
+def files(folder: Path) -> int:
+    return sum(1 for file in folder.rglob("*") if file.is_file() and file.name != "catalog.db")
+
+
+@pytest.fixture
+def table(local: lakescan.Catalog) -> lakescan.Table:
+    """Of three snapshots, one of them named by a tag."""
+    made = local.create_table("db.t", "id BIGINT")
+    for _ in range(2):
+        made.append(ROWS)
+    loaded = connection("local").load_table("db.t")
+    loaded.manage_snapshots().create_tag(loaded.metadata.current_snapshot_id, "kept").commit()
+    local.table("db.t").overwrite(ROWS)
+    return local.table("db.t")
+
+
+def test_all_files_of_a_table_go(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
+    local.drop_table("db.t", purge=True)
+    assert (local.has_table("db.t"), files(tmp_path)) == (False, 0)
+
+
+def test_a_table_within_another_stays(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
+    inner = Path(table.scan().table_format.location.removeprefix("file://")) / "data" / "inner"
+    local.create_table("db.inner", "id BIGINT", location=str(inner)).append(ROWS)
+    local.drop_table("db.t", purge=True)
+    assert local.table("db.inner").scan().to_arrow().num_rows == 2
+    assert files(tmp_path) == files(inner)
+
+
+def test_a_table_over_files_of_another_keeps_them(table: lakescan.Table, local: lakescan.Catalog) -> None:
+    """As Iceberg's snapshots of tables are; whichever of both is purged."""
+    snapshot = local.create_table("db.snapshot", "id BIGINT", properties={"gc.enabled": "false"})
+    source = connection("local").load_table("db.t")
+    with (
+        connection("local").load_table("db.snapshot").transaction() as transaction,
+        transaction.update_snapshot().fast_append() as append,
+    ):
+        for task in source.scan().plan_files():
+            append.append_data_file(task.file)
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"gc\.enabled is false"):
+        local.drop_table("db.snapshot", purge=True)
+    local.drop_table("db.t", purge=True)
+    assert local.table("db.snapshot").scan().to_arrow().num_rows == 2
+    assert snapshot.format == "iceberg"
+
+
+def test_a_table_that_has_another_name_is_not_purged(table: lakescan.Table, local: lakescan.Catalog) -> None:
+    local.create_namespace("other")
+    local.register_table("other.again", table.scan().to_options()["path"])
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"which is other\.again, too"):
+        local.drop_table("db.t", purge=True)
+    assert local.table("other.again").scan().to_arrow().num_rows == 2
+    assert local.table("db.t").scan().to_arrow().num_rows == 2
+
+
+def test_a_table_whose_files_cannot_be_told_is_not_dropped(table, local: lakescan.Catalog, tmp_path: Path) -> None:
+    next(tmp_path.rglob("snap-*.avro")).write_bytes(b"damaged")
+    with pytest.raises(lakescan.CorruptMetadata):
+        local.drop_table("db.t", purge=True)
+    assert local.has_table("db.t")
+    with pytest.raises(lakescan.NoSuchTable):
+        local.drop_table("db.nothing", purge=True)
+    local.drop_table("db.nothing", purge=True, missing_ok=True)

@@ -1,0 +1,29 @@
+"""Files that are old, so that nothing but their names keeps them."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+LONG_AGO = datetime.now(UTC) - timedelta(days=400)
+
+
+def age(folder: Path) -> None:
+    """Make all files under a folder a year old."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+
+
+def stray(*files: Path) -> None:
+    """Old files that no table names."""
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"left behind")
+        os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+
+
+def folder_of(location: str) -> Path:
+    """A local location as a path."""
+    return Path(location.removeprefix("file://"))
