@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from lakescan.filesystems import HADOOP_ADVICE
 from lakescan.storage import Storage
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _OLDEST_SPARK, _NEWEST_SPARK = (4, 1), (4, 3)
@@ -63,7 +62,7 @@ def doctor(
 
     Nothing is changed; with a session one small job is run, to see Python and its libraries on the executors.
     """
-    checks = [*_driver_checks()]
+    checks = [*_driver_checks(spark)]
     if spark is not None:
         checks += _session_checks(spark)
     if path is not None:
@@ -72,17 +71,28 @@ def doctor(
     return Diagnosis(tuple(checks))
 
 
-def _driver_checks() -> Iterator[Check]:
+def _driver_checks(spark: SparkSession | None) -> Iterator[Check]:
     python = platform.python_version()
-    yield Check("Python", python, sys.version_info >= (3, 11), "lakescan needs Python 3.11 or newer")
+    known = sys.version_info >= (3, 11)
+    yield Check("Python", python, known, "" if known else "lakescan needs Python 3.11 or newer")
     yield _library("pyarrow", (21,), None, "pip install 'pyarrow>=21'")
     yield _library("pyspark", _OLDEST_SPARK, _NEWEST_SPARK, "pip install 'lakescan[spark]'; needed for Spark only")
     yield _library("pandas", (2, 2), (2, 99), "PySpark 4 needs pandas below 3: pip install 'pandas<3'")
     yield _java_check()
-    worker = os.environ.get("PYSPARK_PYTHON")
-    same = worker is None or shutil.which(worker) == shutil.which(sys.executable)
-    advice = f"workers would run another Python: set PYSPARK_PYTHON={sys.executable}"
-    yield Check("PYSPARK_PYTHON", worker or "unset: set when the formats are registered", same, "" if same else advice)
+    yield _worker_python_check(spark)
+
+
+def _worker_python_check(spark: SparkSession | None) -> Check:
+    """Which Python workers are told to run. A Connect server was told when it started: its workers are asked."""
+    subject, worker = "PYSPARK_PYTHON", os.environ.get("PYSPARK_PYTHON")
+    if spark is not None and "connect" in type(spark).__module__:
+        return Check(subject, "the server's own, see executors", True)
+    if worker is None:
+        return Check(subject, "unset: set when the formats are registered", True)
+    same = shutil.which(worker) == shutil.which(sys.executable)
+    return Check(
+        subject, worker, same, "" if same else f"workers would run another Python: set PYSPARK_PYTHON={sys.executable}"
+    )
 
 
 def _library(name: str, oldest: tuple[int, ...], newest: tuple[int, ...] | None, advice: str) -> Check:
@@ -116,57 +126,47 @@ def _java_check() -> Check:
 
 
 def _session_checks(spark: SparkSession) -> Iterator[Check]:
-    from lakescan.spark.session import PUSHDOWN
+    from lakescan.spark.session import is_connect
 
-    kind = "Connect" if "connect" in type(spark).__module__ else "classic"
+    kind = "Connect" if is_connect(spark) else "classic"
     server = spark.version
     numbers = tuple(int(n) for n in re.findall(r"\d+", server)[:2])
     known = _OLDEST_SPARK <= numbers <= _NEWEST_SPARK
     yield Check("Spark session", f"{kind}, {server}", known, "" if known else "Spark 4.1 to 4.3 are supported")
-    pushdown = spark.conf.get(PUSHDOWN, "unknown")
-    on = pushdown == "true"
-    advice = (
-        "" if on else f"filters of queries do not prune files: lakescan.spark.register(spark), or set {PUSHDOWN}=true"
-    )
-    yield Check("filter pushdown", str(pushdown), on, advice)
+    yield _pushdown_check(spark)
     yield from _executor_checks(spark)
 
 
+def _pushdown_check(spark: SparkSession) -> Check:
+    """Filters of queries are not pushed into lakescan's formats; other Python sources of the session may take them."""
+    from lakescan.spark.session import PUSHDOWN, conf
+
+    why = "Spark 4.1 to 4.3 keep a pushed filter for later queries of the same frame or view"
+    if conf(spark, PUSHDOWN) != "true":
+        narrow = "narrow reads of spark.read.format by the options columns and where"
+        return Check("filter pushdown", "off", True, f"{why}: {narrow}")
+    return Check(
+        "filter pushdown",
+        "on in the session, off in lakescan's formats",
+        False,
+        f"{why}: other Python data sources may give wrong rows. Set {PUSHDOWN}=false",
+    )
+
+
 def _executor_checks(spark: SparkSession) -> Iterator[Check]:
+    from lakescan.spark.workers import first_reason, how_to_start, versions_on_workers
+
     try:
-        rows = spark.range(1).mapInArrow(_probe(), "name string, found string").collect()
+        found = versions_on_workers(spark)
     except Exception as error:  # whatever stops a Python job is the finding
-        reason = next((t for t in reversed(str(error).splitlines()) if "Error" in t), str(error))[:200].strip()
-        yield Check("executors", "a Python job failed", False, f"{reason}: see that PYSPARK_PYTHON has pyarrow there")
+        yield Check("executors", "a Python job failed", False, f"{first_reason(error)}: {how_to_start(spark)}")
         return
     here = {"Python": platform.python_version(), "pyarrow": version("pyarrow"), "lakescan": version("lakescan")}
-    for row in rows:
-        expected = here[row["name"]]
-        same = _minor(row["found"]) == _minor(expected) if row["name"] == "Python" else row["found"] == expected
+    for name, expected in here.items():
+        there = found.get(name, "not installed")
+        same = _minor(there) == _minor(expected) if name == "Python" else there == expected
         wrong = f"the driver has {expected}: install the same on the executors"
-        yield Check(f"executors: {row['name']}", row["found"], same, "" if same else wrong)
-
-
-def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs on an executor. Made here, so that it is sent as it is: lakescan itself may be missing there."""
-
-    def look_around(batches):  # type: ignore[no-untyped-def]
-        import platform
-        from importlib.metadata import PackageNotFoundError, version
-
-        import pyarrow as pa
-
-        for _ in batches:
-            names, found = ["Python"], [platform.python_version()]
-            for library in ("pyarrow", "lakescan"):
-                names.append(library)
-                try:
-                    found.append(version(library))
-                except PackageNotFoundError:
-                    found.append("not installed")
-            yield pa.RecordBatch.from_arrays([pa.array(names), pa.array(found)], names=["name", "found"])
-
-    return look_around
+        yield Check(f"executors: {name}", there, same, "" if same else wrong)
 
 
 def _minor(text: str) -> str:

@@ -20,7 +20,7 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.instants import plain_value
-from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction
 from lakescan.expressions.sql import parse_filter
 from lakescan.local import default_readers, read_batches
 from lakescan.moments import as_moment
@@ -458,6 +458,11 @@ class Scan:
 
         return read_scan(spark, self)
 
+    @property
+    def is_said_by_options(self) -> bool:
+        """Whether `to_options` says all of it: not who is told of plans, nor of which commits of a stream it is."""
+        return self._state is None and not self._ignore_residuals and not self._reporters
+
     def to_options(self) -> dict[str, str]:
         """The scan as text options of `spark.read.format("lakescan")`, pinned to the state that it reads now.
 
@@ -491,8 +496,8 @@ class Scan:
 
     @property
     def _full_predicate(self) -> Predicate:
-        own = self._options.get("filter")
-        return self._predicate if own is None else self._predicate & as_predicate(own)
+        given = (self._options.get(name) for name in ("where", "filter"))
+        return conjunction([self._predicate, *(as_predicate(text) for text in given if text is not None)])
 
 
 def as_predicate(condition: str | Predicate) -> Predicate:

@@ -22,6 +22,7 @@ _REPLACED = (
     "time-zone",
     "path",
     "format",
+    "where",
     "filter",
     "relocate",
     "storage-options",

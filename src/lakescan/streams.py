@@ -35,6 +35,8 @@ class TableStream:
     def __init__(self, scan: Scan) -> None:
         options = scan.all_options
         _check_no_state(scan)
+        if "limit" in options:
+            raise InvalidOption("a stream has no limit of rows: maxRowsPerTrigger is one of each batch")
         self._table: TableFormat = scan.table_format
         self._identity = self._table.identity
         self._start = start_from(options)

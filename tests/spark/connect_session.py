@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
@@ -28,11 +29,29 @@ def main(orders: str, customers: str) -> None:
     assert spark.sql("select count(*) from v").collect()[0][0] == lakescan.table(orders).scan().to_arrow().num_rows
     with tempfile.TemporaryDirectory() as folder:
         writes(spark, frame, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        one_state(spark, f"{folder}/t")
     found = lakescan.doctor(spark)
     assert found.ok, str(found)
     assert "Connect" in str(found)
     spark.stop()
     print("fine")
+
+
+def one_state(spark: SparkSession, path: str) -> None:
+    """What pins a state on Connect is of one state, and whole after it was filtered."""
+    rows = pa.table({"n": range(10)})
+    lakescan.save(rows, path, format="delta")
+    spark.sql(f"CREATE TEMPORARY VIEW one_state USING delta OPTIONS (path '{path}')")
+    frames = [spark.table("one_state"), *(lakescan.spark.read(spark, path, lane=lane) for lane in ("native", "arrow"))]
+    version = lakescan.table(path).history()["version"][-1].as_py()
+    frames.append(spark.read.format("delta").option("versionAsOf", version).load(path))
+    lakescan.table(path).append(rows)
+    for frame in frames:
+        part = frame.where("n < 4")
+        counts = [frame.count(), part.count(), frame.count(), frame.exceptAll(part).count()]
+        assert counts == [10, 4, 10, 6], counts
+    assert spark.read.format("delta").option("where", "n < 4").load(path).count() == 8
 
 
 def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:

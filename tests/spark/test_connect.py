@@ -14,13 +14,42 @@ pytestmark = pytest.mark.spark
 
 def test_tables_are_read_on_a_connect_session(shop) -> None:
     script = Path(__file__).parent / "connect_session.py"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_GATEWAY"))}
-    found = subprocess.run(
-        [sys.executable, str(script), shop.orders, shop.customers],
+    found = run([str(script), shop.orders, shop.customers], PYSPARK_PYTHON=sys.executable)
+    assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]
+
+
+_WRONG_PYTHON = """
+import lakescan, lakescan.spark
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote("local[1]").getOrCreate()
+line = next(check for check in lakescan.doctor(spark).checks if check.subject == "executors")
+assert not line.ok and "start the server with PYSPARK_PYTHON=" in line.advice, line
+try:
+    lakescan.spark.register(spark)
+except lakescan.MissingDependency as error:
+    print("refused:", error)
+spark.stop()
+"""
+
+
+def test_a_server_whose_python_cannot_read_is_refused_in_one_line(tmp_path: Path) -> None:
+    """It was started before this process could say which Python is wanted."""
+    (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # nothing is installed there
+    (tmp_path / "python3").chmod(0o755)
+    found = run(["-c", _WRONG_PYTHON], PATH=f"{tmp_path}:{os.environ['PATH']}")
+    (line,) = [line for line in found.stdout.splitlines() if line.startswith("refused:")]
+    assert f"start the server with PYSPARK_PYTHON={sys.executable}" in line
+    assert len(line) < 500
+
+
+def run(arguments: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    return subprocess.run(
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         timeout=300,
-        env={**environment, "PYSPARK_PYTHON": sys.executable},
+        env={**environment, **variables},
         check=False,
     )
-    assert found.stdout.strip().endswith("fine"), found.stdout + found.stderr[-3000:]

@@ -11,7 +11,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.spark.session import PUSHDOWN, parallelism
+from lakescan.spark.session import parallelism
 from tests.support.rows import differences
 
 pytestmark = pytest.mark.spark
@@ -142,40 +142,51 @@ def test_a_missing_data_file_fails_the_query(spark, tmp_path: Path) -> None:
         "not `a.b` like '%9'",
         "n between 90 and 110 and `a.b` is not null",
         "n < 10 or n > 290",
-        "n + 1 = 7",
     ],
 )
-def test_pushed_filters_keep_the_rows_that_spark_keeps(spark, numbers: str, condition: str) -> None:
+def test_the_option_where_has_the_rows_of_the_filter(spark, numbers: str, condition: str) -> None:
     plain = spark.createDataFrame(lakescan.table(numbers).scan().to_arrow())
     expected = plain.where(condition).select("n").toArrow()["n"].to_pylist()
-    actual = spark.read.format("delta").load(numbers).where(condition).select("n").toArrow()["n"].to_pylist()
-    assert sorted(actual) == sorted(expected)
+    frame = spark.read.format("delta").option("where", condition).option("columns", "n").load(numbers)
+    assert sorted(frame.toArrow()["n"].to_pylist()) == sorted(expected)
 
 
-def test_pushed_filters_prune_files(spark, numbers: str) -> None:
-    frame = spark.read.format("delta").load(numbers)
-    second = lakescan.table(numbers).scan().where("n >= 100 and n < 200").plan().files["path"].to_pylist()
+def test_options_that_filter_are_all_obeyed(spark, numbers: str) -> None:
+    read = spark.read.format("lakescan").option("where", "n < 20").option("filter", "n >= 10")
+    assert read.load(numbers).count() == 10
+
+
+def test_the_option_where_prunes_files(spark, numbers: str) -> None:
+    scan = lakescan.table(numbers).scan().where("n >= 100 and n < 200")
+    second = scan.plan().files["path"].to_pylist()
     assert len(second) == 1
     others = [p for p in Path(numbers).glob("*.parquet") if str(p) not in second]
     for path in others:
         path.rename(path.with_suffix(".away"))
     try:
         # Only a plan that pruned the other files can be read now.
-        assert frame.where("n >= 100 and n < 200").count() == 100
+        frame = spark.read.format("delta").option("where", "n >= 100 and n < 200").load(numbers)
+        assert frame.count() == 100
     finally:
         for path in others:
             path.with_suffix(".away").rename(path)
 
 
-def test_where_pushdown_is_off_readers_without_it_are_registered(spark, shop) -> None:
-    lakescan.spark.register(spark, pushdown=False)
-    try:
-        assert spark.conf.get(PUSHDOWN) == "false"
-        found = spark.read.format("delta").load(shop.customers).where("country = 'FR'").count()
-    finally:
-        lakescan.spark.register(spark)
-    assert spark.conf.get(PUSHDOWN) == "true"
-    assert found == lakescan.table(shop.customers).scan().where("country = 'FR'").to_arrow().num_rows
+@pytest.mark.parametrize("lane", ["source", "arrow", "planned here"])
+def test_a_limit_is_of_all_tasks_together(spark, numbers: str, lane: str) -> None:
+    if lane == "source":
+        frame = spark.read.format("delta").options(limit=150, where="n >= 50").load(numbers)
+    else:
+        scan = lakescan.table(numbers, lane="arrow").scan().where("n >= 50").limit(150)
+        scan = scan.options(data_planning_mode="distributed") if lane == "planned here" else scan
+        frame = scan.to_spark(spark)
+    assert frame.count() == 150
+    assert frame.where("n < 50").count() == 0
+
+
+def test_a_scan_without_residuals_is_so_through_arrow_too(spark, numbers: str) -> None:
+    scan = lakescan.table(numbers, lane="arrow").scan().where("n = 150").ignore_residuals()
+    assert scan.to_spark(spark).count() == 100
 
 
 def test_splits_are_made_for_the_sessions_cores(spark) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import types as s
 
 from lakescan.metadata_columns import CHANGE, CHANGE_ORDINAL
 from lakescan.reading.net_changes import as_updates, without_carry_overs
-from lakescan.spark.types import arrow_schema, schema_of
+from lakescan.spark.types import arrow_schema, quoted, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ def changes_frame(spark: SparkSession, scan: Scan, columns: Sequence[str], ident
     """
     schema = schema_of(scan)
     raw = scan.to_spark(spark)
-    by = [name for name in (identity or columns) if not _has_map(schema[name].dataType)]
+    by = [quoted(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
     share = F.pmod(F.xxhash64(CHANGE_ORDINAL.name, *by), F.lit(_shares(spark)))
     target = arrow_schema(schema)
 

@@ -14,8 +14,9 @@ from lakescan.spark.native.how_deletes import how_deletes_apply
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import native_frame, why_session
 from lakescan.spark.planned import read_planned
-from lakescan.spark.session import parallelism, register, use_this_python
+from lakescan.spark.session import parallelism, register
 from lakescan.spark.types import schema_of
+from lakescan.spark.workers import use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,8 @@ def _refuse(scan: Scan, reasons: dict[str, int]) -> None:
 def _is_planned_here(scan: Scan) -> bool:
     """Whether a scan is planned by this process, with Spark's workers or its own executor."""
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
-    if scan.executor is not None or scan.storage.has_secrets or "distributed" in (data, deletes):
+    told = scan.executor is not None or scan.storage.has_secrets or not scan.is_said_by_options
+    if told or "distributed" in (data, deletes):
         return True
     return data == "auto" and scan.metadata_bytes >= MIN_BYTES
 
@@ -88,5 +90,5 @@ def _read_planned(spark: SparkSession, scan: Scan) -> DataFrame:
 
 def _source(spark: SparkSession, scan: Scan) -> DataFrame:
     """The scan as a Python data source; the schema goes along, so that Spark need not start a worker to ask for it."""
-    register(spark, pushdown=None, names=("lakescan",))
+    register(spark, names=("lakescan",))
     return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()

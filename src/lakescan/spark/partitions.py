@@ -37,11 +37,22 @@ class CommitPartition(InputPartition):
     columns: tuple[str, ...]
 
 
+@dataclass
+class LimitedPartition(InputPartition):
+    """Task groups that are read one after the other, until there are as many rows as the scan may return."""
+
+    groups: list[TaskGroup]
+    context: ReadContext
+    rows: int
+
+
 def group_partitions(scan: Scan, parallelism: int, changes: Changes | None = None) -> list[InputPartition]:
     """The task groups of a scan, planned here; of the changes of a commit one, where rows may cancel each other."""
     plan = scan.plan(parallelism=parallelism)
     context = scan.read_context(plan)
     groups = plan.groups.sharing_deletes(parallelism)
+    if plan.limit is not None:
+        return [LimitedPartition(list(groups), context, plan.limit)]
     if changes is not None and has_both(plan):
         return [CommitPartition(list(groups), context, changes.data_columns)]
     return [GroupPartition(group, context) for group in groups]
@@ -53,10 +64,22 @@ def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa
         batches = read_group(partition.group, partition.context)
     elif isinstance(partition, CommitPartition):
         batches = _net(partition)
+    elif isinstance(partition, LimitedPartition):
+        batches = _first_rows(partition)
     else:
         return
     for batch in batches:
         yield as_spark_batch(batch, partition.context.output.fields, schema)
+
+
+def _first_rows(partition: LimitedPartition) -> Iterator[pa.RecordBatch]:
+    left = partition.rows
+    for group in partition.groups:
+        for batch in read_group(group, partition.context):
+            if not left:
+                return
+            yield batch.slice(0, left)
+            left -= min(left, batch.num_rows)
 
 
 def _net(partition: CommitPartition) -> Iterator[pa.RecordBatch]:

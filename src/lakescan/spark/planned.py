@@ -34,4 +34,5 @@ def read_planned(spark: SparkSession, scan: Scan, plan: ScanPlan) -> DataFrame:
 
     packed = pa.array((pickle.dumps(group, protocol=5) for group in shared), pa.binary())
     groups = spark.createDataFrame(pa.table([packed], ["group"])).repartition(len(shared))
-    return groups.mapInArrow(read, schema)
+    frame = groups.mapInArrow(read, schema)
+    return frame if plan.limit is None else frame.limit(plan.limit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,41 +19,36 @@ _MOST_LISTED = 4096
 NAMES = ("iceberg", "delta", "lakescan")
 
 
-def register(spark: SparkSession, *, pushdown: bool | None = True, names: Sequence[str] = NAMES) -> None:
+def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str] = NAMES) -> None:
     """Make `iceberg`, `delta` and `lakescan` formats of a session, for `spark.read.format(...)` and `USING ...`.
 
-    With `pushdown`, the session's `spark.sql.python.filterPushdown.enabled` is switched on where the platform lets it,
-    so that filters of a query prune files; False switches it off; None leaves the session as it is. Whatever the
-    setting is then, the sources that fit it are registered: call this again after changing it. So it is with the
-    session's time zone, which times without an offset are of (`timestampAsOf`, ...). `names` are the
-    formats to register; leave `iceberg` or `delta` out where a JAR of theirs should keep the name.
+    Filters of a query are not pushed into these formats, whatever the session's setting: Spark 4.1 to 4.3 give wrong
+    rows then (see `lakescan.spark.pushdown`). The options `columns` and `where` narrow a read. With `pushdown`,
+    `spark.sql.python.filterPushdown.enabled` is switched on and filters prune files: raises `UnsupportedFeature` where
+    a trial shows that this Spark keeps them for later queries.
+
+    The session's time zone, which times without an offset are of (`timestampAsOf`, ...), is noted now: call this again
+    after changing it. `names` are the formats to register; leave `iceberg` or `delta` out where a JAR of theirs should
+    keep the name.
     """
     try:
+        from lakescan.spark.pushdown import switch_on
         from lakescan.spark.source import source_class
+        from lakescan.spark.workers import use_this_python
     except ImportError as error:
         raise missing_dependency("pyspark", "spark", "reading on Spark") from error
     use_this_python(spark)
-    if pushdown is not None:
-        try_set(spark, PUSHDOWN, "true" if pushdown else "false")
-    enabled = conf(spark, PUSHDOWN) == "true"
+    if pushdown:
+        switch_on(spark)
     zone = conf(spark, "spark.sql.session.timeZone") or "UTC"
     for name in names:
-        source = source_class(name, pushdown=enabled, parallelism=parallelism(spark), time_zone=zone, catalogs=given())
+        source = source_class(name, pushdown=pushdown, parallelism=parallelism(spark), time_zone=zone, catalogs=given())
         spark.dataSource.register(source)
 
 
-def use_this_python(spark: SparkSession) -> None:
-    """Have a local session's workers run this interpreter, unless PYSPARK_PYTHON says which.
-
-    Spark's own default is the `python3` on the path, which outside an activated environment has no pyarrow.
-    A cluster's workers are left alone: this interpreter's path means nothing there.
-    """
-    if "PYSPARK_PYTHON" in os.environ or not (conf(spark, "spark.master") or "").startswith("local"):
-        return
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    context = getattr(spark, "_sc", None)  # a classic session has one, and read the variable when it started
-    if context is not None:
-        context.pythonExec = sys.executable
+def is_connect(spark: SparkSession) -> bool:
+    """Whether it is a Connect session, whose server runs elsewhere and before it."""
+    return "connect" in type(spark).__module__
 
 
 def parallelism(spark: SparkSession) -> int:

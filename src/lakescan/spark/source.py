@@ -7,6 +7,7 @@ is sent without the table's metadata.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lakescan.catalogs.configured import give_all
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
 from lakescan.options import normalised
 from lakescan.planning.metadata_table import MetadataTable
 from lakescan.scan import Scan
@@ -44,6 +45,8 @@ class TableSource(DataSource):
     parallelism: int
     time_zone: str
     catalogs: Mapping[str, Mapping[str, str]]
+    _pinned: tuple[Scan, str | None] | None = None
+    _is_planned = False
 
     @classmethod
     def name(cls) -> str:
@@ -51,15 +54,21 @@ class TableSource(DataSource):
         return cls.format_name
 
     def schema(self) -> StructType:
-        """The columns that the options ask for, of a batch or a stream."""
+        """The columns that the options ask for, of a batch or a stream.
+
+        Spark asks when it makes a frame or a view: the state that the table has now is what that reads, always.
+        """
         scan, name = self._target()
+        with suppress(LakescanError):  # a stream's options may select no state; a batch is refused when it is read
+            self._pin(scan, name)
         if name is not None:
             return spark_schema(scan.metadata_table(name).schema)
         return schema_of(without_stream_options(scan))  # it is not said whether this is a stream
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`: the table's own, or those of a user's narrower schema."""
-        scan, name = self._target()
+        scan, name = self._pinned or self._target()
+        self._is_planned = True
         if name is not None:
             return MetadataReader(scan.metadata_table(name), schema)
         if "distributed" in (scan.option("data-planning-mode"), scan.option("delete-planning-mode")):
@@ -72,6 +81,24 @@ class TableSource(DataSource):
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism)
+
+    def _pin(self, scan: Scan, name: str | None) -> None:
+        """Read the state that the scan sees now, whatever is committed before a query is planned."""
+        scan.snapshot  # noqa: B018  resolved here, and kept with the scan
+        self._pinned = scan, name
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What Spark keeps with a frame, and sends to the workers that plan its queries: the pinned scan, too.
+
+        Where a user gave the schema, Spark asks for none, and the first query's state is pinned. Once a query is
+        planned, its tasks are sent the source without the table's metadata: partitions carry what they need.
+        """
+        if self._is_planned:
+            return {**self.__dict__, "_pinned": None}
+        if self._pinned is None:
+            with suppress(LakescanError):  # the reader is what raises it
+                self._pin(*self._target())
+        return self.__dict__
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of what the table gains, commit by commit."""

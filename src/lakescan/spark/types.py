@@ -91,6 +91,11 @@ def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
     raise UnsupportedFeature(f"{kind} columns on Spark", "Leave the column out, or read in process.")
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it for one name, whatever dots and backquotes it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def arrow_schema(schema: s.StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of batches for a Spark schema: instants are in UTC."""
     says_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 takes UTC for granted

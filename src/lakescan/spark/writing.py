@@ -13,8 +13,8 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.saving.save import write_checked
 from lakescan.saving.target import Target
 from lakescan.spark.executor import SparkExecutor
-from lakescan.spark.session import use_this_python
-from lakescan.spark.types import schema_of_rows
+from lakescan.spark.types import quoted, schema_of_rows
+from lakescan.spark.workers import use_this_python
 from lakescan.writing.clustering import partition_codes
 from lakescan.writing.table_writes import TableWrites, WrittenFile
 
@@ -64,6 +64,6 @@ def _clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
     def code(*columns: pa.Array) -> pa.Array:
         return partition_codes(writes, dict(zip(names, columns, strict=True)))
 
-    sources = [col(f"`{there[name.lower()].replace('`', '``')}`") for name in names]
+    sources = [col(quoted(there[name.lower()])) for name in names]
     with_code = frame.withColumn(_CODE, arrow_udf(code, "long")(*sources))
     return with_code.hint("rebalance", _CODE).drop(_CODE)
