@@ -114,7 +114,9 @@ class FieldMatching:
     `by_id`: by field id (Iceberg, Delta's id mode), in files that have ids; else by physical name. `name_mapping` gives
     ids to the fields of files without any, by all names from the top (Iceberg's `schema.name-mapping.default`), or
     `fault` says why it cannot; without a mapping, `by_position` numbers the columns of such files from 1, as Iceberg's
-    reader does. With `ids_required` (Delta's id mode), a file without any is refused.
+    reader does. With `ids_required` (Delta's id mode), a file without any is refused. `settled` are the top-level
+    fields whose names no other field has in any file, as far as the table's metadata shows. With `legacy_calendar`
+    (Delta), a file's word is taken that its writer counted days by the calendar of Spark 2.
     """
 
     by_id: bool = False
@@ -122,6 +124,8 @@ class FieldMatching:
     fault: str | None = None
     by_position: bool = False
     ids_required: bool = False
+    settled: frozenset[int] = frozenset()
+    legacy_calendar: bool = False
 
 
 class _Names:

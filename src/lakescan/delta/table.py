@@ -324,7 +324,7 @@ class DeltaTable:
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """By id in the id mode of column mapping, else by physical name."""
         by_id = snapshot.state.metadata.column_mapping_mode == "id"
-        return FieldMatching(by_id=by_id, ids_required=by_id)
+        return FieldMatching(by_id=by_id, ids_required=by_id, legacy_calendar=True)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """Those of the log segment, or of the commits of a change feed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from lakescan.reading.batches import batch_of
 from lakescan.reading.casting import cast_leaf
 from lakescan.reading.decoding import DAMAGE, decoding
 from lakescan.reading.file_schema import FileField
+from lakescan.reading.legacy_calendar import LegacyCalendar
 from lakescan.reading.parquet_bounds import bounds
 from lakescan.reading.parquet_footer import ChunkStatistics, Footer, parsed_footer, read_footer_bytes
 from lakescan.reading.projection import Projection
@@ -35,12 +36,17 @@ _PROBE = 1 << 13  # rows that are decoded at once to find what is damaged
 
 @dataclass(frozen=True)
 class ParquetData:
-    """An open Parquet file of `size` bytes."""
+    """An open Parquet file of `size` bytes. `calendar` is what its writer counted days by, if not today's."""
 
     file: pq.ParquetFile
     path: str
     footer: Footer
     size: int
+    calendar: LegacyCalendar | None = None
+
+    def as_spark_reads(self) -> ParquetData:
+        """The file, its days and times as Spark reads them: by the calendar that its footer says."""
+        return replace(self, calendar=LegacyCalendar.of(self.file.metadata.metadata))
 
     @property
     def schema(self) -> pa.Schema:
@@ -74,10 +80,18 @@ class ParquetData:
                 yield from _empty_batches(position, end - position, batch_size)
                 continue
             for batch in self._decoded(run, leaves or [0], batch_size):
-                yield position, batch if leaves else batch_of([], pa.schema([]), batch.num_rows)
+                yield position, self._as_meant(batch, leaves) if leaves else batch_of([], pa.schema([]), batch.num_rows)
                 position += batch.num_rows
             if position != end:
                 raise self._miscounted(run, position - end)
+
+    def _as_meant(self, batch: pa.RecordBatch, leaves: list[int]) -> pa.RecordBatch:
+        """A batch of these leaf columns with the days and times that its writer meant."""
+        if self.calendar is None:
+            return batch
+        is_int96 = (self.file.schema.column(leaf).physical_type == "INT96" for leaf in leaves)
+        columns = [self.calendar.as_meant(column, is_int96) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _is_believable(self, rows: int) -> bool:
         """Whether so many rows can be in a file of this size, without a look at any of its columns."""
@@ -185,6 +199,8 @@ def matching_row_groups(
         nulls = pa.array([s.null_count for s in chosen], pa.int64())
         physical = data.file.schema.column(leaf).physical_type
         lower, upper = (_bound(chosen, side, physical, source, schema.by_id[field_id]) for side in ("lower", "upper"))
+        if data.calendar is not None:
+            lower, upper = (data.calendar.sure_bounds(each) for each in (lower, upper))
         stats[field_id] = ColumnStats(lower, upper, nulls, None, rows)
     mask = might_match(predicate, stats, len(row_groups)).to_pylist()
     return [group for group, kept in zip(row_groups, mask, strict=True) if kept]

@@ -144,14 +144,14 @@ def _convert_struct(array: pa.StructArray, source: Source, kind: t.Struct) -> pa
 
 
 def _convert_list(array: pa.ListArray, source: Source, kind: t.ListOf) -> pa.Array:
-    array = _unsliced(array)
+    array = unsliced(array)
     values = _convert(array.values, source.children[0])
     offsets = array.offsets.cast(pa.int32())
     return pa.ListArray.from_arrays(offsets, values, type=kind.arrow(), mask=_null_mask(array))
 
 
 def _convert_map(array: pa.MapArray, source: Source, kind: t.MapOf) -> pa.Array:
-    array = _unsliced(array)
+    array = unsliced(array)
     keys = _convert(array.keys, source.children[0])
     items = _convert(array.items, source.children[1])
     return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind.arrow(), mask=_null_mask(array))
@@ -161,6 +161,6 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def _unsliced(array: pa.Array) -> pa.Array:
+def unsliced(array: pa.Array) -> pa.Array:
     """The array from offset 0: offsets and validity can then be taken apart."""
     return array.take(pa.array(np.arange(len(array)))) if array.offset else array

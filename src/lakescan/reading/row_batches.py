@@ -33,6 +33,8 @@ def row_batches(
     opened = open_data_file(context.storage, task.path, task.file_format, task.key_metadata, verify=context.verify)
     with opened as data, decoding(task.path, "its rows"):
         check_rows(task.path, data.rows, task.record_count)
+        if context.matching.legacy_calendar and isinstance(data, ParquetData):
+            data = data.as_spark_reads()
         fields = read_fields(data.schema, context.matching)
         projection = resolve(fields, columns, context.matching, task.constants)
         chunks = data.chunks(task.start, task.stop)

@@ -1,0 +1,166 @@
+"""Days and times that Spark 2 wrote, or a later Spark in its LEGACY mode, as what they meant.
+
+Those writers counted by the calendar that was Julian until 1582-10-04, and by the time zones of Java's old classes,
+which know nothing before 1900. A file says so in its footer. What is written there for 1000-01-01 is another number
+than Arrow's (and today's Spark's) for that day; reading keeps the day, as Spark does, not the number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.reading.projection import unsliced
+
+_VERSION, _ZONE = b"org.apache.spark.version", b"org.apache.spark.timeZone"
+_DATES, _INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
+_GREGORIAN_DAY = -141_427  # 1582-10-15, the first day of both calendars
+_GREGORIAN_MICROS = _GREGORIAN_DAY * 86_400_000_000
+_JAVA_ZONES_MICROS = -2_208_988_800_000_000  # 1900-01-01 in UTC
+_EPOCH_JULIAN_DAY = 2_440_588
+_DAY = 86_400_000_000
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?00)?")
+
+
+@dataclass(frozen=True)
+class LegacyCalendar:
+    """What a file's writer counted so: dates with times of 64 bits, times of 96 bits; and in which time zone."""
+
+    datetimes: bool
+    int96: bool
+    zone: str
+
+    @staticmethod
+    def of(footer: Mapping[bytes, bytes] | None) -> LegacyCalendar | None:
+        """By the key-value metadata of a Parquet footer, read as Spark reads it; None for other files."""
+        if not footer or (version := footer.get(_VERSION)) is None:
+            return None
+        datetimes, int96 = version < b"3.0.0" or _DATES in footer, version < b"3.1.0" or _INT96 in footer
+        zone = footer[_ZONE].decode() if _ZONE in footer else local_zone()
+        return LegacyCalendar(datetimes, int96, zone) if datetimes or int96 else None
+
+    def as_meant(self, array: pa.Array, is_int96: Iterator[bool]) -> pa.Array:
+        """A column as read from the file, nested or not, with the days and times that its writer meant.
+
+        `is_int96` goes over the leaf columns of the file that it is made of.
+        """
+        kind = array.type
+        if pa.types.is_struct(kind):
+            members = [self.as_meant(array.field(i), is_int96) for i in range(kind.num_fields)]
+            return pa.StructArray.from_arrays(members, fields=list(kind), mask=_nulls(array))
+        if pa.types.is_map(kind):
+            array = unsliced(array)
+            keys, items = self.as_meant(array.keys, is_int96), self.as_meant(array.items, is_int96)
+            return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=_nulls(array))
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            array = unsliced(array)
+            values = self.as_meant(array.values, is_int96)
+            return type(array).from_arrays(array.offsets, values, type=kind, mask=_nulls(array))
+        return self._leaf(array, next(is_int96))
+
+    def _leaf(self, array: pa.Array, is_int96: bool) -> pa.Array:
+        kind = array.type
+        if pa.types.is_date32(kind) and self.datetimes:
+            return _rebased(array, pa.int32(), _GREGORIAN_DAY, days_as_meant)
+        if pa.types.is_timestamp(kind) and (self.int96 if is_int96 else self.datetimes and kind.tz is not None):
+            micros = array.cast(pa.timestamp("us", kind.tz))
+            first = _JAVA_ZONES_MICROS if _fixed_offset(self.zone) is None else _GREGORIAN_MICROS + _DAY
+            return _rebased(micros, pa.int64(), first, lambda v: micros_as_meant(v, self.zone)).cast(kind)
+        return array
+
+    def sure_bounds(self, bounds: pa.Array | None) -> pa.Array | None:
+        """Bounds as the footer has them, without those that may mean another day or time."""
+        if bounds is not None and pa.types.is_date(bounds.type):
+            return _not_before(bounds, pa.scalar(_GREGORIAN_DAY, pa.int32()).cast(pa.date32()))
+        if bounds is not None and pa.types.is_timestamp(bounds.type):
+            first = pa.scalar(_JAVA_ZONES_MICROS, pa.int64()).cast(pa.timestamp("us", bounds.type.tz))
+            return _not_before(bounds, first)
+        return bounds
+
+
+def _not_before(bounds: pa.Array, first: pa.Scalar) -> pa.Array:
+    return pc.if_else(pc.less(bounds, first), None, bounds)
+
+
+def _rebased(array: pa.Array, raw: pa.DataType, first: int, convert: Callable[[np.ndarray], np.ndarray]) -> pa.Array:
+    """The array with its values before `first` converted."""
+    numbers = array.cast(raw)
+    old = pc.fill_null(pc.less(numbers, pa.scalar(first, raw)), False)
+    if not pc.any(old).as_py():
+        return array
+    changed = convert(numbers.filter(old).to_numpy())
+    return pc.replace_with_mask(numbers, old, pa.array(changed, raw)).cast(array.type)
+
+
+def days_as_meant(days: np.ndarray) -> np.ndarray:
+    """Days since 1970 before 1582-10-15, counted by the Julian calendar, as the same date of the Gregorian one.
+
+    A day that only the Julian calendar has, such as 1500-02-29, becomes the next one.
+    """
+    c = days.astype(np.int64) + _EPOCH_JULIAN_DAY + 32_082
+    d = (4 * c + 3) // 1461
+    e = c - (1461 * d) // 4
+    m = (5 * e + 2) // 153
+    day, month, year = e - (153 * m + 2) // 5 + 1, m + 3 - 12 * (m // 10), d - 4800 + m // 10
+    a = (14 - month) // 12
+    y, n = year + 4800 - a, month + 12 * a - 3
+    number = day + (153 * n + 2) // 5 + 365 * y + y // 4 - y // 100 + y // 400 - 32_045
+    result: np.ndarray = number - _EPOCH_JULIAN_DAY
+    return result
+
+
+def micros_as_meant(micros: np.ndarray, zone: str) -> np.ndarray:
+    """Instants before 1900, whose writer counted by the old calendar and zones, as those with the same clock time."""
+    clock = micros + _java_offset(zone)
+    day = clock // _DAY
+    day = np.where(day < _GREGORIAN_DAY, days_as_meant(day), day)
+    local = pa.array(day * _DAY + clock % _DAY, pa.timestamp("us"))
+    if (fixed := _fixed_offset(zone)) is not None:
+        return local.cast(pa.int64()).to_numpy() - fixed
+    instants = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="latest")
+    result: np.ndarray = instants.cast(pa.int64()).to_numpy()
+    return result
+
+
+def _java_offset(zone: str) -> int:
+    """What Java's old classes add to UTC before 1900, in microseconds: the zone's standard offset of today."""
+    if (fixed := _fixed_offset(zone)) is not None:
+        return fixed
+    try:
+        found = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise UnsupportedFeature(f"the time zone {zone!r} of a data file", "This machine does not know it.") from error
+    offsets = [found.utcoffset(datetime(2024, month, 1)) or timedelta() for month in (1, 7)]
+    return min(offsets) // timedelta(microseconds=1)
+
+
+def _fixed_offset(zone: str) -> int | None:
+    """The offset of a zone that is one, such as UTC and +01:00, in microseconds."""
+    if zone in ("UTC", "GMT", "Z", "Etc/UTC"):
+        return 0
+    if (found := _OFFSET.fullmatch(zone)) is None:
+        return None
+    sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours), minutes=int(minutes or 0)) // timedelta(microseconds=1)
+    return -offset if sign == "-" else offset
+
+
+def local_zone() -> str:
+    """The time zone of this machine, as Java finds it: what a writer's is taken for that does not say its own."""
+    if (named := os.environ.get("TZ", "").lstrip(":")) and not named.startswith("/"):
+        return named
+    _, found, name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")
+    return name if found else "UTC"
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
