@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -345,6 +346,40 @@ def test_residuals_are_left_out_where_the_engine_filters(spark, numbers: Any) ->
     scan = lakescan.table(numbers.metadata_location).scan().where("n = 150").ignore_residuals()
     assert scan.to_spark(spark).count() == 150
     assert scan.limit(5).to_spark(spark).count() == 5
+
+
+def test_file_names_that_hadoop_takes_for_something_else_go_through_arrow(spark, tmp_path: Path) -> None:
+    names = [
+        "f:1",
+        "10.x:2",
+        "a\tb",
+        "f[3]",
+        "f{4}",
+        "f*5",
+        "f?6",
+        "_u",
+        ".h",
+        "f\\7",
+        "f 8",
+        "f%419",
+        "f#x",
+        "f=ä",
+        "f;,&~@+'\"|^",
+    ]
+    location = str(tmp_path / "t")
+    write_deltalake(location, pa.table({"n": [0]}))
+    adds = []
+    for n, name in enumerate(names, 1):
+        path = tmp_path / "t" / f"{name}.parquet"
+        pq.write_table(pa.table({"n": pa.array([n], pa.int64())}), path)
+        adds.append({"path": quote(path.name), "size": path.stat().st_size, "partitionValues": {}})
+    lines = [json.dumps({"add": add | {"modificationTime": 0, "dataChange": True}}) for add in adds]
+    (tmp_path / "t" / "_delta_log" / f"{1:020}.json").write_text("\n".join(lines))
+    scan = lakescan.table(location).scan()
+    expected = list(range(len(names) + 1))
+    assert sorted(scan.to_arrow()["n"].to_pylist()) == expected
+    assert sorted(row["n"] for row in scan.to_spark(spark).collect()) == expected
+    assert "3 files in the Arrow lane: its path has a colon or a control character" in lakescan.spark.explain(scan)
 
 
 def test_a_limit_and_an_empty_plan(spark, numbers: Any) -> None:

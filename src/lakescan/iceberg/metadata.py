@@ -48,6 +48,7 @@ class TableMetadata:
 
     `faults` has what is wrong with logs (`snapshot-log`, `metadata-log`) and lists of statistics, which then are empty:
     reading goes without.
+    `last_column_id` is the greatest field id ever given; None in metadata that does not list its earlier schemas.
     """
 
     format_version: int
@@ -66,6 +67,7 @@ class TableMetadata:
     metadata_log: tuple[tuple[int, str], ...] = ()
     sort_order: SortOrder = UNSORTED
     statistics_files: tuple[str, ...] = ()  # of the table and of its partitions, by location
+    last_column_id: int | None = None
     faults: Mapping[str, CorruptMetadata] = field(default_factory=dict, compare=False)
     source: str = field(default="", compare=False)
 

@@ -67,6 +67,7 @@ class _Parser:
             metadata_log=self._log("metadata-log", _metadata_logged, faults),
             sort_order=self._sort_order(),
             statistics_files=tuple(path for name in STATISTICS for path in self._log(name, _statistics_file, faults)),
+            last_column_id=node.integer("last-column-id", None) if node.has("schemas") else None,
             faults=faults,
             source=self.source,
         )

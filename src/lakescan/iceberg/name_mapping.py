@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from lakescan import types as t
 from lakescan.iceberg.json_node import INT_MAX, Node, fault
 from lakescan.iceberg.metadata import TableMetadata
+from lakescan.iceberg.settled_names import settled_names
 from lakescan.schema import FieldMatching
 from lakescan.storage_faults import told
 
@@ -24,7 +25,8 @@ def matching_of(metadata: TableMetadata) -> FieldMatching:
     """By field id; files without ids by the table's name mapping, or by position where it has none."""
     text = metadata.properties.get(PROPERTY)
     if text is None:
-        return FieldMatching(by_id=True, by_position=True)
+        settled = settled_names(metadata.schemas, metadata.last_column_id)
+        return FieldMatching(by_id=True, by_position=True, settled=settled)
     ids, schemas = parse_name_mapping(text, metadata.source), list(metadata.schemas.values())
     if not _contradicts(ids, [field for schema in schemas for field in schema.fields]):
         return FieldMatching(by_id=True, name_mapping=ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from lakescan import types as t
-from lakescan.spark.types import spark_type
+from lakescan.schema import FieldMatching
+from lakescan.spark.types import quoted, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -19,9 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileColumns:
-    """How columns are found in data files: by field id, or by their names in files."""
+    """How columns are found in data files: by field id, or by their names in files.
+
+    By field id, Spark still pushes filters into Parquet by name: a column whose name another one had in some file
+    would be judged by that one's statistics. So a column is asked for under a name that no file has, unless its own is
+    known to be settled. `mark` tells such names from those of any file.
+    """
 
     by_id: bool
+    settled: frozenset[int] = frozenset()
+    mark: str = ""
+
+    @staticmethod
+    def of(matching: FieldMatching, location: str) -> FileColumns:
+        """Those of a table at a location."""
+        mark = hashlib.sha256(location.encode()).hexdigest()[:12]
+        return FileColumns(matching.by_id, matching.settled, mark)
 
     def schema(self, fields: Iterable[t.Field]) -> s.StructType:
         """What Spark's reader is asked for; every column may be null: a file may be older than its column."""
@@ -29,11 +44,16 @@ class FileColumns:
 
     def column(self, field: t.Field) -> Column:
         """A column of a frame that was read with `schema`."""
-        return F.col(_quoted(self.name(field)))
+        return F.col(quoted(self.name(field)))
 
     def name(self, field: t.Field) -> str:
         """The name of a column in that frame."""
-        return field.name if self.by_id else field.physical_name
+        if not self.by_id:
+            return field.physical_name
+        return field.name if field.id in self.settled else self._own_name(field)
+
+    def _own_name(self, field: t.Field) -> str:
+        return f"__lakescan_{field.id}_{self.mark}"
 
     def value(self, field: t.Field, column: Column) -> Column:
         """The values of a column, or of a struct's member, as the table has them: by its names, floats guarded.
@@ -61,10 +81,10 @@ class FileColumns:
             old = names[member.name]
             value = self.value(member, column.getField(old))
             if is_renamed and old == member.name:  # to the end, where the renamed ones are
-                result = result.dropFields(_quoted(old))
+                result = result.dropFields(quoted(old))
             if is_renamed or member.type in t.FLOATING or _has_members(member.type):
-                result = result.withField(_quoted(member.name), value)
-        gone = [_quoted(old) for new, old in names.items() if old != new]
+                result = result.withField(quoted(member.name), value)
+        gone = [quoted(old) for new, old in names.items() if old != new]
         return result.dropFields(*gone) if gone else result
 
     def _member_name(self, member: t.Field) -> str:
@@ -73,7 +93,7 @@ class FileColumns:
         By field id, under a name that no file has: where a file has none of the members wanted, Spark takes another
         one to tell which structs are null, and would take its values for those of a member of that name.
         """
-        return f"__lakescan_{member.id}" if self.by_id else member.physical_name
+        return self._own_name(member) if self.by_id else member.physical_name
 
     def _field(self, field: t.Field, name: str) -> s.StructField:
         metadata: dict[str, object] = {"parquet.field.id": field.id} if self.by_id else {}
@@ -118,10 +138,6 @@ def _members_within(kind: t.Type) -> Iterator[t.Field]:
             return
     for field in below:
         yield from _members_within(field.type)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _as_sql(value: object) -> str:

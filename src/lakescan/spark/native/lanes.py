@@ -21,9 +21,7 @@ from lakescan.locations import normalize, without_root
 from lakescan.metadata_columns import POS, RESERVED_IDS
 from lakescan.planning.file_table import EQUALITY
 from lakescan.planning.plan import ScanPlan
-from lakescan.reading.context import ReadContext
-from lakescan.reading.data_file import open_data_file
-from lakescan.reading.file_schema import has_ids
+from lakescan.spark.native.footers import why_footers
 
 if TYPE_CHECKING:
     from lakescan.scan import Scan
@@ -32,6 +30,7 @@ _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 _WITH_DEFAULTS = (t.INT, t.LONG, t.BOOLEAN, t.STRING)
 _SCHEME, _OURS = r"^[a-zA-Z][a-zA-Z0-9+.-]+:", r"^(?i:file|hdfs):"
 _GLOB = r"[\[\]{}*?\\]"
+_COLON = r"[:\x00-\x1f\x7f]"  # Hadoop takes what is before a colon for a scheme; controls are no part of a URI
 _HIDDEN = r"(/|^)([_.][^/]*|[^/]*\._COPYING_)$"
 _MOST_ROWS = 512 * 2**20  # of files with deletes: a bit each, sent to every task
 _MOST_FILES = 10_000  # Spark looks every path up before it reads
@@ -124,11 +123,15 @@ def choose_lanes(scan: Scan, plan: ScanPlan) -> Lanes:
     again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     why.where(_mask(pc.is_in(places, value_set=again)), "it is read more than once")
     why.where(~_mask(pc.equal(without_root(paths), without_root(places))), "Spark spells its path in another way")
+    why.where(
+        _mask(pc.match_substring_regex(without_root(paths), _COLON)), "its path has a colon or a control character"
+    )
     _deletes(scan, plan, why)
     if (why.native.sum()) > _MOST_FILES:
         why.where(why.native.copy(), f"more than {_MOST_FILES:,} files, each of which Spark looks up first")
-    if context.matching.by_id and why.native.any() and _lacks_ids(context, paths, why.native):
-        why.where(why.native.copy(), "data files have no field ids")
+    footers = why_footers(context, paths, why.native) if context.matching.by_id else None
+    if footers is not None:
+        why.where(why.native.copy(), footers)
     return why.lanes()
 
 
@@ -195,13 +198,3 @@ def _any(owners: np.ndarray, count: int) -> np.ndarray:
 def _mask(values: pa.ChunkedArray | pa.Array) -> np.ndarray:
     result: np.ndarray = np.asarray(pc.fill_null(values, False)).astype(bool)
     return result
-
-
-def _lacks_ids(context: ReadContext, paths: pa.Array, native: np.ndarray, most: int = 8) -> bool:
-    """Whether one of a few files, taken evenly, has no field ids. Spark itself refuses such files."""
-    places = np.flatnonzero(native)
-    for place in places[:: max(1, len(places) // most)].tolist():
-        with open_data_file(context.storage, paths[place].as_py(), "parquet", None) as data:
-            if not has_ids(data.schema):
-                return True
-    return False

@@ -87,7 +87,7 @@ class _NativeFiles:
         fields: tuple[t.Field, ...],
     ) -> None:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
-        self._fields, self._columns = fields, FileColumns(context.matching.by_id)
+        self._fields, self._columns = fields, FileColumns.of(context.matching, scan.table_format.location)
         self._locations = [_for_spark(context.storage.relocated(p)) for p in plan.files["path"].to_pylist()]
 
     def rows(self) -> DataFrame:

@@ -1,0 +1,40 @@
+"""What the footers of a few data files say against reading all of them by Spark's own reader."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.reading.context import ReadContext
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.file_schema import FileField, has_ids, read_fields
+from lakescan.reading.legacy_calendar import LegacyCalendar
+from lakescan.reading.parquet import ParquetData
+
+_MOST = 8
+
+
+def why_footers(context: ReadContext, paths: pa.Array, native: np.ndarray) -> str | None:
+    """Why files found by field id go through Arrow, by a few of them, taken evenly; None where nothing speaks for it.
+
+    Spark itself refuses files without ids. It obeys a footer that counts days by Spark 2's calendar, which Iceberg's
+    reader does not, and it pushes filters by name.
+    """
+    places = np.flatnonzero(native)
+    for place in places[:: max(1, len(places) // _MOST)].tolist():
+        with open_data_file(context.storage, paths[place].as_py(), "parquet", None) as data:
+            assert isinstance(data, ParquetData)
+            if not has_ids(data.schema):
+                return "data files have no field ids"
+            if (name := _wrong_name(read_fields(data.schema, context.matching), context)) is not None:
+                return f"a data file has another column under the name {name!r}"
+            legacy = LegacyCalendar.of(data.file.metadata.metadata)
+            if legacy is not None and not context.matching.legacy_calendar:
+                return "data files count days by the calendar of Spark 2, which Spark would obey"
+    return None
+
+
+def _wrong_name(fields: tuple[FileField, ...], context: ReadContext) -> str | None:
+    """A name that was taken to be settled, and that the file has for another column."""
+    expected = {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
+    return next((f.name for f in fields if expected.get(f.name.lower(), f.id) != f.id), None)

@@ -1,0 +1,103 @@
+"""Whatever columns were called in the course of a table's life: all lanes have the rows, filtered early or late."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+import lakescan
+from lakescan.iceberg.settled_names import settled_names
+from lakescan.schema import Schema
+from lakescan.types import INT, Field
+from tests.spark.histories import STEPS, History, Step, delta_history, iceberg_history
+from tests.support.rows import differences
+
+pytestmark = pytest.mark.spark
+
+
+def found_by(frame: Any, conditions: list[str]) -> list[list[int]]:
+    """The keys of the rows of a frame of which each condition is true, by one query."""
+    parts = [frame.where(text).select(F.lit(n).alias("n"), "k") for n, text in enumerate(conditions)]
+    rows = reduce(lambda a, b: a.unionAll(b), parts).collect()
+    return [sorted(row["k"] for row in rows if row["n"] == n) for n in range(len(conditions))]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta by name", "delta by id"])
+@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])  # to shrink one takes many queries a try
+@example(steps=[("write", 0), ("drop", "", "a"), ("add", "", "a", "int"), ("swap", "s", "a", "b")], choice=0)
+@example(
+    steps=[("write", 0), ("swap", "", "a", "b"), ("write", 1), ("drop", "s", "a"), ("add", "s", "a", "double")],
+    choice=1,
+)
+@given(steps=STEPS, choice=st.integers(1, 5))
+def test_all_lanes_have_the_rows_of_every_filter(spark, kind: str, steps: list[Step], choice: int) -> None:
+    history = History()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if kind == "iceberg":
+            location = iceberg_history(history, steps, folder)
+        else:
+            location = delta_history(history, steps, folder / "t", kind.split()[-1])
+        scan = lakescan.table(location).scan()
+        expected = history.as_arrow(history.rows)
+        assert differences(scan.select(*expected.column_names).to_arrow(), expected) == ""
+        conditions = history.conditions(choice)
+        keys = found_by(spark.createDataFrame(expected), conditions)
+        assert [in_process(scan, text) for text in conditions] == keys
+        native = scan.options(lane="native")
+        assert found_by(native.to_spark(spark), conditions) == keys
+        at = choice % len(conditions)
+        early = native.where(conditions[at]).to_spark(spark)
+        assert sorted(row["k"] for row in early.select("k").collect()) == keys[at], conditions[at]
+
+
+def in_process(scan: lakescan.Scan, text: str) -> list[int]:
+    return sorted(scan.where(text).select("k").to_arrow()["k"].to_pylist())
+
+
+def test_filters_are_pushed_to_columns_whose_names_are_settled(spark, tmp_path: Path) -> None:
+    """A name that no other column had: Spark may skip row groups by it. Of others it does not."""
+    location = iceberg_history(History(), [("write", 0), ("drop", "", "b"), ("add", "", "b", "int")], tmp_path)
+    frame = lakescan.table(location).scan().options(lane="native").to_spark(spark)
+
+    def pushed(condition: str) -> str:
+        plan = frame.where(condition)._jdf.queryExecution().toString()
+        return str(next(part for part in plan.split("PushedFilters: ")[1:]).split("]")[0])
+
+    assert "EqualTo(a,5)" in pushed("a = 5")
+    assert "GreaterThan(k,3)" in pushed("k > 3")
+    assert "EqualTo(b,5)" not in pushed("b = 5")
+
+
+def schemas(*columns: dict[str, int]) -> dict[int, Schema]:
+    """Schemas, numbered from 0, of columns by their names and ids."""
+    return {n: Schema(tuple(Field(i, name, INT) for name, i in each.items()), n) for n, each in enumerate(columns)}
+
+
+@pytest.mark.parametrize(
+    ("history", "last", "settled"),
+    [
+        (schemas({"a": 1, "b": 2}), 2, {1, 2}),
+        (schemas({"a": 1}, {"a": 1, "b": 2}), 2, {1, 2}),
+        (schemas({"a": 1, "b": 2}, {"c": 1, "b": 2}), 2, {1, 2}),  # a rename to a name that is new
+        (schemas({"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 3}), 3, {1}),  # dropped and added again
+        (schemas({"a": 1, "b": 2}, {"a": 1, "B": 3}), 3, {1}),  # the same, in another case
+        (schemas({"a": 1, "b": 2}, {"a": 2, "b": 1}), 2, set()),  # swapped
+        ({1: schemas({"a": 1})[0]}, 1, set()),  # an earlier schema was removed
+        (schemas({"a": 1, "b": 3}), 3, set()),  # a field was
+        (schemas({"a": 1, "b": 2}), 3, set()),  # the newest field was
+        (schemas({"a": 1}), None, set()),  # earlier schemas are not listed
+        (schemas({"a.b": 1, "a_x2Eb": 2, "c": 3}), 3, {1, 3}),  # in files, the first is called as the second
+        (schemas({"1a": 1, "_1a": 2}), 2, {1}),
+        (schemas({"a_x2Eb": 1, "_1a": 2}), 2, {1, 2}),  # nothing here is spelt otherwise in files
+    ],
+)
+def test_which_names_are_settled(history: dict[int, Schema], last: int | None, settled: set[int]) -> None:
+    assert settled_names(history, last) == settled
