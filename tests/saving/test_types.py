@@ -386,3 +386,31 @@ def test_members_whose_names_differ_in_case_are_told_apart(tmp_path: Path) -> No
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
     with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' is there twice"):
         Fit.of(schema_of(pa.schema([("s", pa.struct([("x", pa.int64())]))])), pa.schema([("s", twice.type)]))
+
+
+@pytest.mark.parametrize("partition_by", [(), ("p",)])
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_members_that_are_required_are_written_beside_structs_that_are_null(
+    format: str, partition_by: tuple[str, ...], local: lakescan.Catalog
+) -> None:
+    texts = pa.field("l", pa.list_(pa.field("element", pa.string(), nullable=False)), nullable=False)
+    inner = pa.struct([pa.field("x", pa.int32(), nullable=False), texts])
+    of_inner = pa.field("value", inner, nullable=False)
+    columns = {"p": pa.string(), "s": inner, "ls": pa.list_(of_inner), "m": pa.map_(pa.string(), of_inner)}
+    rows = [
+        {"p": "a", "s": None, "ls": [{"x": 1, "l": []}], "m": [("k", {"x": 1, "l": ["a"]})]},
+        {"p": "b", "s": {"x": 2, "l": ["b"]}, "ls": None, "m": None},
+        {"p": "c", "s": None, "ls": [], "m": []},
+    ]
+    member = pa.struct([("x", pa.int32()), ("l", pa.list_(pa.string()))])
+    loose = pa.schema(
+        [("p", pa.string()), ("s", member), ("ls", pa.list_(member)), ("m", pa.map_(pa.string(), member))]
+    )
+    table = local.create_table("db.t", pa.schema(columns), format=format, partition_by=partition_by)
+    table.append(pa.Table.from_pylist(rows, loose))
+    lakescan.table("local.db.t").compact()
+    found = lakescan.table("local.db.t").scan().to_arrow().sort_by("p")
+    found.validate(full=True)
+    assert found.to_pylist() == rows
+    with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' is required, and 1 rows"):
+        table.append(pa.Table.from_pylist([{"s": {"x": None, "l": []}}, {"s": None}], loose))

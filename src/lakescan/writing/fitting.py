@@ -13,7 +13,7 @@ from lakescan.definition.from_arrow import columns_of
 from lakescan.errors import SchemaMismatch, UnsupportedFeature
 from lakescan.schema import Schema
 from lakescan.uuids import uuid_texts
-from lakescan.writing.plain import plain, with_children
+from lakescan.writing.plain import plain, with_children, without_nulls
 
 _INSTEAD_OF_NANOS = (
     " Round it to microseconds first, or give it to an Iceberg table of format version 3, which keeps nanoseconds "
@@ -131,10 +131,13 @@ def _absent(field: t.Field, rows: int) -> pa.Array:
 
 def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
     given = tuple(t.Field(0, name, t.UNKNOWN) for name in array.type.names)
-    members = [
-        _absent(inner, len(array)) if place is None else fitted(array.field(place), inner, f"{path}.", array.null_count)
-        for inner, place in zip(kind.fields, places_of(kind.fields, given), strict=True)
-    ]
+    members = []
+    for inner, place in zip(kind.fields, places_of(kind.fields, given), strict=True):
+        if place is None:
+            members.append(_absent(inner, len(array)))
+        else:
+            member = fitted(array.field(place), inner, f"{path}.", array.null_count)
+            members.append(without_nulls(member) if inner.required else member)
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(members, fields=[_field(f) for f in kind.fields], mask=mask)
 

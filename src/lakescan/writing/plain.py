@@ -51,10 +51,34 @@ def plain(array: pa.Array) -> pa.Array:
 
 def with_children(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
     """A list or map in the one layout with other elements, or keys and values, in the places of its own."""
-    if kinds.is_map(kind):
-        entries = pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])
-        children = [entries]
-    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], array.null_count, array.offset, children)
+    return pa.Array.from_buffers(
+        kind, len(array), array.buffers()[:2], array.null_count, array.offset, _elements(kind, children)
+    )
+
+
+def without_nulls(array: pa.Array) -> pa.Array:
+    """The array with some value in the place of each null: nothing, where that has a length.
+
+    For members that may not be null, beneath structs that are: Arrow's writer looks for nulls there, too.
+    """
+    kind = array.type
+    if not array.null_count:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, without_nulls(array.storage))
+    if kinds.is_struct(kind):
+        return pa.StructArray.from_arrays([array.field(n) for n in range(kind.num_fields)], fields=list(kind))
+    children = [array.keys, array.items] if kinds.is_map(kind) else [array.values] if kinds.is_list(kind) else []
+    own = array.buffers()[1 : 2 if children else None]
+    below = _elements(kind, children) if children else None
+    return pa.Array.from_buffers(kind, len(array), [None, *own], 0, array.offset, below)
+
+
+def _elements(kind: pa.DataType, children: list[pa.Array]) -> list[pa.Array]:
+    """What a list or a map is over: maps have structs of keys and values."""
+    if not kinds.is_map(kind):
+        return children
+    return [pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])]
 
 
 def _of_extension(array: pa.ExtensionArray) -> pa.Array:
