@@ -115,7 +115,7 @@ class MissingFile(StorageError, FileNotFoundError):
     """A file that the table's metadata lists is not in storage."""
 
 
-class NotEnoughMemory(LakescanError, MemoryError):
+class NotEnoughMemory(LakescanError):
     """Decoding a file takes more memory than there is: it is damaged, or this process has too little."""
 
 

@@ -96,7 +96,9 @@ def rewrite(rng: random.Random, path: Path) -> str:
             table = other(pa.large_string(), column.to_pylist())
         case "huge" if pa.types.is_int64(field.type):
             table = other(pa.int64(), [rng.choice([-1, 2**40, 2**63 - 1])] * rows)
-    pq.write_table(table, path)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    path.write_bytes(sink.getvalue())
     return f"{how} {field.name}"
 
 

@@ -213,10 +213,9 @@ def test_errors_keep_their_words_through_arrows_c_stream(table: tuple[str, Path]
         assert path.name in str(raised.value)
 
 
-def test_an_error_of_memory_is_one_of_ours_and_one_of_pythons() -> None:
-    with pytest.raises(NotEnoughMemory, match="malloc of size 99") as raised, decoding("f"):
+def test_a_file_that_takes_more_memory_than_there_is_is_named() -> None:
+    with pytest.raises(NotEnoughMemory, match=r"f: its contents .* malloc of size 99"), decoding("f"):
         raise pa.ArrowMemoryError("malloc of size 99 failed")
-    assert isinstance(raised.value, MemoryError)
 
 
 _KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
