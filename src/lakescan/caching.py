@@ -82,8 +82,9 @@ class FolderCache:
     def get(self, key: Hashable, make: Callable[[], pa.Table]) -> pa.Table:
         """The table under the key, made and written where it is not there."""
         path = self.folder / f"{hashlib.sha256(repr((_FORMAT, key)).encode()).hexdigest()}.arrow"
-        with contextlib.suppress(OSError, pa.ArrowInvalid):
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
             found = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            found.validate()
             os.utime(path)
             return found
         made = make()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakescan.storage_faults import storage_boundary
 from lakescan.writing.file_statistics import FileStatistics, Leaf, count_nans
 from lakescan.writing.table_writes import Key, TableWrites, WrittenFile
 
@@ -65,10 +67,13 @@ class PartitionWriter:
         writer, sink = self._opened()
         table = pa.Table.from_batches(self._kept, self._schema)
         self._nans = [old + new for old, new in zip(self._nans, count_nans(table, self._leaves), strict=True)]
-        writer.write_table(self._writes.in_order(table), row_group_size=_ROWS)
+        ordered = self._writes.in_order(table)
+        with storage_boundary("written", self._location, passing=pa.ArrowException):
+            writer.write_table(ordered, row_group_size=_ROWS)
+            size = sink.tell()
         self._written += self._rows
         self._kept, self._rows, self.kept_bytes = [], 0, 0
-        if sink.tell() >= self._writes.target_size:
+        if size >= self._writes.target_size:
             self._end()
 
     def close(self) -> list[WrittenFile]:
@@ -80,7 +85,8 @@ class PartitionWriter:
     def abandon(self) -> None:
         """Leave the file that is open as it is."""
         if self._sink is not None:
-            self._sink.close()
+            with suppress(OSError):
+                self._sink.close()
 
     def _opened(self) -> tuple[pq.ParquetWriter, pa.NativeFile]:
         if self._writer is None or self._sink is None:
@@ -88,16 +94,18 @@ class PartitionWriter:
             self.locations.append(self._location)
             self._sink = self._writes.storage.create(self._location)
             options = self._writes.parquet_options
-            self._writer = pq.ParquetWriter(self._sink, self._schema, store_decimal_as_integer=True, **options)
+            with storage_boundary("written", self._location, passing=pa.ArrowException):
+                self._writer = pq.ParquetWriter(self._sink, self._schema, store_decimal_as_integer=True, **options)
         return self._writer, self._sink
 
     def _end(self) -> None:
         if self._writer is None or self._sink is None:
             return
         writer, sink = self._writer, self._sink
-        writer.close()
-        size = sink.tell()
-        sink.close()
+        with storage_boundary("written", self._location, passing=pa.ArrowException):
+            writer.close()
+            size = sink.tell()
+            sink.close()
         metadata = writer.writer.metadata
         details = self._writes.describe(FileStatistics.of(metadata, self._leaves, self._nans))
         self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))
