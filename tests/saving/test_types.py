@@ -414,3 +414,15 @@ def test_members_that_are_required_are_written_beside_structs_that_are_null(
     assert found.to_pylist() == rows
     with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' is required, and 1 rows"):
         table.append(pa.Table.from_pylist([{"s": {"x": None, "l": []}}, {"s": None}], loose))
+
+
+def test_columns_of_unknown_type_are_in_no_file(local: lakescan.Catalog) -> None:
+    columns = pa.schema([("u", pa.null()), ("id", pa.int64()), ("p", pa.string())])
+    how = {"properties": {"format-version": "3"}, "sort_by": ["id desc"], "partition_by": ["p"]}
+    local.create_table("db.t", columns, **how).append(pa.table({"id": [1, 3], "u": pa.nulls(2), "p": ["a", "a"]}))
+    assert lakescan.table("local.db.t").scan().to_arrow().to_pylist() == [
+        {"u": None, "id": 3, "p": "a"},
+        {"u": None, "id": 1, "p": "a"},
+    ]
+    (location,) = lakescan.table("local.db.t").inspect("files")["file_path"].to_pylist()
+    assert pq.ParquetFile(location.removeprefix("file://")).schema.names == ["id", "p"]

@@ -160,8 +160,9 @@ class IcebergWrites(ByOptions):
 
     def in_order(self, rows: pa.Table) -> pa.Table:
         """By the default sort order; NaN comes after other values."""
+        in_file = {place: number for number, (place, _) in enumerate(self.file_columns())}
         ranks = [
-            _ranked(transform(_at(rows, path)), direction, nulls_first=first)
+            _ranked(transform(_at(rows, [in_file[path[0]], *path[1:]])), direction, nulls_first=first)
             for path, transform, direction, first in self._sort_keys
         ]
         return rows.take(pa.array(np.lexsort(ranks[::-1]))) if ranks else rows
