@@ -125,3 +125,9 @@ def test_rows_that_were_written_for_another_partition_spec_are_not_committed(kin
         append_rows(before, rows_of(rows((3, "c"))), NO_OPTIONS)
     assert pairs() == [A, B]
     assert data_files(tmp_path) == 2
+
+
+def test_a_branch_of_a_table_without_rows_is_refused(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING")
+    with pytest.raises(lakescan.UnsupportedFeature, match="the branch 'audit' of a table without rows"):
+        now().append(rows(A), branch="audit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lakescan.iceberg.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.locations import normal
 from lakescan.maintaining.listing import is_in
-from lakescan.removal import remove_unnamed
+from lakescan.removal import remove_unnamed, unnamed
 from lakescan.saving.iceberg_target import GC_ENABLED, IcebergTarget
 from lakescan.saving.write_options import WriteOptions
 from lakescan.storage import Storage
@@ -45,10 +46,11 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
                     f"purging {identifier}, which is {'.'.join(other.name())}, too",
                     "One of the names can be dropped without its files.",
                 )
-        files = [path for part in named_files(target.opened) for path in part.to_pylist()]
+        files = list(dict.fromkeys(path for part in named_files(target.opened) for path in part.to_pylist()))
+        unnamed(target.storage, files, _named_by(neighbours, target.storage))  # so that it is known before the drop
         catalog.drop_table(identifier.within)
         _check_gone(catalog, identifier)
-    return remove_unnamed(target.storage, list(dict.fromkeys(files)), lambda: _named_by(neighbours, target.storage))
+    return remove_unnamed(target.storage, files, lambda: _named_by(neighbours, target.storage))
 
 
 def _others(catalog: Catalog, identifier: Identifier) -> Iterator[Table]:
@@ -65,6 +67,11 @@ def _others(catalog: Catalog, identifier: Identifier) -> Iterator[Table]:
                     yield catalog.load_table(name)
                 except NoSuchTableError:
                     continue
+                except Exception as error:
+                    raise UnsupportedFeature(
+                        f"purging {identifier}, as whether {'.'.join(name)} names files of it is not known",
+                        f"That table cannot be opened: {error}",
+                    ) from error
 
 
 def _may_share(target: IcebergTarget, other: Table) -> bool:
@@ -81,6 +88,10 @@ def _check_gone(catalog: Catalog, identifier: Identifier) -> None:
 
 
 def _named_by(tables: list[Table], storage: Storage) -> Iterator[pa.Array]:
-    """What other tables name now."""
+    """What other tables name now; those that were dropped meanwhile, what they named."""
+    from pyiceberg.exceptions import NoSuchTableError
+
     for table in tables:
+        with suppress(NoSuchTableError):
+            table.refresh()
         yield from named_files(IcebergTable.open(table.metadata_location, storage))

@@ -19,7 +19,7 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.commits import IcebergCommit, has_epoch
 from lakescan.iceberg.create import as_schema
-from lakescan.iceberg.expiry import Retention, commit_expiry
+from lakescan.iceberg.expiry import MAIN, Retention, commit_expiry
 from lakescan.iceberg.metadata_text import metadata_text
 from lakescan.iceberg.named_files import added_since
 from lakescan.iceberg.outcomes import check_same
@@ -189,12 +189,14 @@ class IcebergTarget:
 
 
 def _with_branch(table: Any, branch: str) -> Any:
-    """The table with a branch, if it has any snapshot to begin one with."""
+    """The table with a branch; raises `UnsupportedFeature` where it has no snapshot to begin one with."""
     from pyiceberg.exceptions import CommitFailedException
 
     at = table.current_snapshot()
-    if at is None or branch in table.metadata.refs:
+    if branch in table.metadata.refs or branch == MAIN:
         return table
+    if at is None:
+        raise UnsupportedFeature(f"the branch {branch!r} of a table without rows", "Write to its main branch first.")
     try:
         table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
     except CommitFailedException:  # another writer made it, or committed to the table: it is looked at anew
