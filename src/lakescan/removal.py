@@ -19,6 +19,7 @@ from lakescan.locations import split_location, without_root
 from lakescan.storage import Storage
 
 _LOG = logging.getLogger("lakescan")
+_MANY = 1 << 20  # locations that are compared at once
 Named = Iterable[pa.Array]  # locations of files, some at a time
 
 # Errors after which a commit was not made, and never will be: those that say so have looked at the table anew.
@@ -56,7 +57,7 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
     if not locations:
         return []
     mine = _Spelled(storage, pa.array(locations, pa.string()))
-    others = [_Spelled(storage, each) for each in named if len(each)]
+    others = [_Spelled(storage, each) for each in _together(named)]
     is_named = pa.array([False] * len(locations), pa.bool_())
     same_path = is_named
     for each in others:
@@ -72,6 +73,19 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
         )
     left: list[str] = mine.locations.filter(pc.invert(is_named)).to_pylist()
     return _other_files_than(storage, left, others) if left else []
+
+
+def _together(named: Named) -> Iterator[pa.Array]:
+    """Locations, many at a time: each manifest has its own few."""
+    some, count = list[pa.Array](), 0
+    for part in named:
+        some.append(part.cast(pa.string()))
+        count += len(part)
+        if count >= _MANY:
+            yield pa.concat_arrays(some)
+            some, count = [], 0
+    if count:
+        yield pa.concat_arrays(some)
 
 
 class _Spelled:
@@ -115,8 +129,3 @@ def _inode(storage: Storage, location: str, *, follow: bool) -> tuple[int, int] 
     except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino
-
-
-def in_arrays(locations: Iterable[str | None]) -> Iterator[pa.Array]:
-    """Locations as `Named`; those that are missing left out."""
-    yield pa.array([each for each in locations if each is not None], pa.string())
