@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +15,12 @@ from pyroaring import BitMap64
 from samples.iceberg_deletes import commit_deletes, local, write_equality_deletes, write_position_deletes
 
 import lakescan
+from lakescan.errors import CorruptData
 from lakescan.reading import deletes
 from lakescan.reading.delete_cache import DeleteCache, size_of, size_of_all
 from lakescan.reading.deletes import RowSelection
 from lakescan.reading.roaring import bitmap_of, within, words_of
+from lakescan.reading.vectors import of_file
 from tests.support.catalog import local_catalog
 
 POSITIONS = st.lists(st.integers(0, 300) | st.integers(2**33, 2**33 + 300), unique=True)
@@ -104,3 +107,37 @@ def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind
     assert local(path).exists()
     with pytest.raises(lakescan.CorruptMetadata, match="1 deletes where the metadata says 2"):
         lakescan.table(location).scan().to_arrow()
+
+
+def test_a_vector_of_rows_that_the_file_lacks_is_refused() -> None:
+    vector = BitMap64([1, 9])
+    assert of_file(vector, "f", 10) == vector
+    assert of_file(vector, "f", None) == vector
+    for rows in (0, 2, 9):
+        with pytest.raises(CorruptData, match=r"f has .* rows, and its deletion vector deletes row 9"):
+            of_file(vector, "f", rows)
+    with pytest.raises(CorruptData, match="at most"):
+        of_file(BitMap64([2**62]), "f", None)
+
+
+def test_position_deletes_of_rows_that_the_file_lacks_delete_nothing(table: Any) -> None:
+    data = paths(table)[0]
+    made = write_position_deletes(f"{table.location()}/data/p.parquet", [(data, 3), (data, 10), (data, 2**62)])
+    scan = lakescan.table(commit_deletes(table.metadata_location, [made])).scan()
+    assert scan.to_arrow().num_rows == scan.count() == 19
+    loader = deletes.DeleteLoader(scan.storage, paths(table))
+    by_position = scan.plan().deletes.to_pylist()
+    assert loader.selection(data, by_position, rows=10).deleted == BitMap64([3])
+    assert loader.selection(data, by_position).deleted.max() == 2**62
+
+
+def test_a_delete_file_without_the_column_that_it_deletes_by_is_refused(table: Any) -> None:
+    path = f"{table.location()}/data/p.parquet"
+    made = write_position_deletes(path, [(data, 3) for data in paths(table)])
+    location = commit_deletes(table.metadata_location, [made])
+    for name in ("file_path", "pos"):
+        found = pq.read_table(local(path))
+        pq.write_table(found.rename_columns([n + "_x" if n == name else n for n in found.schema.names]), local(path))
+        with pytest.raises(CorruptData, match=f"p.parquet lacks the column '{name}'"):
+            lakescan.table(location).scan().to_arrow()
+        write_position_deletes(path, [(data, 3) for data in paths(table)])

@@ -16,10 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakescan import limits
 from lakescan import types as t
-from lakescan.encrypted_stream import is_encrypted_stream
-from lakescan.errors import CorruptData, CorruptMetadata, LimitExceeded, UnsupportedFeature
+from lakescan.errors import CorruptData, CorruptMetadata
 from lakescan.executors import PlanningExecutor
 from lakescan.locations import Places, without_root
 from lakescan.planning.file_table import EQUALITY, VECTOR
@@ -30,7 +28,8 @@ from lakescan.reading.delete_cache import DELETES, DeleteCache, Deletes
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.named_positions import NamedPositions
 from lakescan.reading.projection import Projection, resolve
-from lakescan.reading.roaring import bitmap_of, decode_bitmaps, decode_framed, within
+from lakescan.reading.roaring import bitmap_of, within
+from lakescan.reading.vectors import load_vector, of_file
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 from lakescan.storage_faults import shown
@@ -102,7 +101,8 @@ class DeleteLoader:
 
         `same_place` are the names of other live files at its place, if there are any; `rows` is how many rows the file
         has, where that is known. Raises `UnsupportedFeature` where a delete names the place in a way that may mean any
-        of them, and `CorruptData` for a vector of rows that the file does not have.
+        of them, and `CorruptData` for a vector of rows that the file does not have. Position deletes of such rows
+        delete nothing, as in the reference.
         """
         others = same_place or ()
         deleted, kept = (
@@ -113,12 +113,12 @@ class DeleteLoader:
             ]
             for is_kept in (False, True)
         )
-        return RowSelection(_union(deleted), _union(kept) if kept else None)
+        return RowSelection(_among(_union(deleted), rows), _among(_union(kept), rows) if kept else None)
 
     def _load(self, path: str, delete: Mapping[str, Any], others: Sequence[str], rows: int | None) -> BitMap64:
         if delete["kind"] == VECTOR:
             with decoding(path, "its deletion vector"):
-                return _of_file(self._vector(delete), path, rows)
+                return of_file(self._vector(delete), path, rows)
         found = self.positions(delete)
         if self._family is not None and self._family == found.family:
             return found.of([path])
@@ -233,6 +233,13 @@ def _union(bitmaps: list[BitMap64]) -> BitMap64:
     return BitMap64.union(*bitmaps) if bitmaps else BitMap64()
 
 
+def _among(positions: BitMap64, rows: int | None) -> BitMap64:
+    """The positions that a file of so many rows has."""
+    if not positions or rows is None or rows < 0 or positions.max() < rows:
+        return positions
+    return positions & BitMap64(range(rows))
+
+
 def check_count(location: str, rows: int, recorded: int | None) -> None:
     """Raise `CorruptData` where a delete file has more or fewer rows than its manifest says; some recorded -1."""
     if recorded is not None and recorded >= 0 and rows != recorded:
@@ -249,41 +256,6 @@ def check_columns(location: str, projection: Projection) -> None:
         raise CorruptData(
             f"{shown(location)} lacks the column {absent[0]!r} that it deletes by: it is another file. Restore it."
         )
-
-
-def _of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
-    """The vector of a file of so many rows; raises `CorruptData` where it deletes others."""
-    if vector and rows is not None and 0 <= rows <= vector.max():
-        raise CorruptData(
-            f"{shown(path)} has {rows:,} rows, and its deletion vector deletes row {vector.max():,}: it is another "
-            "file's, or damaged. Restore the file of the vector, or the metadata that names it."
-        )
-    return vector
-
-
-def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
-    """The rows of a deletion vector; raises `CorruptMetadata` where its cardinality is not the recorded one."""
-    if delete.get("key_metadata") is not None and (
-        storage.key_manager is not None or is_encrypted_stream(storage, delete["path"])
-    ):
-        raise UnsupportedFeature("encrypted deletion vectors", f"{delete['path']} is one.")
-    if delete["inline"] is not None:
-        where = "an inline deletion vector"
-        found = decode_bitmaps(delete["inline"], where)
-    else:
-        where = f"{delete['path']} (offset {delete['offset']})"
-        if delete["length"] > limits.VECTOR:
-            raise LimitExceeded(
-                f"the deletion vector at {where} is said to have {delete['length']:,} bytes, and {limits.VECTOR:,} is "
-                "the limit. If it is what it should be, raise lakescan.limits.VECTOR."
-            )
-        found = decode_framed(storage.read(delete["path"], delete["offset"], delete["length"]), where)
-    if delete["record_count"] is not None and len(found) != delete["record_count"]:
-        raise CorruptMetadata(
-            f"{where} deletes {len(found)} rows where the metadata says {delete['record_count']}: "
-            "the wrong vector, or a damaged one"
-        )
-    return found
 
 
 def _by_path(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:

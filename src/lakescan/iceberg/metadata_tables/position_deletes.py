@@ -20,9 +20,10 @@ from lakescan.iceberg.snapshot_manifests import snapshot_manifests
 from lakescan.metadata_columns import PARTITION_ID, SPEC_ID
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes import DELETED_PATH, DELETED_POSITION, load_vector
+from lakescan.reading.deletes import DELETED_PATH, DELETED_POSITION
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
+from lakescan.reading.vectors import load_vector
 from lakescan.schema import FieldMatching, Schema
 from lakescan.storage import Storage
 
