@@ -60,7 +60,7 @@ def of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
     if vector and vector.max() >= known:
         most = "at most " if known != rows else ""
         raise CorruptData(
-            f"{shown(path)} has {most}{known:,} rows, and its deletion vector deletes row {vector.max():,}: it is another "
-            "file's, or damaged. Restore the file of the vector, or the metadata that names it."
+            f"{shown(path)} has {most}{known:,} rows, and its deletion vector deletes row {vector.max():,}: it is "
+            "another file's, or damaged. Restore the file of the vector, or the metadata that names it."
         )
     return vector
