@@ -87,7 +87,21 @@ def test_doubles_lie_within_bounds_of_fifteen_digits(some: list[float]) -> None:
     assert upper >= max(some)
 
 
-@pytest.mark.parametrize("text", ['"NaN"', "NaN", '"Infinity"', '"-Infinity"', "-Infinity"])
+@given(some=st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=3))
+def test_floats_lie_within_bounds_that_were_printed_before_their_column_became_a_double(some: list[float]) -> None:
+    lower, upper = ends(read(t.DOUBLE, *(str(np.float32(end)) for end in (min(some), max(some)))))
+    assert lower <= min(some)
+    assert upper >= max(some)
+
+
+@pytest.mark.parametrize("text", ["a: NaN b", "a:NaN", 'say: "NaN"', "x: Infinity, y", '":"NaN"', "NaN", ":-Infinity}"])
+def test_a_text_that_speaks_of_no_number_is_a_bound_as_it_is(text: str) -> None:
+    lower, upper = ends(read(t.STRING, json.dumps(text), json.dumps(text)))
+    assert lower in (text, None)
+    assert upper in (text, None)
+
+
+@pytest.mark.parametrize("text", ['"NaN"', '"Infinity"', '"-Infinity"'])
 def test_a_bound_that_is_no_number_says_nothing_of_its_file_and_leaves_the_rest(text: str) -> None:
     found = read(t.DOUBLE, "1.5", text, ', "nullCount": {"x": 1}')
     lower, upper = ends(found)

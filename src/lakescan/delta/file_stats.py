@@ -20,8 +20,8 @@ from lakescan.delta.recorded_bounds import DECIMALS, believed
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.schema import Schema
 
-# Floats that JSON has no numbers for are texts, or words that are no JSON: as bounds, they say nothing.
-_NOT_FINITE = r':\s*(?:"(?:NaN|[+-]?Inf(?:inity)?)"|NaN|[+-]?Inf(?:inity)?)'
+# Floats that JSON has no numbers for are texts: as bounds, they say nothing. In a text, a quotation mark is escaped.
+_NOT_FINITE = r':\s*"(?:NaN|[+-]?Inf(?:inity)?)"'
 _EXACT = (*t.INTEGRAL, t.DATE)
 _LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
 _NUMBER: dict[t.Type, pa.DataType] = {

@@ -20,7 +20,9 @@ from lakescan.delta.partition_values import parse_timestamps
 DECIMALS = pa.decimal256(76, 38)
 _WIDE_DIGITS = 60  # room for sums of decimals of 38 digits
 
-_FLOAT_ERROR, _DOUBLE_ERROR = 1e-5, 1e-14  # of numbers of 6 and 15 digits, which C guarantees
+_FLOAT_ERROR = 1e-5  # of numbers of 6 digits, which C guarantees
+_DOUBLE_ERROR = 1e-7  # of floats that were printed as floats, before their column became a double
+_LEAST_FLOAT = 1.5e-45  # the least floats have one digit
 _DECIMAL_ERROR = 2.0**-48  # of doubles, after a division by a power of ten that is itself rounded
 _EXACT_DIGITS = 14  # decimals up to here are whole units of the last digit after such an error
 _LONG = np.iinfo(np.int64)
@@ -72,7 +74,7 @@ def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
     outwards, most = np.inf if upper else -np.inf, float(np.finfo(width).max)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.clip(numbers, -most, most)  # the greatest numbers are rounded past the type's range, too
-        wide = finite + np.abs(finite) * np.copysign(error, outwards)
+        wide = finite + np.copysign(np.abs(finite) * error + _LEAST_FLOAT, outwards)
         found = np.nextafter(wide.astype(width), width(outwards))
     return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
 
