@@ -208,9 +208,9 @@ def _by_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str
     written, asked = fastavro.parse_schema(dict(file.written.record)), fastavro.parse_schema(wanted)
     data = io.BytesIO(file.records)
     records: list[Any] = [fastavro.schemaless_reader(data, written, asked) for _ in range(file.rows)]
-    if data.tell() != len(file.records):
+    if left := len(data.getbuffer()) - data.tell():
         raise CorruptMetadata(
-            f"{shown(file.source)} has {len(file.records) - data.tell():,} bytes after its {file.rows:,} records: its "
+            f"{shown(file.source)} has {left:,} bytes after its {file.rows:,} records: its "
             "blocks have another number of records than they say. Restore the file, or read an older snapshot."
         )
     arrow = pa.schema([arrow_field(f, names) for f in wanted["fields"]])

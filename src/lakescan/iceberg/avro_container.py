@@ -24,12 +24,12 @@ _HEADER = 1000  # entries of a header
 
 @dataclass(frozen=True)
 class Container:
-    """The records of a file as bytes, unpacked, with their number, and what the file's header says.
+    """The records of a file as bytes, unpacked block by block, with their number, and what the file's header says.
 
     `size` is the file's own, in bytes; its blocks come after the 16 bytes of the marker at `body`.
     """
 
-    records: bytes
+    blocks: tuple[bytes, ...]
     source: str
     metadata: Mapping[str, bytes]
     rows: int
@@ -39,9 +39,15 @@ class Container:
 
     def as_file(self, schema: bytes) -> bytes:
         """A file of one block of these records, under a schema that describes the same bytes."""
-        block = [_encoded_number(self.rows), _encoded_number(len(self.records)), self.records, bytes(_SYNC)]
+        size = sum(map(len, self.blocks))
+        block = [_encoded_number(self.rows), _encoded_number(size), *self.blocks, bytes(_SYNC)]
         header = [_MAGIC, b"\x02", _encoded(b"avro.schema"), _encoded(schema), b"\x00", bytes(_SYNC)]
         return b"".join(header + block if self.rows else header)
+
+    @property
+    def records(self) -> bytes:
+        """All records in a row."""
+        return b"".join(self.blocks)
 
     @property
     def schema(self) -> bytes:
@@ -101,7 +107,7 @@ def _opened(data: bytes, source: str) -> Container:
             raise ValueError(f"the block that begins before byte {at:,} has {len(block):,} bytes for {count:,} records")
         blocks.append(block)
         rows, left, at = rows + count, left - len(block), end + _SYNC
-    return Container(b"".join(blocks), source, metadata, rows, written, len(data), body)
+    return Container(tuple(blocks), source, metadata, rows, written, len(data), body)
 
 
 def _metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
