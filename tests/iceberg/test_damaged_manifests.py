@@ -125,6 +125,7 @@ def test_an_equality_delete_says_what_it_compares(table: Table, ids: list[int] |
         ({"content_offset": -1}, "no content_offset"),
         ({"content_size_in_bytes": None}, "no content_offset and content_size_in_bytes"),
         ({"content_size_in_bytes": -1}, "no content_offset and content_size_in_bytes"),
+        ({"content_size_in_bytes": 2**62}, "no content_offset and content_size_in_bytes"),
         ({"content_size_in_bytes": 0}, "no content_offset and content_size_in_bytes"),
     ],
 )
@@ -132,6 +133,16 @@ def test_a_deletion_vector_says_where_it_is_and_what_for(table: Table, members: 
     manifest = table.delete("vector")
     rewrite_avro(manifest, set_file(**members))
     table.is_refused(problem, manifest)
+
+
+@pytest.mark.parametrize("size", [2**47, 2**62, 2**63 - 1, -1])
+def test_a_size_that_no_file_can_have_says_nothing(table: Table, size: int) -> None:
+    for manifest in (table.data, table.delete("positions"), table.delete("equality")):
+        rewrite_avro(manifest, set_file(file_size_in_bytes=size))
+    plan = lakescan.table(table.metadata).scan().plan()
+    assert plan.report.metrics.total_file_size_in_bytes == 0
+    assert plan.report.splits == 2
+    assert table.count() == 4
 
 
 @pytest.mark.parametrize("content", [7, -1, 2])
@@ -255,7 +266,13 @@ def test_a_list_that_lost_manifests_is_told_by_totals_that_follow_from_the_paren
     table.summarize(total_data_files="2", total_delete_files="1", added_delete_files="1")
     assert table.count() == 5
     rewrite_avro(table.list, lambda rows: rows.pop())
-    table.is_refused("0 live files where the summary .* total-delete-files=1", table.list)
+    table.is_refused("have 0 live files, and the summary .* total-delete-files=1", table.list)
+
+
+def test_manifests_that_have_the_files_of_the_totals_are_all_there(table: Table) -> None:
+    table.summarize(total_data_files="2", added_data_files="2")
+    rewrite_avro(table.list, set_rows(added_files_count=1))
+    assert table.count() == 6
 
 
 def test_totals_that_do_not_follow_are_not_believed(table: Table) -> None:

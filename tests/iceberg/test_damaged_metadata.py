@@ -143,6 +143,20 @@ def test_a_member_of_another_type_is_told_with_its_place(change: Any, problem: s
 
 
 @pytest.mark.parametrize(
+    ("kind", "text", "nanoseconds"),
+    [
+        ("timestamp_ns", "1970-01-01T00:00:01.000000007", 1_000_000_007),
+        ("timestamptz_ns", "1970-01-01T00:00:01.5+00:00", 1_500_000_000),
+        ("timestamp_ns", "1969-12-31T23:59:59.999999999", -1),
+        ("timestamp_ns", "1970-01-01T00:00:00", 0),
+    ],
+)
+def test_defaults_of_nanoseconds_are_exact(kind: str, text: str, nanoseconds: int) -> None:
+    field = parse(changed(lambda n: first(n).update({"type": kind, "initial-default": text}))).schema.fields[0]
+    assert pa.scalar(field.default, field.type.arrow()).value == nanoseconds
+
+
+@pytest.mark.parametrize(
     "text",
     [
         b'{"format-version": NaN}',

@@ -15,6 +15,7 @@ from lakescan import limits
 from lakescan.errors import CorruptMetadata, LimitExceeded
 from lakescan.reading.avro_codecs import TooLarge, check_codec, unpacked
 from lakescan.reading.avro_schema import WrittenSchema, parse_avro_schema
+from lakescan.storage_faults import shown
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16
@@ -70,15 +71,15 @@ def open_container(data: bytes, source: str) -> Container:
         return _opened(data, source)
     except TooLarge:
         raise LimitExceeded(
-            f"{source} unpacks to more than is taken: {limits.AVRO_BLOCK:,} bytes a block, {limits.AVRO_FILE:,} in "
-            "all. If the file is what it should be, raise lakescan.limits.AVRO_BLOCK or AVRO_FILE."
+            f"{shown(source)} unpacks to more than is taken: {limits.AVRO_BLOCK:,} bytes a block, {limits.AVRO_FILE:,} "
+            "in all. If the file is what it should be, raise lakescan.limits.AVRO_BLOCK or AVRO_FILE."
         ) from None
     except IndexError:
         problem = "it breaks off"
     except (ValueError, UnicodeDecodeError) as error:
         problem = str(error)
     raise CorruptMetadata(
-        f"{source} is not an Avro file that can be read: {problem}. Restore the file, or read an older snapshot."
+        f"{shown(source)} is not an Avro file that can be read: {problem}. Restore the file, or read an older snapshot."
     )
 
 

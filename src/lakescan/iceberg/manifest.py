@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import limits
 from lakescan.encrypted_stream import is_encrypted_stream
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.avro import FILE, decoding, read_avro
@@ -142,6 +143,7 @@ def _entries(
     files, number = only_chunk(rows["data_file"]), only_chunk(rows[FILE])
     columns = file_columns(files, len(rows))
     check_files(columns, number, manifests)
+    columns["file_size_in_bytes"] = _possible_sizes(columns["file_size_in_bytes"])
     if not removed:
         columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifests, number)
     columns["sequence_number"] = _sequence_numbers(rows, manifests, number)
@@ -151,6 +153,12 @@ def _entries(
     if with_stats:
         columns["stats"] = _stats(files, len(rows))
     return pa.table(columns)
+
+
+def _possible_sizes(sizes: pa.Array) -> pa.Array:
+    """Sizes that files can have; others are null, as unknown ones. Sizes may be stale, and only weigh what is read."""
+    possible = pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, limits.FILE_SIZE))
+    return pc.if_else(possible, sizes, pa.scalar(None, sizes.type))
 
 
 def _sequence_numbers(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
@@ -245,7 +253,9 @@ def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> 
 
 def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Partition values in the Arrow type of their field."""
-    if values.type == kind or pa.types.is_null(kind):  # no schema has the source any more: files still differ by it
+    if pa.types.is_null(kind):  # no schema has the source any more: files still differ by its values
+        return values if pa.types.is_binary(values.type) else values.cast(pa.string())
+    if values.type == kind:
         return values
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp(kind.unit)).cast(kind)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import limits
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.avro_container import Container
 from lakescan.storage_faults import shown
@@ -89,7 +90,8 @@ def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Se
     in_deletes = pa.array([(m.get("content") or DATA) == _DELETES for m in manifests]).take(number)
     is_equality, is_delete = pc.equal(content, EQUALITY), pc.is_in(content, value_set=pa.array([1, 2], content.type))
     length, offset = columns["content_size_in_bytes"], columns["content_offset"]
-    located = pc.and_(pc.greater_equal(offset, 0), pc.greater(length, 0))
+    located = pc.and_(pc.invert(_outside(offset, limits.FILE_SIZE)), pc.invert(_outside(length, limits.FILE_SIZE)))
+    located = pc.and_(located, pc.greater(length, 0))
     rules = [
         *(
             (pc.is_null(columns[n]), f"no {n}")

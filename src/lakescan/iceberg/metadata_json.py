@@ -16,6 +16,7 @@ from lakescan.iceberg.partition_spec import PartitionSpec, parse_spec
 from lakescan.iceberg.schema_json import parse_schema_node
 from lakescan.iceberg.sort_order import UNSORTED, SortOrder, parse_sort_order
 from lakescan.schema import Schema
+from lakescan.storage_faults import shown
 
 LATEST_VERSION = 3
 STATISTICS = ("statistics", "partition-statistics")
@@ -32,7 +33,7 @@ def parse_metadata(data: bytes, source: str) -> TableMetadata:
     document = read_document(data, source)
     version = document.integer("format-version", least=_LEAST)
     if not 1 <= version <= LATEST_VERSION:
-        raise UnsupportedFeature(f"Iceberg format version {version}", f"{source} needs it.")
+        raise UnsupportedFeature(f"Iceberg format version {version}", f"{shown(source)} needs it.")
     return _Parser(Node(document.value, f"{source} (Iceberg v{version} table metadata)"), source, version).parse()
 
 
@@ -101,7 +102,7 @@ class _Parser:
         else:
             parsed, default = [parse_spec(0, self.node.children("partition-spec"), sources)], 0
         if self.version > 1:
-            self.node.integer("last-partition-id", most=INT_MAX)
+            self.node.integer("last-partition-id", least=_LEAST)
         specs = self._by_id(parsed, "partition specs")
         if default not in specs:
             raise self.node.fault(f"default-spec-id {default} is not among its partition specs {sorted(specs)}")

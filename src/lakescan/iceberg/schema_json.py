@@ -6,7 +6,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal as PyDecimal
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakescan import types as t
 from lakescan.errors import LimitExceeded, UnsupportedFeature
 from lakescan.iceberg.json_node import INT_MAX, Node, told
+from lakescan.moments import EPOCH
 from lakescan.schema import Schema
 
 _SIMPLE: dict[str, t.Type] = {
@@ -159,6 +160,8 @@ def _value(value: Any, kind: t.Type) -> Any:
             return date.fromisoformat(value)
         case t.TIME:
             return time.fromisoformat(value)
+        case t.Timestamp(unit="ns"):
+            return _nanoseconds(value)
         case t.Timestamp():
             return datetime.fromisoformat(value)
         case t.UUID:
@@ -166,3 +169,13 @@ def _value(value: Any, kind: t.Type) -> Any:
         case t.Fixed() | t.BINARY:
             return bytes.fromhex(value)
     return value
+
+
+def _nanoseconds(text: str) -> int:
+    """A time as nanoseconds since 1970, which Python's own times cannot tell."""
+    seconds, _, rest = text.partition(".")
+    digits = re.match("[0-9]*", rest)
+    fraction = digits[0] if digits else ""
+    moment = datetime.fromisoformat(seconds + rest[len(fraction) :])
+    whole = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - EPOCH
+    return whole // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0")[:9])

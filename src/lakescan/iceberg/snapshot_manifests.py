@@ -9,7 +9,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.errors import CorruptMetadata, MissingFile
+from lakescan.iceberg.avro import read_avro
 from lakescan.iceberg.list_checks import check_specs, fault
+from lakescan.iceberg.manifest import open_manifests
+from lakescan.iceberg.manifest_checks import DELETED
 from lakescan.iceberg.manifest_list import DATA, DELETES, read_manifest_list
 from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
 from lakescan.storage import Storage
@@ -25,20 +29,30 @@ def snapshot_manifests(snapshot: IcebergSnapshot, metadata: TableMetadata, stora
     """The manifests of a snapshot (`MANIFESTS`); raises `CorruptMetadata` for a list that provably lost some."""
     manifests = read_manifest_list(snapshot, storage)
     check_specs(manifests, metadata.specs)
-    for content, (total, added, removed) in _COUNTED.items():
-        said, live = _number(snapshot, total, 0), _live_files(manifests, content)
-        if said is None or live is None or live >= said:
-            continue
-        before = _files_before(snapshot, metadata, storage, content)
-        changes = [_number(snapshot, name, 0) for name in (added, removed)]
-        follows = before is not None and None not in changes and said == before + changes[0] - changes[1]  # type: ignore[operator]
-        if follows and _removed_files(manifests, content, snapshot) <= (changes[1] or 0):
-            raise fault(
-                snapshot.manifest_list or metadata.source,
-                f"it counts {live:,} live files where the summary of snapshot {snapshot.id} says {total}={said}, which "
-                f"the {before:,} of the snapshot before it and its own changes add up to: manifests are missing",
-            )
+    for content in _COUNTED:
+        said, live = _number(snapshot, _COUNTED[content][0], 0), _live_files(manifests, content)
+        if said is not None and live is not None and live < said:
+            _check_complete(manifests, content, said, snapshot, metadata, storage)
     return manifests
+
+
+def _check_complete(
+    manifests: pa.Table, content: int, said: int, snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage
+) -> None:
+    """Raise where the total that a summary says follows from the parent, and the manifests that are there have less."""
+    total, added, removed = _COUNTED[content]
+    before = _files_before(snapshot, metadata, storage, content)
+    more, less = _number(snapshot, added, 0), _number(snapshot, removed, 0)
+    if before is None or more is None or less is None or said != before + more - less:
+        return
+    if _removed_files(manifests, content, snapshot) > less:
+        return
+    if (found := _live_entries(manifests, content, storage)) < said:
+        raise fault(
+            snapshot.manifest_list or metadata.source,
+            f"its manifests have {found:,} live files, and the summary of snapshot {snapshot.id} says {total}={said}: "
+            f"the {before:,} of the snapshot before, and its own changes. Manifests are missing",
+        )
 
 
 def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage, content: int) -> int | None:
@@ -48,7 +62,10 @@ def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: S
     parent = metadata.snapshots.get(snapshot.parent_id)
     if parent is None or parent is snapshot:
         return None
-    live = _live_files(read_manifest_list(parent, storage), content)
+    try:
+        live = _live_files(read_manifest_list(parent, storage), content)
+    except (MissingFile, CorruptMetadata):
+        return None
     return live if live == _number(parent, _COUNTED[content][0], None) else None
 
 
@@ -58,6 +75,14 @@ def _live_files(manifests: pa.Table, content: int) -> int | None:
     if any(column.null_count for column in counts.columns):
         return None
     return sum(pc.sum(column.cast(pa.int64())).as_py() or 0 for column in counts.columns)
+
+
+def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
+    """The live files that manifests have, which is more than their list counts where somebody edited them."""
+    rows = _of(manifests, content).drop_columns(["partitions"]).to_pylist()
+    files = (file for row in rows for file in open_manifests([row], storage))
+    live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)
+    return sum(pc.sum(each).as_py() or 0 for each in live)
 
 
 def _removed_files(manifests: pa.Table, content: int, snapshot: IcebergSnapshot) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
+from lakescan.storage_faults import shown
 
 _PIECE = 1 << 20
 _CHECKSUM = 4
@@ -31,7 +32,9 @@ def check_codec(codec: str, source: str) -> None:
     """Raise `UnsupportedFeature` for a codec that the specification does not have."""
     if codec not in _CODECS:
         known = ", ".join(_CODECS)
-        raise UnsupportedFeature(f"Avro codec {codec[:40]!r}", f"{source} says that it uses it; known are {known}.")
+        raise UnsupportedFeature(
+            f"Avro codec {codec[:40]!r}", f"{shown(source)} says that it uses it; known are {known}."
+        )
 
 
 def _plain(block: bytes, most: int) -> bytes:

@@ -123,10 +123,12 @@ def _in_words(summary: dict[str, Any], field: PartitionField) -> dict[str, Any]:
 
 def _bound(serialized: bytes | None, field: PartitionField) -> str | None:
     decoded = None if serialized is None else decode_values(pa.array([serialized], pa.binary()), field.type)
-    value = None if decoded is None else decoded[0].as_py()
-    if value is None:
+    if serialized is None or decoded is None or not decoded[0].is_valid:
         return None
-    return human_value(value, field)
+    try:
+        return human_value(decoded[0].as_py(), field)
+    except (ValueError, OverflowError):  # a time that Python has no name for
+        return f"0x{serialized.hex()}"
 
 
 def human_value(value: Any, field: PartitionField) -> str:
