@@ -125,6 +125,8 @@ def same(found: Any, wanted: Any, kind: pa.DataType) -> bool:
     """Whether what `min` or `max` returned is the value whose key is wanted."""
     if found is None or wanted is None:
         return found is None and wanted is None
+    if isinstance(found, pa.Scalar):  # the first nanosecond
+        return bool(found.value == wanted)
     if isinstance(found, np.datetime64):
         return bool(found.astype(np.int64) == wanted)
     return bool(key(pa.scalar(found, kind)) == wanted)

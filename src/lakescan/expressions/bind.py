@@ -137,7 +137,7 @@ def value_of(value: Any, kind: t.Type) -> Any:
 
 
 def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
-    if isinstance(value, pa.Scalar):
+    if isinstance(value, pa.Scalar) and not (pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type)):
         value = plain_value(value)
     if field.pad and isinstance(value, str):
         value = value[: field.pad].ljust(field.pad) + value[field.pad :].rstrip(" ")  # spaces at the end do not count

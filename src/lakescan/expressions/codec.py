@@ -41,14 +41,18 @@ def _time(text: str) -> datetime | str:
     return text if len(text.partition(".")[2].partition("+")[0]) > 6 else datetime.fromisoformat(text)
 
 
-def _far(text: str) -> np.datetime64:
+def _far(text: str) -> pa.Scalar:
+    """A count of units since 1970, as Arrow's: numpy has no value for the first nanosecond."""
     count, unit = text.split(" ")
-    found: np.datetime64 = np.array([int(count)]).astype(f"datetime64[{unit}]")[0]
-    return found
+    kind = pa.date32() if unit == "D" else pa.timestamp(unit)
+    return pa.scalar(int(count), pa.int32() if unit == "D" else pa.int64()).cast(kind)
 
 
-def _far_text(value: np.datetime64) -> str:
+def _far_text(value: np.datetime64 | pa.Scalar) -> str:
+    if isinstance(value, pa.Scalar):
+        return f"{value.value} {value.type.unit}"
     unit = np.datetime_data(value.dtype)[0]
+    unit = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}.get(unit, unit)
     return f"{value.astype(f'datetime64[{unit}]').astype(np.int64)} {unit}"
 
 
@@ -60,14 +64,14 @@ _UNARY: dict[str, Callable[[str], Predicate]] = {
     "is-nan": lambda column: IsNaN(column),
     "not-nan": lambda column: IsNaN(column, negate=True),
 }
-_TAGGED: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+_TAGGED: dict[str, tuple[type | tuple[type, ...], Callable[[Any], str], Callable[[str], Any]]] = {
     "decimal": (Decimal, str, Decimal),
     "timestamp": (datetime, lambda value: value.isoformat(), _time),
     "date": (date, date.isoformat, date.fromisoformat),
     "time": (time, time.isoformat, time.fromisoformat),
     "binary": (bytes, bytes.hex, bytes.fromhex),
     "uuid": (uuid.UUID, str, uuid.UUID),
-    "datetime64": (np.datetime64, _far_text, _far),
+    "datetime64": ((np.datetime64, pa.Scalar), _far_text, _far),
 }
 
 

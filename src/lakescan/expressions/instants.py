@@ -16,6 +16,7 @@ NANOSECONDS_A_DAY = 86_400 * 10**9
 # Numpy's units of weeks and less.
 _UNITS = {"W": 7 * NANOSECONDS_A_DAY, "D": NANOSECONDS_A_DAY, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9}
 _UNITS |= {"ms": 10**6, "us": _MICROSECOND, "ns": 1}
+_NO_TIME = np.iinfo(np.int64).min
 # A year of other than four digits has a sign, as in Spark and ISO 8601; Python's parser takes no such years.
 _FAR_YEAR = re.compile(r"([+-]\d{4,6}|\d{5,6})(-\d{2}-\d{2})")
 _FINER = re.compile(r"(\.\d{6})(\d{1,3})\d*")
@@ -35,12 +36,15 @@ class Instant:
 
 
 def instant_of(value: Any) -> Instant:
-    """The instant that a literal says: text, `datetime`, `date`, `pandas.Timestamp` or `numpy.datetime64`.
+    """The instant that a literal says: text, `datetime`, `date`, an Arrow scalar, or one of pandas or numpy.
 
     Raises `TypeError` for other values, and `ValueError` for text that says none.
     """
     if isinstance(value, str):
         return _of_text(value.strip())
+    if isinstance(value, pa.Scalar) and value.is_valid and (unit := _unit_of(value.type)) in _UNITS:
+        is_utc = pa.types.is_timestamp(value.type) and value.type.tz is not None
+        return Instant(value.value * _UNITS[unit], 0 if is_utc else None)
     if isinstance(value, np.datetime64):
         return Instant(_of_numpy(value))
     if isinstance(value, datetime):
@@ -53,6 +57,13 @@ def instant_of(value: Any) -> Instant:
     if isinstance(value, date):
         return Instant((value - _EPOCH.date()).days * NANOSECONDS_A_DAY)
     raise TypeError("not a date or time: write it as '2026-01-31' or '2026-01-31 12:00:00'")
+
+
+def _unit_of(kind: pa.DataType) -> str:
+    """Numpy's name of a temporal type's unit; empty for other types."""
+    if pa.types.is_timestamp(kind):
+        return str(kind.unit)
+    return "D" if pa.types.is_date32(kind) else ""
 
 
 def is_far(text: str) -> bool:
@@ -85,7 +96,12 @@ def _of_numpy(value: np.datetime64) -> int:
 
 
 def plain_value(value: pa.Scalar) -> Any:
-    """A scalar as Python's; a date or time that Python cannot hold as `numpy.datetime64`, in UTC."""
+    """A scalar as Python's; a date or time that Python cannot hold as `numpy.datetime64`, in UTC.
+
+    The first nanosecond of 64 bits stays a scalar: numpy and pandas take it for no time.
+    """
+    if value.is_valid and pa.types.is_timestamp(value.type) and value.value == _NO_TIME:
+        return value
     try:
         return value.as_py()
     except (OverflowError, ValueError):
