@@ -115,8 +115,8 @@ class FieldMatching:
     ids to the fields of files without any, by all names from the top (Iceberg's `schema.name-mapping.default`), or
     `fault` says why it cannot; without a mapping, `by_position` numbers the columns of such files from 1, as Iceberg's
     reader does. With `ids_required` (Delta's id mode), a file without any is refused. `settled` are the top-level
-    fields whose names no other field has in any file, as far as the table's metadata shows. With `legacy_calendar`
-    (Delta), a file's word is taken that its writer counted days by the calendar of Spark 2.
+    fields that have their names in all files, and no other field has, as far as the table's metadata shows. With
+    `legacy_calendar` (Delta), a file's word is taken that its writer counted days by the calendar of Spark 2.
     """
 
     by_id: bool = False

@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[pa.DataType, str, list[Any]]] = {
     "string": (pa.string(), "string", [None, "", "a", "zz"]),
     "double": (pa.float64(), "double", [None, -7.5, 0.0, 5.0, float("nan")]),
 }
-# Where columns are: at the top, or in the struct `s`.
+# Where columns are: at the top, or in the struct, which is called `s` at first.
 PLACES = ("", "s")
 NAMES = st.sampled_from(["a", "b", "c"])
 Step = tuple[Any, ...]
@@ -34,6 +34,7 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
         st.tuples(st.just("drop"), st.sampled_from(PLACES), NAMES),
         st.tuples(st.just("add"), st.sampled_from(PLACES), NAMES, st.sampled_from([*KINDS])),
         st.tuples(st.just("move"), st.sampled_from(PLACES), NAMES),
+        st.tuples(st.just("call"), st.sampled_from(["s", "t"])),
         st.tuples(st.just("write"), st.integers(0, 4)),
     ),
     min_size=2,
@@ -57,6 +58,7 @@ class History:
 
     places: dict[str, list[Column]] = field(default_factory=dict)
     rows: list[dict[int, Any]] = field(default_factory=list)
+    struct: str = "s"
     _last: int = 2  # 1 is the key, 2 the struct
 
     def __post_init__(self) -> None:
@@ -86,6 +88,8 @@ class History:
                 case ("move", place, name) if one := self.find(place, name):
                     self.places[place].remove(one)
                     self.places[place].insert(0, one)
+                case ("call", name) if name != self.struct:
+                    self.struct = name
                 case ("write", _):
                     pass
                 case _:
@@ -106,7 +110,7 @@ class History:
         arrays = {"k": pa.array([row[1] for row in rows], pa.int64())}
         at = {place: self._arrays(place, rows, written) for place in PLACES}
         arrays |= at[""]
-        arrays["s"] = pa.StructArray.from_arrays([*at["s"].values()], [*at["s"]])
+        arrays["s" if written else self.struct] = pa.StructArray.from_arrays([*at["s"].values()], [*at["s"]])
         return pa.table(arrays)
 
     def _arrays(self, place: str, rows: list[dict[int, Any]], written: bool) -> dict[str, pa.Array]:
@@ -120,7 +124,7 @@ class History:
         found = []
         for place in PLACES:
             for c in self.places[place]:
-                path = f"{place}.{c.name}" if place else c.name
+                path = f"{self.struct}.{c.name}" if place else c.name
                 values = [repr(v) for v in KINDS[c.kind][2] if v is not None and v == v]
                 one = values[choice % len(values)]
                 tests = [f"{path} is null", f"{path} = {one}", f"{path} < {one}", f"{path} in ({', '.join(values)})"]
@@ -130,6 +134,7 @@ class History:
 
 def iceberg_history(history: History, steps: list[Step], folder: Path) -> str:
     """The table by pyiceberg: every change of columns is a schema of its own."""
+    struct = history.struct
     table = local_catalog(folder).create_table("n.t", history.as_arrow([]).schema)
     for step in history.changed(steps):
         if step[0] == "write":
@@ -137,7 +142,12 @@ def iceberg_history(history: History, steps: list[Step], folder: Path) -> str:
             table.append(rows.select(table.schema().as_arrow().names).cast(table.schema().as_arrow()))
             continue
         name, place = step[0], step[1]
-        path = [(place, each) if place else (each,) for each in step[2:4]]
+        path = [(struct, each) if place else (each,) for each in step[2:4]]
+        if name == "call":
+            with table.update_schema() as update:
+                update.rename_column(struct, history.struct)
+            struct = history.struct
+            continue
         if name == "swap":
             renames = [(path[0], "spare"), (path[1], path[0][-1]), ((*path[0][:-1], "spare"), path[1][-1])]
             for old, new in renames if path[0] != path[1] else []:
@@ -192,7 +202,7 @@ def _metadata(history: History, mode: str) -> dict[str, Any]:
     at = {
         place: [named(c.name, KINDS[c.kind][1], c.number, c.written) for c in history.places[place]] for place in PLACES
     }
-    struct = named("s", {"type": "struct", "fields": at["s"]}, 2, "s")
+    struct = named(history.struct, {"type": "struct", "fields": at["s"]}, 2, "s")
     schema = {"type": "struct", "fields": [named("k", "long", 1, "k"), *at[""], struct]}
     configuration = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "99"}
     made = {"id": "histories", "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
@@ -206,7 +216,8 @@ def _with_ids(schema: pa.Schema, history: History) -> pa.Schema:
         return one.with_metadata({"PARQUET:field_id": str(number)})
 
     top, members = ([c.number for c in history.places[place]] for place in PLACES)
-    inner = schema.field("s").type
+    name = schema.names[-1]
+    inner = schema.field(name).type
     struct = pa.struct([numbered(inner.field(i), n) for i, n in enumerate(members)])
     fields = [numbered(schema.field(i), n) for i, n in enumerate([1, *top])]
-    return pa.schema([*fields, numbered(pa.field("s", struct), 2)])
+    return pa.schema([*fields, numbered(pa.field(name, struct), 2)])

@@ -64,16 +64,16 @@ def _field(name: str, type: Any) -> dict[str, Any]:
 def numbers(frame: Any) -> list[tuple[Any, ...]]:
     """The rows as numbers of days and microseconds, which say what calendar was meant."""
     columns = ["k", F.unix_date("d"), F.unix_micros("t"), F.unix_date("s.d"), F.unix_micros("s.t")]
-    rows = frame.select(*columns, F.transform("l", F.unix_date)).collect()
+    rows = frame.select(*columns, F.unix_date(F.get("l", F.lit(0)))).collect()
     return sorted(tuple(row) for row in rows)
 
 
 def in_process(scan: lakescan.Scan) -> list[tuple[Any, ...]]:
     found = scan.to_arrow().combine_chunks()
     members = [found["s"].combine_chunks().field(i) for i in range(2)]
-    lists = found["l"].combine_chunks()
+    lists = pa.array([each[0] if each else None for each in found["l"].to_pylist()], pa.date32())
     columns = [found["k"], found["d"].cast(pa.int32()), found["t"].cast(pa.int64())]
-    columns += [members[0].cast(pa.int32()), members[1].cast(pa.int64()), lists.cast(pa.list_(pa.int32()))]
+    columns += [members[0].cast(pa.int32()), members[1].cast(pa.int64()), lists.cast(pa.int32())]
     return sorted(zip(*(column.to_pylist() for column in columns), strict=True))
 
 

@@ -82,7 +82,7 @@ class FileColumns:
             value = self.value(member, column.getField(old))
             if is_renamed and old == member.name:  # to the end, where the renamed ones are
                 result = result.dropFields(quoted(old))
-            if is_renamed or member.type in t.FLOATING or _has_members(member.type):
+            if is_renamed or member.type in t.FLOATING or has_members(member.type):
                 result = result.withField(quoted(member.name), value)
         gone = [quoted(old) for new, old in names.items() if old != new]
         return result.dropFields(*gone) if gone else result
@@ -120,7 +120,8 @@ def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
             yield from members_of(member, column.getField(member.name))
 
 
-def _has_members(kind: t.Type) -> bool:
+def has_members(kind: t.Type) -> bool:
+    """Whether a type is, or has at any depth, a struct with members."""
     return next(_members_within(kind), None) is not None
 
 

@@ -21,6 +21,7 @@ from lakescan.locations import normalize, without_root
 from lakescan.metadata_columns import POS, RESERVED_IDS
 from lakescan.planning.file_table import EQUALITY
 from lakescan.planning.plan import ScanPlan
+from lakescan.spark.native.columns import has_members
 from lakescan.spark.native.footers import why_footers
 
 if TYPE_CHECKING:
@@ -65,7 +66,13 @@ def why_arrow(scan: Scan) -> str | None:
         return "a column is called _metadata, as Spark's own"
     if len({name.lower() for name in names}) < len(names):
         return "names of columns differ in case only"
-    return next((why for field in columns_needed(scan) if (why := _why_type(field)) is not None), None)
+    matching = scan.read_context().matching
+    for field in columns_needed(scan):
+        if (why := _why_type(field)) is not None:
+            return why
+        if matching.by_id and has_members(field.type) and field.id not in matching.settled:
+            return f"column {field.name!r} may have another name in files: Spark finds a struct by it, to read members"
+    return None
 
 
 def columns_needed(scan: Scan, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
