@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import lakescan
@@ -304,7 +304,11 @@ def test_what_is_saved_is_what_was_given(format: str, leaves: list[Kind]) -> Non
         with tempfile.TemporaryDirectory() as folder:
             lakescan.catalog("types", warehouse=folder).create_namespace("db")
             target = "types.db.t" if format == "iceberg" else f"{folder}/t"
-            lakescan.save(given_rows, target, format=format)
+            try:
+                lakescan.save(given_rows, target, format=format)
+            except lakescan.UnsupportedFeature as error:
+                assume("a map with timestamps without a time zone" not in str(error))
+                raise
             found = lakescan.table(target).scan().to_arrow()
             (file,) = Path(folder).rglob("*.parquet")
             in_file = pq.ParquetFile(file).read()
@@ -348,6 +352,19 @@ def test_extension_types_that_arrow_does_not_know_are_refused_by_their_name(tmp_
     field = pa.field("c", pa.binary(), metadata={"ARROW:extension:name": "geoarrow.wkb"})
     with pytest.raises(lakescan.UnsupportedFeature, match=r"column 'c' of Arrow type extension<geoarrow.wkb>"):
         lakescan.save(pa.table([pa.array([b"a"])], schema=pa.schema([field])), tmp_path / "t", format="delta")
+
+
+@pytest.mark.parametrize("of", [lambda kind: pa.map_(pa.int8(), kind), lambda kind: pa.list_(pa.map_(kind, pa.int8()))])
+def test_delta_tables_have_zoneless_timestamps_in_maps_only_beside_others(
+    of: Callable[[pa.DataType], pa.DataType], tmp_path: Path
+) -> None:
+    maps = pa.nulls(1, of(pa.timestamp("us")))
+    with pytest.raises(lakescan.UnsupportedFeature, match="a map with timestamps without a time zone"):
+        lakescan.save(pa.table({"m": maps}), tmp_path / "t", format="delta")
+    assert not (tmp_path / "t").exists()
+    both = pa.table({"m": maps, "s": pa.nulls(1, pa.struct([("x", pa.timestamp("us"))]))})
+    lakescan.save(both, tmp_path / "t", format="delta")
+    assert lakescan.table(tmp_path / "t").scan().to_arrow().equals(both)
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null()), pa.struct([("x", pa.null())])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lakescan import types as t
@@ -24,12 +25,38 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
             raise UnsupportedFeature(f"{term} as a partition of a Delta table", "Partition it by columns.")
     if definition.properties.get(MAPPING, "none") == "id":
         raise InvalidOption(f"'{MAPPING}'='id' is for converted tables: use 'name'")
+    _check_zoneless_maps(definition.columns)
     return {
         "schema": as_schema(definition),
         "partition_by": [term.column for term in definition.partition_by],
         "configuration": checked_properties(definition.properties, definition.columns),
         "description": definition.comment,
     }
+
+
+def _check_zoneless_maps(columns: Iterable[t.Field]) -> None:
+    """deltalake lists the feature `timestampNtz` for a column of that type, but looks for none inside of maps."""
+    places = {inside for field in columns for inside in _zoneless(field.type, within_map=False)}
+    if places == {True}:
+        raise UnsupportedFeature(
+            "a map with timestamps without a time zone in a Delta table that has none outside of maps",
+            "deltalake does not list the table feature for them: use timestamps with a zone.",
+        )
+
+
+def _zoneless(kind: t.Type, *, within_map: bool) -> Iterator[bool]:
+    """For each type of timestamps without a zone within a type: whether it is within a map."""
+    match kind:
+        case t.Timestamp(zoned=False):
+            yield within_map
+        case t.Struct():
+            for field in kind.fields:
+                yield from _zoneless(field.type, within_map=within_map)
+        case t.ListOf():
+            yield from _zoneless(kind.element.type, within_map=within_map)
+        case t.MapOf():
+            for side in (kind.key, kind.value):
+                yield from _zoneless(side.type, within_map=True)
 
 
 def as_schema(definition: TableDefinition) -> Any:

@@ -16,7 +16,7 @@ from lakescan.delta.log_text import ADVICE, parse_json, shown
 from lakescan.errors import CorruptMetadata
 
 Where = Callable[[int], str]
-_STORAGE_TYPES = pa.array(["u", "i", "p"])
+_STORAGE_TYPES = ("u", "i", "p")
 _UUID_LENGTH = 20  # characters, of Base85
 _FILE_ACTIONS = ("add", "remove", "cdc")
 # The partition values of a line, if they have neither braces nor escapes: then a name in quotes is a name.
@@ -45,7 +45,7 @@ def check_descriptors(vectors: pa.StructArray, present: pa.Array, where: Where) 
     kind, path, offset, size, count = (vectors.field(f.name) for f in vectors.type)
     short = pc.and_(pc.equal(kind, "u"), pc.less(pc.utf8_length(path), _UUID_LENGTH))
     wrong = [
-        pc.invert(pc.is_in(kind, value_set=_STORAGE_TYPES)),
+        pc.invert(pc.is_in(kind, value_set=pa.array(_STORAGE_TYPES, kind.type))),
         short,
         pc.is_null(path),
         pc.less(size, 0),

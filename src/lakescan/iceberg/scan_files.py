@@ -123,9 +123,8 @@ class ScanFiles:
         """The files with the names by which deletes find them: those of as many files as one part of a plan has."""
         earlier: list[FileNames] = []
         for some in _by_files(found):
-            names = FileNames(
-                pc.unique(pa.chunked_array([c for each in some for c in _paths(each).chunks])), self._places
-            )
+            paths = pa.chunked_array([c for each in some for c in _paths(each).chunks], pa.string())
+            names = FileNames(pc.unique(paths), self._places)
             for other in earlier:
                 names.check_apart(other)
             earlier.append(names)

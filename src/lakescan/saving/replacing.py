@@ -84,9 +84,9 @@ def as_removed(table: FileTable) -> list[Removed]:
 
 def _keys(table: FileTable, names: Sequence[str]) -> list[Key]:
     """The values of some partition fields for each file, as keys of written files have them."""
-    partition = table.files["partition"].combine_chunks()
-    if not names:
+    if not names or not len(table):  # a file table without files has no partition fields either
         return [()] * len(table)
+    partition = table.files["partition"].combine_chunks()
     return list(zip(*(physical(pc.struct_field(partition, name)).to_pylist() for name in names), strict=True))
 
 
