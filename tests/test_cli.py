@@ -61,6 +61,12 @@ def test_options_are_given_as_name_and_value(shop) -> None:
             "--older-than 2100-01-01 is in the future",
         ),
         (["remove-orphans", "SHOP", "--older-than", "2100-01-01"], "A dry run lists them"),
+        (
+            ["inspect", "SHOP", "history", "-s", "versoin"],
+            "NoSuchColumn: history has no column 'versoin'. Did you mean",
+        ),
+        (["head", "SHOP", "--relocate", "{old"], "--relocate '{old' is no JSON object"),
+        (["head", "SHOP", "-w", "country = '[/red]' and [bold]x = 1"], "InvalidFilter"),
         (["--catalog", "a=/proc/nowhere", "tables", "a"], "FileNotFoundError"),
     ],
 )
@@ -97,3 +103,31 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     assert run_here("checkpoint", "local.db.d") == "a checkpoint was written"
     assert len(list(Path(tmp_path, "lake").rglob("*.checkpoint.parquet"))) == 1
     assert "2" in run_here("head", "local.db.t", "-s", "id", "-w", "id = 2")
+
+
+def test_brackets_and_colons_of_tables_are_no_markup(tmp_path: Path) -> None:
+    text = "[/red] [bold]x[/bold] :smile:"
+    place = f"{tmp_path}/t[b]"
+    lakescan.save(pa.table({"a[b]": [text]}), place, format="delta", userMetadata=text)
+    head = run("head", place)
+    assert head.returncode == 0, head.stderr
+    assert text in head.stdout
+    assert "a[b]" in head.stdout
+    assert text in run("explain", place, "-w", f"`a[b]` = '{text}'").stdout
+    assert "t[b]" in run("explain", place).stdout
+    assert text in run("inspect", place, "history", "-s", "userMetadata").stdout
+
+
+def test_the_doctor_says_whole_what_to_do(tmp_path: Path) -> None:
+    """Its advice has brackets: pip install 'lakescan[spark]'."""
+    program = (
+        "import importlib.metadata as m, sys; old = m.version\n"
+        "m.version = lambda name: '3.5.0' if name == 'pyspark' else old(name)\n"
+        "sys.argv = ['lakescan', 'doctor']; from lakescan.cli import main; main()"
+    )
+    environment = {**os.environ, "COLUMNS": "250"}
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False
+    )
+    assert found.returncode == 1
+    assert "lakescan[spark]" in found.stdout

@@ -24,6 +24,14 @@ def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
     assert "supported: 1 to 2" in too_new.advice
 
 
+def test_where_spark_is_not_installed_nothing_of_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakescan.diagnose.find_spec", lambda name: None)
+    found = lakescan.doctor()
+    assert found.ok, str(found)
+    assert "Spark is not used here" in str(found)
+    assert {"pandas", "Java"}.isdisjoint(c.subject for c in found.checks)
+
+
 def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     (line,) = [c for c in lakescan.doctor().checks if c.subject == "Java"]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import LakescanError
@@ -76,6 +77,9 @@ def _driver_checks(spark: SparkSession | None) -> Iterator[Check]:
     known = sys.version_info >= (3, 11)
     yield Check("Python", python, known, "" if known else "lakescan needs Python 3.11 or newer")
     yield _library("pyarrow", (21,), None, "pip install 'pyarrow>=21'")
+    if spark is None and find_spec("pyspark") is None:
+        yield Check("pyspark", "not installed: Spark is not used here; pip install 'lakescan[spark]' for it", True)
+        return
     yield _library("pyspark", _OLDEST_SPARK, _NEWEST_SPARK, "pip install 'lakescan[spark]'; needed for Spark only")
     yield _library("pandas", (2, 2), (2, 99), "PySpark 4 needs pandas below 3: pip install 'pandas<3'")
     yield _java_check()

@@ -122,9 +122,10 @@ def test_column_mapping_is_refused_beside_features_that_deltalake_lists(local: l
 
 @pytest.mark.parametrize("name", ICEBERG)
 def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceberg(
-    local: lakescan.Catalog, name: str
+    local: lakescan.Catalog, name: str, tmp_path: Path
 ) -> None:
-    table = made(local, "iceberg", **{name: ICEBERG_VALUES.get(name, "10")})
+    value = str(tmp_path / "elsewhere") if name.endswith(".path") else ICEBERG_VALUES.get(name, "10")
+    table = made(local, "iceberg", **{name: value})
     table.append(ROWS)
     assert rows(local.table("db.t").scan().to_arrow()) == ROWS.to_pylist()
     assert rows(local._catalog.load_table("db.t").scan().to_arrow()) == ROWS.to_pylist()
@@ -141,6 +142,8 @@ def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceb
         ("write.parquet.compression-codec", "zip", lakescan.InvalidOption, "zstd"),
         ("write.metadata.metrics.column.id", "some", lakescan.InvalidOption, "truncate"),
         ("gc.enabled", "no", lakescan.InvalidOption, "true or false"),
+        ("write.location-provider.impl", "org.x.Y", lakescan.UnsupportedFeature, "Iceberg's own providers"),
+        ("write.data.path", "", lakescan.InvalidOption, "a folder's location"),
     ],
 )
 def test_what_an_iceberg_table_cannot_have_is_refused(
@@ -153,3 +156,67 @@ def test_what_an_iceberg_table_cannot_have_is_refused(
 def test_properties_of_other_writers_are_kept(local: lakescan.Catalog) -> None:
     table = made(local, "iceberg", **{"write.delete.mode": "merge-on-read", "owner": "me"})
     assert (table.properties["write.delete.mode"], table.properties["owner"]) == ("merge-on-read", "me")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("write.target-file-size-bytes", "large"),
+        ("write.parquet.compression-codec", "lzo"),
+        ("write.parquet.compression-level", "high"),
+        ("write.parquet.page-size-bytes", "0"),
+        ("write.metadata.metrics.max-inferred-column-defaults", "all"),
+        ("commit.manifest.target-size-bytes", "8mb"),
+        ("write.data.path", ""),
+    ],
+)
+def test_a_property_of_another_writer_that_cannot_be_obeyed_is_said(
+    local: lakescan.Catalog, tmp_path: Path, name: str, value: str
+) -> None:
+    table = made(local, "iceberg")
+    with local._catalog.load_table("db.t").transaction() as transaction:
+        transaction.set_properties({name: value})
+    with pytest.raises(lakescan.InvalidOption, match=f"cannot be written to: '{name}'='{value}': it takes"):
+        lakescan.table("local.db.t").append(ROWS)
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert table.scan().count() == 0
+
+
+def test_codecs_without_levels_pass_a_level_over(local: lakescan.Catalog) -> None:
+    made(local, "iceberg", **{"write.parquet.compression-codec": "snappy", "write.parquet.compression-level": "3"})
+    table = lakescan.table("local.db.t")
+    table.append(ROWS)
+    table.append(ROWS, compression_codec="uncompressed")
+    assert lakescan.table("local.db.t").scan().count() == 2 * len(ROWS)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none"])
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_each_codec_that_the_option_takes_is_written(local: lakescan.Catalog, format: str, codec: str) -> None:
+    made(local, format)
+    lakescan.table("local.db.t").append(ROWS, compression_codec=codec)
+    assert rows(lakescan.table("local.db.t").scan().to_arrow()) == ROWS.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "options", [{"compression_codec": "lzo"}, {"compression_codec": "gzip", "compression_level": 99}]
+)
+def test_what_no_codec_takes_is_refused(local: lakescan.Catalog, options: dict[str, Any]) -> None:
+    made(local, "iceberg")
+    with pytest.raises(lakescan.InvalidOption, match="gzip"):
+        lakescan.table("local.db.t").append(ROWS, **options)
+
+
+@pytest.mark.parametrize("value", ["false", "no", "0"])
+def test_only_a_table_that_says_so_owns_its_files(local: lakescan.Catalog, value: str) -> None:
+    """As Java reads `gc.enabled`: whatever is not `true` is false."""
+    made(local, "iceberg")
+    with local._catalog.load_table("db.t").transaction() as transaction:
+        transaction.set_properties({"gc.enabled": value})
+    for remove in (
+        lambda: lakescan.table("local.db.t").expire_snapshots(),
+        lambda: lakescan.table("local.db.t").remove_orphans(),
+        lambda: local.drop_table("db.t", purge=True),
+    ):
+        with pytest.raises(lakescan.UnsupportedFeature, match=r"gc\.enabled is not true"):
+            remove()

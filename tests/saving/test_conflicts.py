@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakescan
@@ -131,3 +133,32 @@ def test_a_branch_of_a_table_without_rows_is_refused(local: lakescan.Catalog) ->
     local.create_table("db.t", "id BIGINT, part STRING")
     with pytest.raises(lakescan.UnsupportedFeature, match="the branch 'audit' of a table without rows"):
         now().append(rows(A), branch="audit")
+
+
+@pytest.mark.parametrize("options", [{}, {"overwrite_mode": "dynamic"}, {"where": "id < 9"}], ids=str)
+@pytest.mark.parametrize("change", ["columns", "partitions", "constraint", "property"])
+def test_a_delta_overwrite_does_not_begin_again_by_other_rules(
+    local, tmp_path: Path, options: dict[str, Any], change: str
+) -> None:
+    """Its rows were written for the columns, and checked by the constraints, that the table had."""
+    from deltalake import DeltaTable, write_deltalake
+
+    table = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
+    table.append(rows(A, B))
+    before, place = target_of(now()), table.location
+    match change:
+        case "columns":
+            now().overwrite(pa.table({"id": ["x"]}), overwriteSchema=True)
+        case "partitions":
+            other = {"mode": "overwrite", "schema_mode": "overwrite", "partition_by": ["part"]}
+            write_deltalake(place, rows(A, B), **other)
+        case "constraint":
+            DeltaTable(place).alter.add_constraint({"positive": "id > 0"})
+        case "property":
+            DeltaTable(place).alter.set_table_properties({"delta.appendOnly": "true"})
+    left, files = now().scan().to_arrow(), data_files(tmp_path)
+    said = WriteOptions.of({k: v for k, v in options.items() if k != "where"}, "delta")
+    with pytest.raises(lakescan.CommitConflict):
+        overwrite_rows(replace(before, options=said), rows_of(rows((-7, "c"))), said, options.get("where"))
+    assert now().scan().to_arrow() == left
+    assert data_files(tmp_path) == files

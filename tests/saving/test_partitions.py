@@ -87,6 +87,43 @@ def test_each_value_is_a_partition_and_comes_back(
     assert exactly(again["p"].combine_chunks()) == exactly(values)
 
 
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), b"\xff" * 16, None], pa.binary(16)))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "format"),
+    [case for case in [*CASES, ("uuids", UUIDS, "iceberg")] if case[0] != "doubles" or case[2] == "delta"],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_each_partition_is_replaced_and_compacted_by_itself(
+    name: str, values: pa.Array, format: str, local: lakescan.Catalog, tmp_path: Path
+) -> None:
+    """0.0 and -0.0 are two of them; NaN is one, as null is."""
+    rows = pa.table({"p": values, "id": pa.array(range(len(values)), pa.int32())})
+    target = "local.db.t" if format == "iceberg" else str(tmp_path / "t")
+    lakescan.save(rows, target, format=format, partition_by="p")
+    assert lakescan.table(target).overwrite(rows, overwrite_mode="dynamic").removed_files == len(values)
+    assert sorted(lakescan.table(target).scan().to_arrow()["id"].to_pylist()) == [*range(len(values))]
+    lakescan.table(target).append(rows)
+    assert lakescan.table(target).compact().removed_files == 2 * len(values)
+    assert sorted(lakescan.table(target).scan().to_arrow()["id"].to_pylist()) == sorted(2 * [*range(len(values))])
+    lakescan.table(target).overwrite(rows.slice(0, 1))
+    assert lakescan.table(target).scan().to_arrow()["id"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.decimal128(19, 0), pa.decimal128(38, 10)], ids=str)
+def test_decimals_that_are_too_long_once_they_are_truncated_are_refused(kind: pa.DataType, local, tmp_path) -> None:
+    local.create_table("db.t", pa.schema([("d", kind)]), partition_by=["truncate(7, d)"])
+    table = lakescan.table("local.db.t")
+    digits = "9" * (kind.precision - kind.scale) + ("." + "9" * kind.scale if kind.scale else "")
+    far, near = Decimal(f"-{digits}"), Decimal(digits)
+    table.append(pa.table({"d": pa.array([near, Decimal(0), None], kind)}))
+    with pytest.raises(lakescan.SchemaMismatch, match="partition 'd_trunc' would have the value"):
+        table.append(pa.table({"d": pa.array([near, far], kind)}))
+    assert lakescan.table("local.db.t").scan().count() == 3
+    assert len(list(tmp_path.rglob("*.parquet"))) == 3
+
+
 @pytest.mark.parametrize(
     "values", [pa.array(["a", ""]), pa.array(["__HIVE_DEFAULT_PARTITION__"]), pa.array([b"\xff"]), pa.array([b""])]
 )

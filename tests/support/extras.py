@@ -77,7 +77,7 @@ def frames(orders: str, customers: str, folder: Path) -> None:
 def cli(orders: str, customers: str, folder: Path) -> None:
     """The command line works."""
     program = str(Path(sys.executable).parent / "lakescan")
-    for arguments in (["--help"], ["history", orders], ["head", customers], ["explain", orders]):
+    for arguments in (["--help"], ["doctor"], ["history", orders], ["head", customers], ["explain", orders]):
         subprocess.run([program, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 

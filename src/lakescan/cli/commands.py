@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Console, RenderableType
 from rich.table import Table as Grid
+from rich.text import Text
 
 from lakescan.catalog import catalog
 from lakescan.cli.upkeep import app as upkeep
 from lakescan.diagnose import Diagnosis, doctor
-from lakescan.errors import InvalidOption, LakescanError
+from lakescan.errors import InvalidOption, LakescanError, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
+from lakescan.option_values import mapping
 from lakescan.scan import Scan
 from lakescan.table import Table, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
 app.add_typer(upkeep)
-console = Console()
+console = Console(markup=False, emoji=False)
 _TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", "clusterId", "userId", "userName")
 
 TablePath = Annotated[
@@ -53,8 +53,10 @@ def doctor_command(
     """Check Spark, Java, Python and Arrow, here and on Spark's workers."""
     session: Any = None
     if spark:
-        from pyspark.sql import SparkSession
-
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise missing_dependency("pyspark", "spark", "looking at Spark") from error
         from lakescan.spark import register
 
         session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -111,7 +113,11 @@ def inspect(
 ) -> None:
     """Show a metadata table."""
     found = _open(path, option, relocate).inspect(name)
-    _print_rows(found.select([n.strip() for n in select.split(",")] if select else found.column_names).to_pylist())
+    wanted = [n.strip() for n in select.split(",")] if select else found.column_names
+    if wrong := [n for n in wanted if n not in found.column_names]:
+        suggestion = nearest(wrong[0], found.column_names)
+        raise NoSuchColumn(f"{name} has no column {wrong[0]!r}.{suggestion} It has: {', '.join(found.column_names)}")
+    _print_rows(found.select(wanted).to_pylist())
 
 
 def run() -> None:
@@ -123,7 +129,7 @@ def run() -> None:
             raise
         text = " ".join(str(error).split())
         console = Console(stderr=True, soft_wrap=True, highlight=False)
-        console.print(f"[red]{type(error).__name__}[/red]: {escape(text)}")
+        console.print(Text.assemble((type(error).__name__, "red"), f": {text}"))
         raise SystemExit(1) from None
 
 
@@ -135,7 +141,16 @@ def _is_of_library(error: Exception) -> bool:
 
 def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:
     said: dict[str, Any] = dict(_pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
-    return table(path, relocate=json.loads(relocate) if relocate else None, **said)
+    return table(path, relocate=_prefixes(relocate) if relocate else None, **said)
+
+
+def _prefixes(text: str) -> dict[str, str]:
+    try:
+        return {str(old): str(new) for old, new in mapping(text).items()}
+    except ValueError as error:
+        raise InvalidOption(
+            f'--relocate {text!r} is no JSON object such as {{"s3://old/": "/new/"}}: {error}'
+        ) from error
 
 
 def _pairs(texts: list[str] | None, otherwise: str) -> list[tuple[str, str]]:
@@ -161,9 +176,9 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
     console.print(grid)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> RenderableType:
     if value is None:
-        return "[dim]null[/dim]"
+        return Text("null", style="dim")
     return str(dict(value)) if isinstance(value, list) and value and isinstance(value[0], tuple) else str(value)
 
 
@@ -172,6 +187,6 @@ def _show_diagnosis(found: Diagnosis) -> None:
     for name in ("", "what", "found", "what to do"):
         grid.add_column(name, overflow="fold")
     for check in found.checks:
-        mark = "[green]ok[/green]" if check.ok else "[red]wrong[/red]"
+        mark = Text("ok", style="green") if check.ok else Text("wrong", style="red")
         grid.add_row(mark, check.subject, check.found, "" if check.ok else check.advice)
     console.print(grid)

@@ -15,7 +15,7 @@ from lakescan.sql import sql
 from lakescan.table import table
 
 app = typer.Typer(no_args_is_help=True)
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False, emoji=False)
 
 TableName = Annotated[str, typer.Argument(help="catalog.namespace.table, or the folder of a Delta table.")]
 OlderThan = Annotated[str | None, typer.Option(help="A time, such as 2026-01-31 or 2026-01-31T12:00:00.")]
@@ -81,7 +81,7 @@ def remove_orphans(
     """Remove files that nothing names: by default from before three days ago, a week for Delta or as it says."""
     found = table(name).remove_orphans(older_than, dry_run=dry_run, location=location)
     for each in found:
-        console.print(each, soft_wrap=True, markup=False)
+        console.print(each, soft_wrap=True)
     console.print(f"{len(found):,} files {'would be ' if dry_run else ''}removed")
 
 

@@ -46,7 +46,8 @@ _OBEYED = frozenset(
     }
 )
 _CONSTRAINT = "delta.constraints."
-_CODECS = {"uncompressed": "none"}
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # as pyarrow names them
+_KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
 _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
 
 
@@ -111,8 +112,14 @@ class DeltaWrites(ByOptions):
     @property
     def parquet_options(self) -> Mapping[str, Any]:
         """The codec: `delta.parquet.compression.codec`, else Delta's default."""
-        own = self.metadata.configuration.get("delta.parquet.compression.codec", "snappy").lower()
-        return {"compression": self.overrides.get("write.parquet.compression-codec", _CODECS.get(own, own))}
+        own = self.metadata.configuration.get("delta.parquet.compression.codec", "snappy").strip().lower()
+        codec = self.overrides.get("write.parquet.compression-codec", own)
+        if codec not in _KNOWN_CODECS:
+            raise InvalidOption(
+                f"{self.location} has 'delta.parquet.compression.codec'={codec!r}: files are written with "
+                f"{', '.join(_KNOWN_CODECS)}. The option compression-codec says another for one write."
+            )
+        return {"compression": _CODECS.get(codec, codec)}
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """Of types that the format has."""

@@ -43,10 +43,12 @@ def plan_for_terminal(plan: ScanPlan) -> RenderableType:
     for stage in facts.stages:
         bar = _bar(stage.kept, stage.kept + stage.skipped)
         skipped = f"{stage.skipped:,}" if stage.skipped else ""
-        funnel.add_row(stage.name, f"{stage.kept:,}", bar, skipped, stage.note if stage.skipped else "")
+        why = Text(stage.note if stage.skipped else "")
+        funnel.add_row(Text(stage.name), f"{stage.kept:,}", bar, skipped, why)
     about = Text("\n".join(f"{name}: {value}" for name, value in _heading(facts)))
     details = Text("\n".join(f"{name}: {value}" for name, value in _details(facts)), style="dim")
-    return Panel(Group(about, funnel, details), title=f"{facts.format} [b]{facts.table}[/b]", title_align="left")
+    title = Text.assemble(f"{facts.format} ", (facts.table, "bold"))
+    return Panel(Group(about, funnel, details), title=title, title_align="left")
 
 
 def _heading(facts: Summary) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.errors import CommitConflict, CommitStateUnknown, NoSuchTable
+from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.removal import discard
@@ -73,6 +73,8 @@ def _commit_built(
         discard(storage, _written(producer), look)
         if isinstance(error, (CommitFailedException, ValidationException)):
             raise CommitConflict(f"{'.'.join(table.name())}: {error}") from error
+        if isinstance(error, (ValueError, TypeError, NotImplementedError)) and not isinstance(error, LakescanError):
+            raise UnsupportedFeature(f"committing to {'.'.join(table.name())} by pyiceberg", str(error)) from error
         raise
     mine = producer.snapshot_id if made[0] else None
     updates, requirements = transaction._updates, transaction._requirements

@@ -31,12 +31,18 @@ from lakescan.iceberg.row_lineage import LineageSnapshot
 
 
 class _Kept:
-    """A snapshot that leaves its branch the retention that it has, which pyiceberg's commits forget."""
+    """A snapshot that leaves its branch the retention that it has, which pyiceberg's commits forget.
+
+    One that removes files is given `delete_by_predicate(AlwaysTrue())`, so that all manifests are looked through.
+    """
 
     def _commit(self: Any) -> Any:
         updates, requirements = super()._commit()  # type: ignore[misc]
         before = self._transaction.table_metadata.refs.get(self._target_branch)
         return tuple(_with_retention(each, before) for each in updates), requirements
+
+    def _build_delete_files_partition_predicate(self) -> None:
+        """Nothing: files are looked for in all manifests, and pyiceberg has no words for a partition of NaN."""
 
 
 def _with_retention(update: Any, before: SnapshotRef | None) -> Any:

@@ -25,6 +25,11 @@ def _level(value: str) -> None:
         raise ValueError("a whole number")
 
 
+def _path(value: str) -> None:
+    if not value.strip():
+        raise ValueError("a folder's location")
+
+
 # Properties that are obeyed, and what their values have to be.
 _VALUES: Mapping[str, Callable[[str], object]] = {
     "commit.manifest-merge.enabled": boolean,
@@ -47,13 +52,29 @@ _VALUES: Mapping[str, Callable[[str], object]] = {
     "write.metadata.delete-after-commit.enabled": boolean,
     "write.metadata.metrics.default": _metrics,
     "write.metadata.metrics.max-inferred-column-defaults": integer,
+    "write.data.path": _path,
+    "write.metadata.path": _path,
     "write.metadata.previous-versions-max": positive,
     "write.parquet.compression-codec": one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none"),
     "write.parquet.compression-level": _level,
     "write.parquet.page-size-bytes": positive,
     "write.parquet.row-group-limit": positive,
+    "write.summary.partition-limit": whole,
     "write.target-file-size-bytes": positive,
 }
+# Those of them that no write can do without, whoever gave them to the table.
+_OF_WRITES = (
+    "commit.manifest.min-count-to-merge",
+    "commit.manifest.target-size-bytes",
+    "write.data.path",
+    "write.metadata.metrics.max-inferred-column-defaults",
+    "write.parquet.compression-codec",
+    "write.parquet.compression-level",
+    "write.parquet.page-size-bytes",
+    "write.summary.partition-limit",
+    "write.target-file-size-bytes",
+)
+_PROVIDERS = ("write.location-provider.impl", "write.py-location-provider.impl")
 _COLUMN_METRICS = "write.metadata.metrics.column."
 # Facts of the metadata that Java's writers show as properties; they cannot be set.
 _RESERVED = frozenset(
@@ -79,9 +100,21 @@ def check_properties(properties: Mapping[str, str]) -> None:
             raise InvalidOption(f"{name!r} is no property to set: Iceberg keeps it in the table's metadata")
         if name == "write.format.default" and str(value).lower() != "parquet":
             raise UnsupportedFeature(f"'{name}'={value!r} for a new table", "Files are written as Parquet.")
+        if name in _PROVIDERS:
+            raise UnsupportedFeature(f"'{name}' for a new table", "Files go where Iceberg's own providers put them.")
         check = _metrics if name.startswith(_COLUMN_METRICS) else _VALUES.get(name)
         if check is not None:
             _check(name, str(value), check)
+
+
+def check_obeyed(properties: Mapping[str, str], location: str) -> None:
+    """Raise `InvalidOption` for a property of a table that is there, or an option, which a write cannot obey."""
+    for name in _OF_WRITES:
+        if name in properties:
+            try:
+                _check(name, properties[name], _VALUES[name])
+            except InvalidOption as error:
+                raise InvalidOption(f"{location} cannot be written to: {error}") from error
 
 
 def _check(name: str, value: str, check: Callable[[str], object]) -> None:

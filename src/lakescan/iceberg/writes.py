@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 from lakescan import metadata_columns as m
 from lakescan import types as t
 from lakescan.definition.of_rows import iceberg_columns
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.file_metrics import file_metrics
 from lakescan.iceberg.schema_json import parse_schema
+from lakescan.iceberg.table_properties import check_obeyed
 from lakescan.reading.casting import cast_leaf
 from lakescan.schema import Schema
 from lakescan.storage import Storage
@@ -26,6 +27,7 @@ from lakescan.writing.file_statistics import FileStatistics
 from lakescan.writing.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none"}
+_LEVELS = ("zstd", "gzip", "brotli")  # codecs that have levels; for others, Iceberg passes them over
 _TARGET_SIZE = 512 * 2**20  # write.target-file-size-bytes, where the table does not say
 
 
@@ -46,6 +48,7 @@ class IcebergWrites(ByOptions):
             raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
         if any(name.startswith("encryption.") for name in self._properties):
             raise UnsupportedFeature("writing encrypted Iceberg tables")
+        check_obeyed(self._properties, self._metadata.location)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -100,12 +103,12 @@ class IcebergWrites(ByOptions):
 
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:
-        """The codec, its level and the page size."""
-        codec = self._properties.get("write.parquet.compression-codec", "zstd").lower()
-        level = self._properties.get("write.parquet.compression-level")
+        """The codec, its level if it has any, and the page size."""
+        codec = self._properties.get("write.parquet.compression-codec", "zstd").strip().lower()
+        level = self._properties.get("write.parquet.compression-level", "null").strip()
         return {
             "compression": _CODECS.get(codec, codec),
-            "compression_level": None if level in (None, "null") else int(str(level)),
+            "compression_level": None if level == "null" or codec not in _LEVELS else _level(codec, int(level)),
             "data_page_size": int(self._properties.get("write.parquet.page-size-bytes", 2**20)),
         }
 
@@ -143,7 +146,9 @@ class IcebergWrites(ByOptions):
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The values of the default partition spec."""
-        return [transform(_at(rows, path)) for path, transform in self._transforms]
+        names = self.partition_names
+        keys = [transform(_at(rows, path)) for path, transform in self._transforms]
+        return [_of_type(key, name) for key, name in zip(keys, names, strict=True)]
 
     @cached_property
     def _sort_keys(self) -> list[tuple[list[int], Any, str, bool]]:
@@ -194,7 +199,12 @@ class IcebergWrites(ByOptions):
             def to_path(self) -> str:
                 return folder
 
-        provider = load_location_provider(self._metadata.location, self._properties)
+        try:
+            provider = load_location_provider(self._metadata.location, self._properties)
+        except ValueError as error:
+            raise UnsupportedFeature(
+                f"writing to {self._metadata.location} by its own location provider", str(error)
+            ) from error
         spec = self._metadata.spec()
         partition = None if spec.is_unpartitioned() else OfPartition([], spec, self._metadata.schema())
         return str(provider.new_data_location(name, partition))
@@ -220,6 +230,12 @@ class IcebergWrites(ByOptions):
         return {**file_metrics(found, self._properties), "spec_id": self._metadata.default_spec_id}
 
 
+def _level(codec: str, level: int) -> int:
+    if codec == "gzip" and level not in range(-1, 10):
+        raise InvalidOption(f"compression level {level} of gzip: it has -1 to 9")
+    return level
+
+
 def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
     """A column, or a member of one, by the places on the way."""
     column = rows.column(path[0])
@@ -230,6 +246,19 @@ def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
     if pa.types.is_decimal(column.type):  # pyiceberg's transforms want them where 16 divides the address
         column = column.take(pa.array(np.arange(len(column))))
     return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def _of_type(values: pa.Array, name: str) -> pa.Array:
+    """Partition values; raises `SchemaMismatch` for a decimal that has more digits once it is truncated."""
+    if not pa.types.is_decimal(values.type) or values.null_count == len(values):
+        return values
+    least, kind = pc.min(values).as_py(), values.type
+    if least and least.adjusted() >= kind.precision - kind.scale:
+        raise SchemaMismatch(
+            f"partition {name!r} would have the value {least}, which has more digits than decimal({kind.precision},"
+            f"{kind.scale}): the table cannot have this row"
+        )
+    return values
 
 
 def _transform(transform: Any, kind: Any) -> Any:

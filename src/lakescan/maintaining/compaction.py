@@ -37,6 +37,7 @@ def compact(target: Target, where: str | None = None, executor: PlanningExecutor
     some = scan.plan_of(plan, pa.array(worth_it))
     if not some.files.num_rows:
         return Saved(0, 0, 0)
+    target.check_removals(as_removed(some.table))
     files = rewritten(writes, some, scan.read_context(some), executor)
     with undone(target, files):
         _commit_as_planned(target, where, some.table, files)

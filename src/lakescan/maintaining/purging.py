@@ -77,7 +77,7 @@ def _others(catalog: Catalog, identifier: Identifier) -> Iterator[Table]:
 def _may_share(target: IcebergTarget, other: Table) -> bool:
     """Whether another table may name files of this: it is the same, owns none of its files, or is in one's folder."""
     mine, theirs = normal(target.opened.metadata.location), normal(other.metadata.location)
-    owns_none = other.metadata.properties.get(GC_ENABLED, "true").lower() == "false"
+    owns_none = other.metadata.properties.get(GC_ENABLED, "true").lower() != "true"
     is_near = mine == theirs or is_in(mine, theirs) or is_in(theirs, mine)
     return owns_none or is_near or str(other.metadata.table_uuid) == target.identity
 

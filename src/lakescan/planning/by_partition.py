@@ -19,7 +19,8 @@ def partition_numbers(files: pa.Table) -> np.ndarray:
     """A number for each file of a file table, alike where partition spec and partition are."""
     found: np.ndarray = files["spec_id"].to_numpy().astype(np.int64)
     for member in files["partition"].combine_chunks().flatten():
-        encoded = pc.dictionary_encode(member, null_encoding="encode")
+        values = member.storage if isinstance(member, pa.ExtensionArray) else member  # UUIDs
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
         number = encoded.indices.to_numpy(zero_copy_only=False)
         found = np.unique(found * (len(encoded.dictionary) + 1) + number, return_inverse=True)[1]
     return found

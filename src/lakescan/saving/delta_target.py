@@ -17,10 +17,11 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commits import DeltaCommit, Transaction, refusals, removal
 from lakescan.delta.create import as_schema
 from lakescan.delta.named_files import added_since
+from lakescan.delta.removed_paths import check_paths
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.writes import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.saving.target import Removed
+from lakescan.saving.target import Removed, Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.storage import Storage
@@ -124,6 +125,7 @@ class DeltaTarget:
         """By deltalake, which finds the files, on just this version."""
         if removed:
             self._check_not_append_only()
+            self.check_removals(removed)
         self._commit().overwrite(files)
 
     def _check_not_append_only(self) -> None:
@@ -141,6 +143,7 @@ class DeltaTarget:
     def _removals(self, removed: Sequence[Removed], *, changes_data: bool) -> list[Any]:
         names = [field.name for field in self.writes.partition_fields]
         now = int(time.time() * 1000)
+        self.check_removals(removed)
         return [
             removal(
                 self.writes.relative_path(each.location),
@@ -151,6 +154,12 @@ class DeltaTarget:
             )
             for each in removed
         ]
+
+    def check_removals(self, removed: Sequence[Removed]) -> None:
+        """Each remove that deltalake writes has to have the text of its add."""
+        columns = tuple(field.physical_name for field in self.writes.partition_fields)
+        paths = [self.writes.relative_path(each.location) for each in removed]
+        check_paths(self.scan.snapshot.state.segment, columns, self.storage, paths)
 
     def checkpoint(self) -> None:
         """By deltalake."""
@@ -202,6 +211,16 @@ class DeltaTarget:
         """The table as it is now; raises `CommitConflict` where another one is in its place."""
         now = DeltaTarget.open(self.location, self.options, self.storage).following(self._opened)
         return replace(now, _columns=self._columns)
+
+    def check_rules(self, before: Target) -> None:
+        """As Delta has it: any change of metadata or protocol is a conflict with what was written before."""
+        assert isinstance(before, DeltaTarget)
+        now, then = self.scan.snapshot.state, before.scan.snapshot.state
+        if (now.protocol, now.metadata) != (then.protocol, then.metadata):
+            raise CommitConflict(
+                f"{self.location}: another writer changed its columns, properties or protocol since version "
+                f"{before.known}: write the rows anew"
+            )
 
     def following(self, before: DeltaTable) -> DeltaTarget:
         """This, if it is the table that was opened before; `CommitConflict` where another one is in its place."""

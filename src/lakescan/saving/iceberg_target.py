@@ -27,7 +27,7 @@ from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.writes import IcebergWrites
 from lakescan.moments import to_millis
 from lakescan.planning.table_format import SnapshotSelector
-from lakescan.saving.target import WAITS, Removed
+from lakescan.saving.target import WAITS, Removed, Target
 from lakescan.saving.write_options import WriteOptions
 from lakescan.scan import Scan
 from lakescan.storage import Storage
@@ -104,6 +104,9 @@ class IcebergTarget:
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """All files can be."""
 
+    def check_removals(self, removed: Sequence[Removed]) -> None:
+        """Manifests name files as they were added."""
+
     def has_committed(self) -> bool:
         """Whether a snapshot of the branch has the query's number, or a later one."""
         if self.options.transaction is None:
@@ -131,9 +134,9 @@ class IcebergTarget:
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` for a table that says that its files may be another table's, as Iceberg does."""
-        if self.opened.metadata.properties.get(GC_ENABLED, "true").lower() == "false":
+        if self.opened.metadata.properties.get(GC_ENABLED, "true").lower() != "true":
             raise UnsupportedFeature(
-                f"{doing} {self.name}, whose gc.enabled is false",
+                f"{doing} {self.name}, whose gc.enabled is not true",
                 "Its files may be another table's, too (it may be a snapshot of that one). Where they are its own, "
                 "set 'gc.enabled'='true' first.",
             )
@@ -179,6 +182,9 @@ class IcebergTarget:
         raise UnsupportedFeature(
             f"overwriteSchema of the Iceberg table {self.name}", "CREATE OR REPLACE TABLE gives it other columns."
         )
+
+    def check_rules(self, before: Target) -> None:
+        """Columns go by id, and a commit refuses files of another partition spec."""
 
     def reopened(self) -> IcebergTarget:
         """The table as it is now; raises `CommitConflict` where another one has its name."""

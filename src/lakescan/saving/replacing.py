@@ -56,7 +56,7 @@ def replaced_by(target: Target, files: Sequence[WrittenFile], where: Predicate |
         return _of_filter(target, where)
     table = target.scan.plan().table
     if dynamic:
-        table = table.filter(_of_partitions(table, target.writes, {file.key for file in files}))
+        table = table.filter(_of_partitions(table, target.writes, {identity(file.key) for file in files}))
         target.check_removable(delete_counts(table.files), partly=False)
     return Replaced(table)
 
@@ -90,8 +90,7 @@ def _keys(table: FileTable, names: Sequence[str]) -> list[Key]:
     return list(zip(*(physical(pc.struct_field(partition, name)).to_pylist() for name in names), strict=True))
 
 
-def _of_partitions(table: FileTable, writes: TableWrites, keys: set[Key]) -> pa.Array:
-    """Which files are of some partitions, of the spec that new files have; a step a file that may be replaced."""
-    wanted = {identity(key) for key in keys}
+def _of_partitions(table: FileTable, writes: TableWrites, wanted: set[Key]) -> pa.Array:
+    """Which files are of some partitions, by `identity`, of the spec of new files; a step a file that may go."""
     rows = zip(table.files["spec_id"].to_pylist(), _keys(table, writes.partition_names), strict=True)
     return pa.array([spec == writes.spec_id and identity(key) in wanted for spec, key in rows], pa.bool_())

@@ -65,12 +65,13 @@ def overwrite(
     begins again from what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg). Nothing is
     done where another writer has committed the transaction.
     """
-    written, found, conflict = list(files), None, None
+    written, found, conflict, first = list(files), None, None, target
     with undone(target, written) as undo:
         for wait in WAITS:
             if conflict is not None and target.has_committed():
                 undo()
                 return Saved(0, 0, 0)
+            target.check_rules(first)
             now = replaced_by(target, files, where, dynamic=dynamic)
             if found is None or not now.is_as(found):
                 if found is not None and not target.begins_again:

@@ -72,6 +72,9 @@ class Target(Protocol):
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """Refuse, by name, to replace some files with so many deletes each; or `partly`, so that some rows are kept."""
 
+    def check_removals(self, removed: Sequence[Removed]) -> None:
+        """Refuse, by name, files that other readers would still have after their removal is committed."""
+
     def has_committed(self) -> bool:
         """Whether the transaction of the options was committed before."""
 
@@ -98,3 +101,6 @@ class Target(Protocol):
 
     def reopened(self) -> Target:
         """The table as it is now; raises `CommitConflict` where another one is in its place."""
+
+    def check_rules(self, before: Target) -> None:
+        """Raise `CommitConflict` where files that were written for an earlier state do not fit the table any more."""

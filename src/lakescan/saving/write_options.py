@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
-from lakescan.option_values import boolean, one_of, parse_size, positive, terms, text, whole
+from lakescan.option_values import boolean, integer, one_of, parse_size, positive, terms, text, whole
 from lakescan.options import normalised
 
 _SNAPSHOT_PROPERTY, _TABLE_PROPERTY = "snapshot-property.", "table-property."
 _MODES = one_of("static", "dynamic")
+_CODEC = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none")
 # Each option: how its value is read, the formats that have it, what it does.
 WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "target-file-size-bytes": (parse_size, "both", "bytes past which a file ends"),
     "maxRecordsPerFile": (positive, "both", "rows of a file at most"),
-    "compression-codec": (text, "both", "zstd (Iceberg), snappy (Delta), gzip, lz4, uncompressed"),
-    "compression": (text, "delta", "another name of compression-codec"),
-    "compression-level": (whole, "iceberg", "of the codec"),
+    "compression-codec": (_CODEC, "both", "of data files: zstd (Iceberg), snappy (Delta)"),
+    "compression": (_CODEC, "delta", "another name of compression-codec"),
+    "compression-level": (integer, "iceberg", "of the codec"),
     "write-format": (one_of("parquet"), "iceberg", "parquet"),
     "fanout-enabled": (boolean, "both", "keep the files of many partitions open, for rows in any order: true"),
     "distribution-mode": (
