@@ -35,6 +35,14 @@ def test_what_is_not_a_table_is_refused_with_the_reason(tmp_path: Path, make, me
         lakescan.table(make(tmp_path))
 
 
+@pytest.mark.parametrize("path", [None, 5, ["a", "b"], ("db", "t")])
+def test_what_can_be_no_path_is_refused(path) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="give a path, a URI or an identifier"):
+        lakescan.table(path)
+    with pytest.raises(lakescan.InvalidOption, match="give a path, a URI or an identifier"):
+        lakescan.save(pa.table({"a": [1]}), path)
+
+
 def test_a_folder_that_is_both_needs_to_be_told(tmp_path: Path) -> None:
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "metadata").mkdir()

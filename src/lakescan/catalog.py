@@ -121,7 +121,7 @@ class Catalog:
             tuple(map(Term.parse, partition_by)),
             tuple(map(SortTerm.parse, sort_by)),
             dict(properties or {}),
-            location=None if location is None else os.fspath(location),
+            location=None if location is None else location_of(location),
             comment=comment,
         )
         return self.create(name, definition, format=format, exist_ok=exist_ok, replace=replace)

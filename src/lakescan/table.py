@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan.catalogs.found import InCatalog, find, identifier_of
-from lakescan.catalogs.identifiers import Identifier, parts_of
+from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
 from lakescan.changes import Changes
 from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.delta.path import DeltaPath, resolve_path
@@ -214,7 +214,7 @@ class Table:
             ['file:///lake/db/events/data/00000-left-behind.parquet']
         """
         moment = None if older_than is None else as_moment(older_than)
-        folder = None if location is None else os.fspath(location)
+        folder = None if location is None else location_of(location)
         return remove_orphans(self._target(WriteOptions(), same=False), moment, dry_run=dry_run, location=folder)
 
     def checkpoint(self) -> None:
@@ -279,7 +279,7 @@ class Table:
 
 
 def table(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Identifier,
     *,
     format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -303,7 +303,7 @@ def table(
 
     Raises `NotATable`, `CorruptMetadata`, `UnsupportedFeature`, and `InvalidOption` for unknown options.
     """
-    location = os.fspath(path)
+    location = location_of(path)
     identifier = identifier_of(location)
     found = None if identifier is None else find(identifier)
     if isinstance(key_manager, str):
@@ -342,7 +342,7 @@ def _by_path(location: str, format: str | None, storage: Storage, options: Optio
 
 def save(
     rows: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Identifier,
     *,
     mode: str = "error",
     format: str | None = None,
@@ -354,7 +354,7 @@ def save(
     `mode` is 'error' (`TableExists` where it is there), 'append', 'overwrite' or 'ignore' (nothing is done where it is
     there). `rows` and options are those of `Table.append`; `partition_by` says how a new table is partitioned.
     """
-    location, storage = os.fspath(path), dict(storage_options or {})
+    location, storage = location_of(path), dict(storage_options or {})
     if mode not in _SAVE_MODES:
         raise InvalidOption(f"mode {mode!r} is not known.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
     if mode in ("error", "ignore") and exists(location, storage):

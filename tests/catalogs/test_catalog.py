@@ -114,6 +114,13 @@ def test_tables_that_are_there_get_names(local: lakescan.Catalog, tmp_path: Path
         local.register_table("db.x", tmp_path / "nothing")
 
 
+def test_a_table_is_opened_by_the_identifier_that_it_has(local: lakescan.Catalog) -> None:
+    for name in ("db.t", "db.`a.b`"):
+        made = local.create_table(name, COLUMNS)
+        lakescan.save(pa.table({"id": [1]}), made.name, mode="append")
+        assert lakescan.table(made.name).scan().count() == 1
+
+
 def test_names_with_dots_are_quoted(local: lakescan.Catalog) -> None:
     local.create_table("db.`a.b`", COLUMNS)
     assert str(lakescan.table("local.db.`a.b`").name) == "local.db.`a.b`"

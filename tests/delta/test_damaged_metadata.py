@@ -11,6 +11,8 @@ import pytest
 
 import lakescan
 from lakescan.delta.actions import ActionReader
+from lakescan.delta.log_text import Action
+from lakescan.delta.protocol import Metadata
 from lakescan.delta.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.storage import Storage
@@ -208,3 +210,21 @@ def test_the_mode_of_column_mapping_is_known_in_any_case(table: Path, mode: str)
 
     rewrite(commit_file(table, 0), mapped)
     assert lakescan.table(table).scan().select("p").count() == 6
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_physical_names_without_a_mode_of_column_mapping_are_refused(nested: bool) -> None:
+    """The columns would be looked for by names that no file has, and be null."""
+
+    def metadata(physical: str, **configuration: str) -> Metadata:
+        inner = field("a", id=1, physical=physical)
+        schema = struct(field("s", struct(inner), id=2, physical="s")) if nested else struct(inner)
+        node = {"id": "x", "schemaString": json.dumps(schema), "partitionColumns": [], "configuration": configuration}
+        return Metadata.parse(Action("metaData", node, "0.json, line 1"))
+
+    most = {"delta.columnMapping.maxColumnId": "2"}
+    with pytest.raises(CorruptMetadata, match=r'^0\.json, line 1: column "a" .*columnMapping\.mode is not'):
+        metadata("col-1", **most).schema()
+    metadata("a", **most).schema()  # a table that got its mapping later keeps its names
+    metadata("col-1", **most, **{"delta.columnMapping.mode": "none"}).schema()
+    metadata("col-1").schema()  # copied from another table's schema

@@ -223,6 +223,23 @@ def test_entries_that_the_list_does_not_count_are_read(table: Table) -> None:
     assert table.count() == 6
 
 
+def test_an_entry_that_was_repeated_does_not_double_its_rows(table: Table) -> None:
+    rewrite_avro(table.data, lambda entries: entries.append(entries[1]))
+    table.is_refused("3 entries of added or existing files, its manifest list counts 2, and .*1.parquet", table.data)
+
+
+def test_a_file_that_was_committed_twice_is_read_twice(table: Table) -> None:
+    """So does the reference. The list counts such a file twice, too."""
+    rewrite_avro(table.data, lambda entries: entries.append(entries[1]))
+    rewrite_avro(table.list, set_rows(added_files_count=3))
+    assert table.count() == 9
+
+
+def test_a_file_may_be_deleted_and_added_again_in_one_manifest(table: Table) -> None:
+    rewrite_avro(table.data, lambda entries: entries.append({**entries[1], "status": 2}))
+    assert table.count() == 6
+
+
 def test_counts_of_nothing_do_not_hide_a_manifest(table: Table) -> None:
     rewrite_avro(table.list, set_rows(added_files_count=0, existing_files_count=0))
     assert table.count() == 6

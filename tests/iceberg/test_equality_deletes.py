@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equality_deletes
+from samples.iceberg_table import write_table
 
 import lakescan
 from lakescan.reading.deleted_keys import DeletedKeys
@@ -86,6 +87,18 @@ def test_rows_with_a_deleted_key_are_gone(table: Any) -> None:
 def test_a_null_key_deletes_null(table: Any) -> None:
     table.append(rows([1, 2], ["a", None]))
     assert ids(committed(table, by(pa.table({"name": pa.array([None], pa.string())}), name=2))) == [1]
+
+
+@pytest.mark.parametrize(("compared", "left"), [({"u": 2}, []), ({"id": 1, "u": 2}, [1, 3])])
+def test_columns_of_unknown_type_have_null_for_a_key(tmp_path: Path, compared: dict[str, int], left: list[int]) -> None:
+    kinds = {"id": "long", "u": "unknown"}
+    fields = [{"id": n, "name": name, "required": False, "type": kinds[name]} for n, name in enumerate(kinds, 1)]
+    written = local(write_table(tmp_path / "t", fields, [pa.table({"id": [1, 2, 3]})]))
+    metadata = written.rename(written.with_name("00001-a.metadata.json"))
+    deleted = pa.table({"id": [2], "u": pa.nulls(1)}).select(list(compared))
+    delete = write_equality_deletes(f"file://{tmp_path}/t/data/eq.parquet", deleted, compared)
+    found = lakescan.table(commit_deletes(str(metadata), [delete])).scan().to_arrow()
+    assert found["id"].to_pylist() == left
 
 
 def test_all_compared_columns_must_match(table: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,3 +54,12 @@ def within(catalog: str, name: str | Iterable[str]) -> Identifier:
     if not parts or len(parts) < 2:
         raise InvalidOption(f"{name!r} is no name of a table in catalog {catalog!r}: it takes namespace.table")
     return Identifier(catalog, parts[:-1], parts[-1])
+
+
+def location_of(table: str | os.PathLike[str] | Identifier) -> str:
+    """A table's path or identifier as text; raises `InvalidOption` for what is neither."""
+    if isinstance(table, Identifier):
+        return str(table)
+    if isinstance(table, str | os.PathLike):
+        return os.fsdecode(table)
+    raise InvalidOption(f"{table!r} is no table: give a path, a URI or an identifier (catalog.namespace.table) as text")

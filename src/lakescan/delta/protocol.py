@@ -9,6 +9,7 @@ from lakescan.delta.log_text import ADVICE, Action, shown
 from lakescan.delta.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.schema import Schema
+from lakescan.types import walk
 
 SUPPORTED_READER_FEATURES = frozenset(
     {
@@ -38,6 +39,7 @@ _WHY = {
 
 _NAMES_FEATURES = 3  # the reader version from which on features are named
 _MAPPING_MODE = "delta.columnMapping.mode"
+_MAPPED = "delta.columnMapping.maxColumnId"
 _MAPPING_MODES = ("none", "id", "name")
 
 # What a writer version below 7 stands for, by the version from which on it does.
@@ -136,7 +138,18 @@ class Metadata:
 
     def schema(self) -> Schema:
         """The table's columns; raises `CorruptMetadata`."""
+        if _MAPPED in self.configuration and _MAPPING_MODE not in self.configuration:
+            self._check_unmapped()
         return parse_schema(self.schema_string, self.column_mapping_mode, self.where)
+
+    def _check_unmapped(self) -> None:
+        """Files of a table that lost its mapping mode have other names than its columns, which would read as null."""
+        mapped = parse_schema(self.schema_string, "name", self.where)
+        if renamed := [f.name for f in walk(mapped.fields) if f.physical_name != f.name]:
+            raise CorruptMetadata(
+                f"{self.where}: column {shown(renamed[0])} has another physical name, and {_MAPPED} is set, but "
+                f"{_MAPPING_MODE} is not: by which name files have it cannot be told. {ADVICE}"
+            )
 
     @property
     def column_mapping_mode(self) -> str:

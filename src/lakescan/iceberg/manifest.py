@@ -21,6 +21,7 @@ from lakescan.iceberg.manifest_checks import (
     check_counts,
     check_files,
     check_header,
+    check_once,
     check_status,
     fault,
 )
@@ -122,6 +123,10 @@ def checked_rows(rows: pa.Table, manifests: Sequence[Mapping[str, Any]]) -> pa.T
         raise fault(manifests[0], "it, or one that is read with it, has an entry without a data_file")
     check_status(status, number, manifests)
     check_counts(status.to_numpy(), number.to_numpy(), manifests)
+    files = only_chunk(rows["data_file"])
+    if files.type.get_field_index("file_path") >= 0:
+        live = pc.not_equal(status, DELETED)
+        check_once(files.field("file_path").filter(live), number.filter(live).to_numpy(), manifests)
     return rows
 
 

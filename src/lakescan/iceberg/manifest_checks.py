@@ -21,6 +21,7 @@ from lakescan.storage_faults import shown
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 DATA, POSITIONS, EQUALITY = 0, 1, 2
+_LIVE, _OF_LIVE = (EXISTING, ADDED), ("added", "existing")  # statuses, and what a manifest list calls them
 _MOST_ROWS = 1 << 44  # of a file: so that those of all files can be added up
 _DELETES = 1  # the content of a manifest in its list
 _CONTENTS = {b"data": DATA, b"deletes": _DELETES}
@@ -50,18 +51,43 @@ def check_header(file: Container, manifest: Manifest) -> None:
 
 def check_counts(status: np.ndarray, number: np.ndarray, manifests: Sequence[Manifest]) -> None:
     """No manifest has fewer entries than its list counts; `number` says which entry is of which manifest."""
-    for statuses, names in (((EXISTING, ADDED), ("added", "existing")), ((DELETED,), ("deleted",))):
+    for statuses, names in ((_LIVE, _OF_LIVE), ((DELETED,), ("deleted",))):
         found = np.bincount(number[np.isin(status, statuses)], minlength=len(manifests))
-        told = np.zeros(len(manifests), dtype=np.int64)
-        for name in names:
-            listed = [manifest.get(f"{name}_files_count") for manifest in manifests]
-            told += [-(2**32) if count is None else count for count in listed]  # what is not told is below any number
+        told = _told(manifests, names)
         for place in np.flatnonzero(found < told)[:1].tolist():
             raise fault(
                 manifests[place],
                 f"it has {found[place]:,} entries of {' or '.join(names)} files, and its manifest list counts "
                 f"{told[place]:,}: it was cut off, or changed",
             )
+
+
+def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest]) -> None:
+    """No manifest has a live data file twice that its list counts once; `paths` and `number` are those of live entries.
+
+    Such an entry was repeated, and would double the file's rows. A file that was committed twice is counted twice, and
+    read twice, as by the reference.
+    """
+    found, told = np.bincount(number, minlength=len(manifests)), _told(manifests, _OF_LIVE)
+    for place in np.flatnonzero((found > told) & (told > 0)).tolist():
+        if manifests[place].get("content") == _DELETES:
+            continue
+        counted = paths.filter(pa.array(number == place)).value_counts()
+        if (twice := pc.index(pc.greater(counted.field("counts"), 1), True).as_py()) >= 0:
+            raise fault(
+                manifests[place],
+                f"it has {found[place]:,} entries of added or existing files, its manifest list counts {told[place]:,}, "
+                f"and {shown(counted.field('values')[twice].as_py())} is in it more than once: an entry was repeated",
+            )
+
+
+def _told(manifests: Sequence[Manifest], names: Sequence[str]) -> np.ndarray:
+    """The entries that manifest lists count; what one does not tell is below any number."""
+    told = np.zeros(len(manifests), dtype=np.int64)
+    for name in names:
+        listed = [manifest.get(f"{name}_files_count") for manifest in manifests]
+        told += [-(2**32) if count is None else count for count in listed]
+    return told
 
 
 def check_status(status: pa.Array, number: pa.Array, manifests: Sequence[Manifest]) -> None:

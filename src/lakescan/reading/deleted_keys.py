@@ -74,5 +74,6 @@ class DeletedKeys:
 
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as one array of plain storage."""
-    return storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+    """Values as one array of plain storage. Columns of unknown type have nulls alone, of a type that can be compared."""
+    found = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+    return pa.nulls(len(found), pa.bool_()) if pa.types.is_null(found.type) else found
