@@ -105,6 +105,29 @@ def test_a_negative_limit_is_refused(orders: lakescan.Table) -> None:
         orders.scan().limit(-1)
 
 
+@pytest.mark.parametrize("rows", [None, "x", 1.5])
+def test_a_limit_is_a_whole_number(orders: lakescan.Table, rows) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="limit takes 0 or more rows"):
+        orders.scan().limit(rows)
+
+
+def test_numbers_beyond_any_table_are_no_bounds(orders: lakescan.Table) -> None:
+    scan = orders.scan().options(**{"split-size": 2**70}).limit(2**70)
+    assert scan.to_arrow().num_rows == orders.scan().count()
+
+
+@pytest.mark.parametrize("moment", [0, -(2**63), float("nan"), object()])
+def test_a_time_is_no_number(orders: lakescan.Table, moment) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="is not a time: give a datetime"):
+        orders.scan().as_of(timestamp=moment)
+
+
+@pytest.mark.parametrize("name", [None, 5])
+def test_the_name_of_a_metadata_table_is_a_text(orders: lakescan.Table, name) -> None:
+    with pytest.raises(lakescan.InvalidOption):
+        orders.inspect(name)
+
+
 def test_exactly_one_state_is_asked_for(orders: lakescan.Table) -> None:
     with pytest.raises(lakescan.InvalidOption, match="exactly one"):
         orders.scan().as_of()

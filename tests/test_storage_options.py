@@ -166,3 +166,11 @@ def test_hdfs_without_a_hadoop_client_says_what_to_install(monkeypatch: pytest.M
 )
 def test_each_fault_says_what_to_do(error: OSError, says: str) -> None:
     assert says in advice(error)
+
+
+def test_names_of_options_and_prefixes_are_texts() -> None:
+    with pytest.raises(InvalidOption, match="5 is no name of a storage option"):
+        Storage({5: "x"})  # type: ignore[dict-item]
+    for wrong in ({5: "/x"}, {"/x": 5}):
+        with pytest.raises(InvalidOption, match="relocate maps prefixes .* and 5 is none"):
+            Storage({}, wrong)  # type: ignore[arg-type]

@@ -131,5 +131,5 @@ def missing_dependency(library: str, extra: str, purpose: str) -> MissingDepende
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """A ' Did you mean ...?' for the candidate closest to `name`, or an empty string."""
     by_lower = {c.lower(): c for c in candidates}
-    found = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.5)
     return f" Did you mean {by_lower[found[0]]!r}?" if found else ""

@@ -42,6 +42,8 @@ def as_moment(value: datetime | date | str, zone: tzinfo = UTC) -> datetime:
             raise InvalidOption(
                 f"{value!r} is not a time: write it as '2026-01-31', '2026-01-31 12:00:00' or with an offset, +01:00"
             ) from error
+    if not isinstance(value, date):
+        raise InvalidOption(f"{value!r} is not a time: give a datetime, a date, or text such as '2026-01-31 12:00:00'")
     if not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     return (value if value.tzinfo is not None else value.replace(tzinfo=zone)).astimezone(UTC)

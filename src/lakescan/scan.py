@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
+from numbers import Integral
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _PART_FILES = 10_000
+_MOST_ROWS = 2**62  # what 64 bits count
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,8 +114,9 @@ class Scan:
 
     def limit(self, rows: int) -> Scan:
         """Return at most so many rows."""
-        if rows < 0:
-            raise InvalidOption(f"limit takes 0 or more rows, not {rows}")
+        if not isinstance(rows, Integral) or rows < 0:
+            raise InvalidOption(f"limit takes 0 or more rows, not {rows!r}")
+        rows = min(int(rows), _MOST_ROWS)
         return replace(self, _limit=rows if self._limit is None else min(rows, self._limit))
 
     def options(self, **options: Any) -> Scan:

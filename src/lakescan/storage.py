@@ -20,7 +20,7 @@ from pyarrow import fs as pafs
 
 from lakescan import limits
 from lakescan.encryption import KeyManager
-from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, StorageError
+from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
 from lakescan.filesystems import account_of
 from lakescan.filesystems import connected as _filesystem
 from lakescan.locations import ALIASES, Places, split_location
@@ -66,6 +66,8 @@ class Storage:
         self.options = dict(self.options)
         self._settings = StorageOptions.of(self.options)
         self._of_catalog = StorageOptions.of(self.io_properties, ignore_unknown=True)
+        if wrong := [prefix for pair in self.relocate.items() for prefix in pair if not isinstance(prefix, str)]:
+            raise InvalidOption(f"relocate maps prefixes of locations, as texts, and {wrong[0]!r} is none")
         self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
 

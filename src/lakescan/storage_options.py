@@ -39,6 +39,8 @@ class StorageOptions:
         """
         values: dict[tuple[str, str], Any] = {}
         for name, value in options.items():
+            if not isinstance(name, str):
+                raise InvalidOption(f"{name!r} is no name of a storage option: names are texts")
             if value is None:
                 continue
             for setting, parsed in settings_of(name.removeprefix("spark.hadoop."), value, ignore_unknown):

@@ -225,3 +225,23 @@ def test_decimals_compare_with_numbers_of_more_digits_than_they_have(number: Dec
         found = keep(bound, lambda _, column=column: column, len(_DECIMALS)).to_pylist()
 
         assert found == [_OPERATORS[op](each, number) for each in _DECIMALS]
+
+
+@pytest.mark.parametrize("rows", [[0, 2, 2999, 3000], [7]])
+def test_chains_may_be_as_long_as_they_like(rows: list[int]) -> None:
+    schema = Schema((t.Field(1, "a", t.LONG),))
+    column = pa.array(rows, pa.int64())
+    wanted = [row for row in rows if row < 3000]
+    chain = col("a") == 0
+    for number in range(1, 3000):
+        chain |= col("a") == number
+    text = " or ".join(f"a = {number}" for number in range(3000))
+    for predicate in (chain, parse_filter(text), parse_filter(f"not ({text.replace('=', '!=').replace('or', 'and')})")):
+        bound = bind(predicate, schema)
+        found = column.filter(keep(bound, lambda _: column, len(column)))
+        assert found.to_pylist() == wanted
+
+
+def test_a_filter_that_is_nested_too_deep_is_refused() -> None:
+    with pytest.raises(InvalidFilter, match="nested too deep"):
+        parse_filter("(" * 5000 + "a = 1" + ")" * 5000)

@@ -33,6 +33,7 @@ from lakescan.expressions.predicate import (
     Predicate,
     conjunction,
     disjunction,
+    operands,
 )
 from lakescan.schema import Schema
 
@@ -55,12 +56,9 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -
     match predicate:
         case Constant(value):
             return Constant(bool(value))  # no `not` is above it any more: unknown keeps no row, as false does
-        case And(left, right):
-            sides = [bind(side, schema, case_sensitive=case_sensitive) for side in (left, right)]
-            return conjunction(sides)
-        case Or(left, right):
-            sides = [bind(side, schema, case_sensitive=case_sensitive) for side in (left, right)]
-            return disjunction(sides)
+        case And() | Or():
+            parts = [bind(part, schema, case_sensitive=case_sensitive) for part in operands(predicate)]
+            return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
         case Leaf():
             field = schema.field(predicate.column, case_sensitive=case_sensitive)
             _check_reachable(schema, field)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import reduce
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ import pyarrow as pa
 from lakescan.errors import NoTruthValue
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.like import ANY, escaped, parts
+
+_LONG_CHAIN = 64
 
 
 @dataclass(frozen=True)
@@ -204,24 +207,37 @@ def negated(predicate: Predicate) -> Predicate:
 
 def conjunction(parts: list[Predicate]) -> Predicate:
     """All of them, true left out; `TRUE` for none."""
-    result: Predicate = TRUE
-    for part in parts:
-        if FALSE in (part, result):
-            return FALSE
-        if part != TRUE:
-            result = part if result == TRUE else And(result, part)
-    return result
+    if FALSE in parts:
+        return FALSE
+    return _joined([part for part in parts if part != TRUE], And, TRUE)
 
 
 def disjunction(parts: list[Predicate]) -> Predicate:
     """Any of them, false left out; `FALSE` for none."""
-    result: Predicate = FALSE
-    for part in parts:
-        if TRUE in (part, result):
-            return TRUE
-        if part != FALSE:
-            result = part if result == FALSE else Or(result, part)
-    return result
+    if TRUE in parts:
+        return TRUE
+    return _joined([part for part in parts if part != FALSE], Or, FALSE)
+
+
+def operands(predicate: And | Or) -> list[Predicate]:
+    """What a chain of `and`, or of `or`, is made of, in order: however long it is."""
+    found: list[Predicate] = []
+    left: list[Predicate] = [predicate]
+    while left:
+        each = left.pop()
+        if isinstance(each, And | Or) and type(each) is type(predicate):
+            left += [each.right, each.left]
+        else:
+            found.append(each)
+    return found
+
+
+def _joined(parts: list[Predicate], kind: type[And] | type[Or], none: Predicate) -> Predicate:
+    """One by one; long lists by halves, so that trees stay so shallow that they can be walked."""
+    if len(parts) > _LONG_CHAIN:
+        half = len(parts) // 2
+        return kind(_joined(parts[:half], kind, none), _joined(parts[half:], kind, none))
+    return reduce(kind, parts) if parts else none
 
 
 def conjuncts(predicate: Predicate) -> list[Predicate]:

@@ -43,7 +43,16 @@ def parse_filter(text: str) -> Predicate:
         tree = sqlglot.parse_one(text, into=sqlglot.exp.Condition, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         raise InvalidFilter(f"cannot parse the filter {text!r}: {error}") from error
-    return _predicate(tree, text)
+    except RecursionError:
+        raise _too_deep(text) from None
+    try:
+        return _predicate(tree, text)
+    except RecursionError:
+        raise _too_deep(text) from None
+
+
+def _too_deep(text: str) -> InvalidFilter:
+    return InvalidFilter(f"the filter {text[:80]!r}... is nested too deep: write it with fewer parentheses")
 
 
 # What each kind of node may say beside its operands. Whatever else one says changes its meaning, and is refused:
@@ -83,9 +92,9 @@ def _meant(node: Any, text: str) -> Predicate:
         case exp.Paren():
             return _predicate(node.this, text)
         case exp.And():
-            return conjunction([_predicate(node.left, text), _predicate(node.right, text)])
+            return conjunction([_predicate(each, text) for each in _operands(node, text)])
         case exp.Or():
-            return disjunction([_predicate(node.left, text), _predicate(node.right, text)])
+            return disjunction([_predicate(each, text) for each in _operands(node, text)])
         case exp.Not():
             return negated(_predicate(node.this, text))
         case exp.Boolean():
@@ -113,6 +122,19 @@ def _meant(node: Any, text: str) -> Predicate:
     if (op := _COMPARISONS.get(type(node).__name__)) is not None:
         return _comparison(node, op, text)
     raise _refused(node, text)
+
+
+def _operands(node: Any, text: str) -> list[Any]:
+    """What a chain of `and`, or of `or`, is made of, in order: however long it is."""
+    found, left = [], [node]
+    while left:
+        each = left.pop()
+        if type(each) is type(node):
+            _check_meaning(each, text)
+            left += [each.right, each.left]
+        else:
+            found.append(each)
+    return found
 
 
 def _like(node: Any, text: str, escape: str = "\\") -> Predicate:

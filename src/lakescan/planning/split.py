@@ -44,6 +44,7 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
     A file has no more splits than rows, and no more than `limits.SPLITS`, whatever size was recorded for it: the last
     one has no end.
     """
+    split_size = min(split_size, limits.FILE_SIZE)
     size = np.clip(pc.fill_null(table.files["size"], 0).to_numpy(), 0, limits.FILE_SIZE)
     splittable = pc.equal(table.files["file_format"], "parquet").to_numpy()
     offsets, first, count = _valid_offsets(table, size)
