@@ -172,5 +172,5 @@ def test_names_of_options_and_prefixes_are_texts() -> None:
     with pytest.raises(InvalidOption, match="5 is no name of a storage option"):
         Storage({5: "x"})  # type: ignore[dict-item]
     for wrong in ({5: "/x"}, {"/x": 5}):
-        with pytest.raises(InvalidOption, match="relocate maps prefixes .* and 5 is none"):
+        with pytest.raises(InvalidOption, match=r"relocate maps prefixes .* and 5 is none"):
             Storage({}, wrong)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakescan.catalogs.configured import connection, give
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.found import find, translated
-from lakescan.catalogs.identifiers import Identifier, parts_of, within
+from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
 from lakescan.creating import create_delta, create_named, replace_iceberg
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.sql_text import parse_columns

@@ -76,8 +76,8 @@ def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest
         if (twice := pc.index(pc.greater(counted.field("counts"), 1), True).as_py()) >= 0:
             raise fault(
                 manifests[place],
-                f"it has {found[place]:,} entries of added or existing files, its manifest list counts {told[place]:,}, "
-                f"and {shown(counted.field('values')[twice].as_py())} is in it more than once: an entry was repeated",
+                f"it has {found[place]:,} entries of added or existing files, its manifest list counts "
+                f"{told[place]:,}, and {shown(counted.field('values')[twice].as_py())} is in it more than once: an entry was repeated",
             )
 
 

@@ -74,6 +74,6 @@ class DeletedKeys:
 
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as one array of plain storage. Columns of unknown type have nulls alone, of a type that can be compared."""
+    """Values as one array of plain storage; those of unknown type, which are null, of a type that can be compared."""
     found = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
     return pa.nulls(len(found), pa.bool_()) if pa.types.is_null(found.type) else found
