@@ -74,10 +74,11 @@ def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest
             continue
         counted = paths.filter(pa.array(number == place)).value_counts()
         if (twice := pc.index(pc.greater(counted.field("counts"), 1), True).as_py()) >= 0:
+            path = shown(counted.field("values")[twice].as_py())
             raise fault(
                 manifests[place],
                 f"it has {found[place]:,} entries of added or existing files, its manifest list counts "
-                f"{told[place]:,}, and {shown(counted.field('values')[twice].as_py())} is in it more than once: an entry was repeated",
+                f"{told[place]:,}, and {path} is in it more than once: an entry was repeated",
             )
 
 
