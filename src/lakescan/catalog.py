@@ -33,8 +33,9 @@ class Catalog:
 
     def namespaces(self, parent: str | None = None) -> list[str]:
         """The namespaces, or those under one."""
-        under = () if parent is None else self._parts(parent)
-        return sorted(".".join(name) for name in self._catalog.list_namespaces(under))
+        under: tuple[str, ...] = () if parent is None else self._parts(parent)
+        with translated(Identifier(self.name, under, "")):
+            return sorted(".".join(name) for name in self._catalog.list_namespaces(under))
 
     def tables(self, namespace: str) -> list[str]:
         """The tables of a namespace, as `namespace.table`; raises `NoSuchNamespace`."""
@@ -47,8 +48,10 @@ class Catalog:
         """Make a namespace; raises `TableExists` where it is there."""
         from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
+        parts = self._parts(name)
         try:
-            self._catalog.create_namespace(self._parts(name))
+            with translated(Identifier(self.name, parts, "")):
+                self._catalog.create_namespace(parts)
         except NamespaceAlreadyExistsError as error:
             if not exist_ok:
                 raise TableExists(f"namespace {name!r} exists already in catalog {self.name!r}") from error

@@ -9,7 +9,7 @@ from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.found import of_storage, translated
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.create import delta_arguments
+from lakescan.delta.create import check_location, delta_arguments
 from lakescan.delta.log_segment import LOG_FOLDER
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
 from lakescan.iceberg.create import create_version_3, iceberg_arguments
@@ -57,6 +57,13 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
     arguments = iceberg_arguments(definition)
+    where = "/".join((str(catalog.properties.get("warehouse", "")), *identifier.within))
+    if any(letter in (definition.location or where) for letter in "?#"):
+        raise UnsupportedFeature(
+            f"the Iceberg table {identifier} at {definition.location or where}",
+            "pyiceberg, which makes it, takes what follows ? or # for no part of a location, and would write "
+            "elsewhere. Give it another name, or a location without these.",
+        )
     with translated(identifier):
         try:
             if arguments["properties"]["format-version"] == "3":
@@ -135,6 +142,7 @@ def create_delta(
 
     `settings` say how files are reached, in a catalog's words or in delta-rs's.
     """
+    check_location(location)
     arguments = delta_arguments(definition)
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError

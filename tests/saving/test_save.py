@@ -131,6 +131,30 @@ def test_new_columns_are_added_where_that_is_asked_for(made: Make) -> None:
     assert now().scan().count() == 3
 
 
+def test_no_column_is_added_for_rows_that_do_not_fit(made: Make) -> None:
+    made()
+    wrong = pa.table({"id": ["x"], "part": ["a"], "new": [1]})
+    with pytest.raises(lakescan.SchemaMismatch, match="column 'id' is long, and the rows have string"):
+        now().append(wrong, merge_schema=True)
+    assert now().schema.names == ["id", "part"]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_delta_table_without_the_feature_gets_no_maps_of_zoneless_timestamps(tmp_path: Path, nested: bool) -> None:
+    """deltalake would add them without the feature, and nobody could open the table again."""
+    table = tmp_path / "t"
+    lakescan.save(pa.table({"id": [1]}), table, format="delta")
+    kind: pa.DataType = pa.map_(pa.string(), pa.timestamp("us"))
+    kind = pa.struct([("m", kind)]) if nested else kind
+    more = pa.table({"id": [2], "t": pa.nulls(1, kind)})
+    with pytest.raises(lakescan.UnsupportedFeature, match="a map with timestamps without a time zone"):
+        lakescan.table(table).append(more, merge_schema=True)
+    lakescan.table(table).append(pa.table({"id": [2], "z": pa.array([0], pa.timestamp("us"))}), merge_schema=True)
+    lakescan.table(table).append(more, merge_schema=True)  # it has the feature by now
+    assert deltalake.DeltaTable(table).version() == lakescan.table(table).scan().snapshot.id
+    assert sorted(lakescan.table(table).scan().to_arrow()["id"].to_pylist()) == [1, 2, 2]
+
+
 def test_columns_that_are_added_may_be_null_whatever_the_rows_say(made: Make) -> None:
     """Rows from before have none."""
     made().append(rows(A))
@@ -382,7 +406,7 @@ def constrain(table: lakescan.Table, **constraints: str) -> None:
         deltalake.DeltaTable(table.location).alter.add_constraint({name: condition})
 
 
-def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(local: lakescan.Catalog) -> None:
+def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(local: lakescan.Catalog, caplog) -> None:
     from samples.delta_deletes import commit_vectors, stored_vector
 
     table = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
@@ -393,6 +417,8 @@ def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(loca
     assert pairs() == [B]
     with pytest.raises(lakescan.UnsupportedFeature, match="that have deletion vectors"):
         now().overwrite(rows(A), where="id < 5")
+    assert now().compact() == Saved(0, 0, 0)
+    assert "compaction leaves 1 files as they are, which have deletion vectors" in caplog.text
     now().append(rows(N))
     assert pairs() == [B, N]
     assert now().overwrite(rows(A)).removed_files == 2

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from lakescan.errors import InvalidOption, NoSuchCatalog, missing_dependency, nearest
+from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
 from lakescan.iceberg.metadata_text import write_metadata
 from lakescan.locations import split_location
+from lakescan.storage_faults import storage_boundary, told
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -89,9 +91,23 @@ def _connected(name: str, properties: dict[str, str]) -> Catalog:
         found = load_catalog(name, **properties)
     except (ValueError, NotInstalledError) as error:
         raise InvalidOption(f"catalog {name!r} cannot be opened as it is configured: {error}") from error
+    except Exception as error:
+        if (why := refusal(error)) is None:
+            raise
+        raise StorageError(f"catalog {name!r} cannot be opened: {why}") from error
     if isinstance(found, MetastoreCatalog):  # others have it written by a server
         vars(found)["_write_metadata"] = write_metadata
     return found
+
+
+def refusal(error: Exception) -> str | None:
+    """What a catalog's store says that failed: storage, a database (SQLAlchemy), a Hive metastore (thrift)."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if isinstance(error, OSError):
+        return told(error)
+    if "SQLAlchemyError" in kinds:
+        return str(getattr(error, "orig", None) or error)  # without the statement, and its values
+    return str(getattr(error, "message", None) or error) if "TException" in kinds else None
 
 
 def _completed(properties: dict[str, str]) -> dict[str, str]:
@@ -103,6 +119,12 @@ def _completed(properties: dict[str, str]) -> dict[str, str]:
     if scheme != "file":
         raise InvalidOption(f"an embedded catalog is in a local folder, not at {warehouse}: give type and uri, too")
     folder = Path(path).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    if any(mark in str(folder) for mark in "?#") or unquote(str(folder)) != str(folder):
+        raise InvalidOption(
+            f"an embedded catalog cannot be in {folder}: what makes its tables takes the folder for another one, by "
+            "its percent-encoding, ? or #"
+        )
+    with storage_boundary("made", str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
     uri = f"sqlite:///{folder / _FILE}?timeout={_WAIT}"
     return {**properties, "type": "sql", "uri": uri, "warehouse": f"file://{folder}"}

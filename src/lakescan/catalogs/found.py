@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lakescan.catalogs.configured import connection, is_known
+from lakescan.catalogs.configured import connection, is_known, refusal
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
-from lakescan.errors import NoSuchNamespace, NoSuchTable, StorageError, nearest
+from lakescan.errors import LakescanError, MissingFile, NoSuchNamespace, NoSuchTable, StorageError, nearest
+from lakescan.storage_faults import told
 
 # Properties of a catalog, or of a table in its answers, that say how files are reached, secrets among them.
 _OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
@@ -98,8 +99,13 @@ def translated(identifier: Identifier) -> Iterator[None]:
         ) from error
     except RESTError as error:
         raise StorageError(f"catalog {identifier.catalog!r} does not answer for {identifier}: {error}") from error
+    except LakescanError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingFile(
+            f"catalog {identifier.catalog!r} names a file of {identifier} that is not in storage: {told(error)}"
+        ) from error
     except Exception as error:
-        if not any(kind.__name__ == "TException" for kind in type(error).__mro__):  # of thrift: a Hive metastore's
+        if (why := refusal(error)) is None:
             raise
-        why = getattr(error, "message", None) or error
         raise StorageError(f"catalog {identifier.catalog!r} refused {identifier}: {why}") from error

@@ -26,7 +26,8 @@ class Identifier:
         return (*self.namespace, self.name)
 
     def __str__(self) -> str:
-        return ".".join(part if _PART.fullmatch(part) else f"`{part}`" for part in (self.catalog, *self.within))
+        parts = (self.catalog, *self.namespace, *([self.name] if self.name else []))  # one without is a namespace's
+        return ".".join(part if _PART.fullmatch(part) else f"`{part}`" for part in parts)
 
 
 def parts_of(text: str) -> tuple[str, ...] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from lakescan import types as t
 from lakescan.definition.table_definition import TableDefinition
@@ -25,7 +26,7 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
             raise UnsupportedFeature(f"{term} as a partition of a Delta table", "Partition it by columns.")
     if definition.properties.get(MAPPING, "none") == "id":
         raise InvalidOption(f"'{MAPPING}'='id' is for converted tables: use 'name'")
-    _check_zoneless_maps(definition.columns)
+    check_zoneless_maps(definition.columns)
     return {
         "schema": as_schema(definition),
         "partition_by": [term.column for term in definition.partition_by],
@@ -34,8 +35,25 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
     }
 
 
-def _check_zoneless_maps(columns: Iterable[t.Field]) -> None:
-    """deltalake lists the feature `timestampNtz` for a column of that type, but looks for none inside of maps."""
+def check_location(location: str) -> None:
+    """Raise `UnsupportedFeature` for a location that deltalake takes for another one, where another table may be.
+
+    It undoes percent-encoding, and of a URI it takes what follows ? or # for no part of the path.
+    """
+    is_cut = "://" in location and any(mark in location for mark in "?#")
+    if is_cut or unquote(location) != location:
+        raise UnsupportedFeature(
+            f"writing to a Delta table at {location}",
+            "deltalake, which commits, takes the location for another one, by its percent-encoding, ? or #: move the "
+            "table to a folder without these.",
+        )
+
+
+def check_zoneless_maps(columns: Iterable[t.Field]) -> None:
+    """Raise `UnsupportedFeature` for columns that would leave a table unreadable which lacks the feature they take.
+
+    deltalake lists the feature `timestampNtz` for a column of that type, but looks for none inside of maps.
+    """
     places = {inside for field in columns for inside in _zoneless(field.type, within_map=False)}
     if places == {True}:
         raise UnsupportedFeature(

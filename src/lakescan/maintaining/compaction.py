@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -20,13 +21,15 @@ from lakescan.saving.target import WAITS, Saved, Target
 from lakescan.scan import Scan
 from lakescan.writing.table_writes import WrittenFile
 
+_LOG = logging.getLogger("lakescan")
 _SMALL = 0.75  # of the target size: files below it are worth to be put together
 
 
 def compact(target: Target, where: str | None = None, executor: PlanningExecutor | None = None) -> Saved:
     """Write the small files of each partition, and all files that have deletes, anew; in one commit.
 
-    `where` says which files, by rows that they may have. Deletion vectors of Delta tables stay, with their files.
+    `where` says which files, by rows that they may have. Deletion vectors of Delta tables stay, with their files; a
+    warning says how many there are.
     """
     writes = target.writes.of_moved_rows
     scan = _all_rows(target, where)
@@ -70,6 +73,8 @@ def _worth_it(files: pa.Table, target_size: int, *, folds: bool) -> np.ndarray:
     """Which files are small and not the only small one of their partition, or have deletes, if these are folded."""
     has_deletes = pc.greater(delete_counts(files), 0).to_numpy()
     small = pc.less(files["size"], int(_SMALL * target_size)).to_numpy()
+    if not folds and (left := int(has_deletes.sum())):
+        _LOG.warning("compaction leaves %d files as they are, which have deletion vectors: deltalake keeps those", left)
     asked = small | has_deletes if folds else small & ~has_deletes
     place = partition_numbers(files)
     counts = np.bincount(place, weights=asked, minlength=len(files))

@@ -15,7 +15,7 @@ from lakescan import types as t
 from lakescan.creating import as_delta_options
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commits import DeltaCommit, Transaction, refusals, removal
-from lakescan.delta.create import as_schema
+from lakescan.delta.create import as_schema, check_location, check_zoneless_maps
 from lakescan.delta.named_files import added_since
 from lakescan.delta.removed_paths import check_paths
 from lakescan.delta.table import DeltaTable
@@ -53,6 +53,7 @@ class DeltaTarget:
     @cached_property
     def writes(self) -> DeltaWrites:
         """Files by the newest metadata, or the columns that the table is to have."""
+        check_location(self.location)
         state = self.scan.snapshot.state
         metadata = state.metadata
         if self._columns is not None:
@@ -167,6 +168,7 @@ class DeltaTarget:
             self._theirs().create_checkpoint()
 
     def _theirs(self) -> Any:
+        check_location(self.location)
         from deltalake import DeltaTable as Theirs
 
         return Theirs(self.location, storage_options=_delta_options(self.storage))
@@ -187,6 +189,8 @@ class DeltaTarget:
 
         if self.writes.metadata.column_mapping_mode != "none":
             raise UnsupportedFeature(f"adding columns to {self.name}, whose columns are mapped, by deltalake")
+        if "timestampNtz" not in self.writes.protocol.features:
+            check_zoneless_maps(new.columns)
         try:
             with refusals(self.location):
                 self._theirs().alter.add_columns(as_schema(new).fields)

@@ -31,6 +31,8 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     elif options.merge_schema:
         known = {name.lower() for name in target.writes.schema.names}
         new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
+        others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
+        Fit.of(target.writes.schema, others)  # before columns are added, which stay
         target = target.with_columns(TableDefinition(numbered(new))) if new else target
     Fit.of(target.writes.schema, rows)
     return target

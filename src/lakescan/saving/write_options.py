@@ -12,13 +12,20 @@ from lakescan.options import normalised
 
 _SNAPSHOT_PROPERTY, _TABLE_PROPERTY = "snapshot-property.", "table-property."
 _MODES = one_of("static", "dynamic")
-_CODEC = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none")
+_CODECS = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none")
+
+
+def _codec(value: Any) -> str:
+    """A codec's name; None is none."""
+    return _CODECS(text(value))
+
+
 # Each option: how its value is read, the formats that have it, what it does.
 WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "target-file-size-bytes": (parse_size, "both", "bytes past which a file ends"),
     "maxRecordsPerFile": (positive, "both", "rows of a file at most"),
-    "compression-codec": (_CODEC, "both", "of data files: zstd (Iceberg), snappy (Delta)"),
-    "compression": (_CODEC, "delta", "another name of compression-codec"),
+    "compression-codec": (_codec, "both", "of data files: zstd (Iceberg), snappy (Delta)"),
+    "compression": (_codec, "delta", "another name of compression-codec"),
     "compression-level": (integer, "iceberg", "of the codec"),
     "write-format": (one_of("parquet"), "iceberg", "parquet"),
     "fanout-enabled": (boolean, "both", "keep the files of many partitions open, for rows in any order: true"),

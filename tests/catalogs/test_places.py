@@ -1,0 +1,75 @@
+"""Places that the libraries which commit take for others: refused before anything is made, here or there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+
+ROWS = pa.table({"id": [1]})
+
+
+@pytest.mark.parametrize("folder", ["a%20b", "file:///a%20b", "file:///a#b", "file:///a?b"])
+def test_a_delta_table_is_not_made_where_deltalake_would_make_another(tmp_path: Path, folder: str) -> None:
+    path = folder.replace("file:///", f"file://{tmp_path}/") if "://" in folder else f"{tmp_path}/{folder}"
+    with pytest.raises(lakescan.UnsupportedFeature, match="takes the location for another one"):
+        lakescan.save(ROWS, path, format="delta")
+    assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("folder", ["a b", "ü", "g%", "a#b", "a?b", "[a]", "a+b"])
+def test_other_odd_folders_hold_delta_tables(tmp_path: Path, folder: str) -> None:
+    path = f"{tmp_path}/{folder}"
+    for mode in ("error", "append"):
+        lakescan.save(ROWS, path, format="delta", mode=mode)
+    assert lakescan.table(path).compact().removed_files == 2
+    assert lakescan.table(path).scan().count() == 2
+
+
+def test_a_table_beside_is_not_changed_by_its_encoded_name(tmp_path: Path) -> None:
+    """deltalake takes `a%20b` for `a b`: columns and checkpoints would be the other table's."""
+    lakescan.save(ROWS, tmp_path / "a b", format="delta")
+    (tmp_path / "a b").rename(tmp_path / "a%20b")
+    lakescan.save(ROWS, tmp_path / "a b", format="delta")
+    moved = lakescan.table(tmp_path / "a%20b")
+    more = ROWS.append_column("n", pa.array([1]))
+    for change in (moved.checkpoint, moved.compact, lambda: moved.append(more, merge_schema=True)):
+        with pytest.raises(lakescan.UnsupportedFeature, match="takes the location for another one"):
+            change()
+    assert lakescan.table(tmp_path / "a b").schema.names == ["id"]
+    assert moved.scan().count() == 1
+
+
+@pytest.mark.parametrize("name", ["db.t?x", "db.t#x", "db.`a b?`"])
+def test_an_iceberg_table_is_not_made_where_pyiceberg_would_cut_its_name(
+    local: lakescan.Catalog, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="no part of a location"):
+        local.create_table(name, ROWS.schema)
+    assert not list((tmp_path / "lake").rglob("*.json"))
+
+
+@pytest.mark.parametrize("folder", ["a%20b", "a#b", "a?b"])
+def test_an_embedded_catalog_is_not_put_elsewhere(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="cannot be in"):
+        lakescan.catalog("odd", warehouse=tmp_path / folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_catalogs_database_that_fails_is_an_error_of_storage(local: lakescan.Catalog, tmp_path: Path) -> None:
+    with pytest.raises(lakescan.StorageError, match="cannot be opened: unable to open"):
+        lakescan.catalog("odd", type="sql", uri=f"sqlite:///{tmp_path}/none/c.db", warehouse=str(tmp_path))
+    (tmp_path / "lake" / "catalog.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(lakescan.StorageError, match=r"catalog 'local' refused local\.other"):
+        local.create_namespace("other")
+
+
+def test_metadata_that_a_catalog_names_and_storage_lacks_is_said(local: lakescan.Catalog, tmp_path: Path) -> None:
+    lakescan.save(ROWS, "local.db.t")
+    for file in (tmp_path / "lake").rglob("*.metadata.json"):
+        file.unlink()
+    with pytest.raises(lakescan.MissingFile, match=r"names a file of local\.db\.t that is not in storage"):
+        lakescan.table("local.db.t")
