@@ -54,7 +54,7 @@ def test_a_table_over_files_of_another_keeps_them(table: lakescan.Table, local: 
     ):
         for task in source.scan().plan_files():
             append.append_data_file(task.file)
-    with pytest.raises(lakescan.UnsupportedFeature, match=r"gc\.enabled is false"):
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"gc\.enabled is not true"):
         local.drop_table("db.snapshot", purge=True)
     local.drop_table("db.t", purge=True)
     assert local.table("db.snapshot").scan().to_arrow().num_rows == 2
