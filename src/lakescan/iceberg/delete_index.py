@@ -153,7 +153,6 @@ class DeleteIndex:
         known = pc.is_valid(self._references.names).to_numpy(zero_copy_only=False)[rows]
         named = self._by_name(data, names, self._named_by_positions, rows[known])
         by_partition = self._by_partition(data, rows[~known])
-        by_partition = by_partition.where(self._within(data, names, by_partition))
         self.named[by_partition.delete] = True
         pairs = _Pairs(
             np.concatenate([named.data, by_partition.data]),
@@ -213,26 +212,6 @@ class DeleteIndex:
             unknown if found.lower is None else found.lower,
             unknown if found.upper is None else found.upper,
         )
-
-    @cached_property
-    def _bounds_family(self) -> tuple[str, str] | None:
-        return self.places.family(pa.concat_arrays(self._path_bounds))
-
-    def _within(self, data: pa.Table, names: FileNames, pairs: _Pairs) -> np.ndarray:
-        """Whether a data file's path lies within the bounds of the paths that a delete file names.
-
-        Bounds rule a file out only where they and it begin alike: in another spelling it would be in another order.
-        """
-        lower, upper = self._path_bounds
-        if names.family is None or names.family != self._bounds_family:
-            return np.ones(len(pairs.data), dtype=bool)
-        paths = data["file_path"].take(pa.array(pairs.data))
-        outside = pc.or_kleene(
-            pc.less(paths, lower.take(pa.array(pairs.delete))),
-            pc.greater(paths, upper.take(pa.array(pairs.delete))),
-        )
-        result: np.ndarray = ~pc.fill_null(outside, False).to_numpy()
-        return result
 
     def _by_partition(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
         """Every data file with every one of these delete files of the same spec and partition."""
