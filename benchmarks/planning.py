@@ -22,7 +22,7 @@ _SCANS: list[tuple[str, str | None, list[list[Any]]]] = [
 def run(rows: int, runs: int) -> list[Result]:
     """100,000 files in 100 manifests, whatever `rows` says. The JVM needs `make smoke-4.1`'s environment."""
     import lakescan
-    from lakescan.caching import DEFAULT_LIMIT
+    from lakescan.common.cache import DEFAULT_LIMIT
 
     path = planning_table(100_000, 100)
     results = []

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import lakescan
-from lakescan.caching import FolderCache, TableCache
+from lakescan.common.cache import FolderCache, TableCache
 from tests.support.catalog import local_catalog
 
 NUMBERS = pa.table({"n": range(1000)})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from lakescan.diagnose import _library
+from lakescan.doctor import _library
 
 
 def test_a_sound_machine_is_found_sound(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
 
 
 def test_where_spark_is_not_installed_nothing_of_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakescan.diagnose.find_spec", lambda name: None)
+    monkeypatch.setattr("lakescan.doctor.find_spec", lambda name: None)
     found = lakescan.doctor()
     assert found.ok, str(found)
     assert "Spark is not used here" in str(found)

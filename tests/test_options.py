@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakescan.common.option_values import parse_size
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.option_values import parse_size
-from lakescan.options import Options
+from lakescan.options.read import Options
 
 
 @pytest.mark.parametrize("name", ["snapshot-id", "snapshot_id", "snapshotId", "SNAPSHOT-ID", "snapshotid"])

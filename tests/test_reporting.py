@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
-from lakescan.caching import TableCache
+from lakescan.common.cache import TableCache
 from lakescan.planning.rest_report import as_rest, expression
 from lakescan.reporting import InMemoryReporter, LoggingReporter
 from tests.support.catalog import local_catalog
@@ -139,7 +139,7 @@ def test_the_cache_keeps_what_fits_and_forgets_the_longest_unused() -> None:
 
 
 def test_planning_again_decodes_nothing(shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakescan.iceberg import manifest_batches
+    from lakescan.iceberg.manifests import batches as manifest_batches
 
     scan = lakescan.table(shop.orders).scan().where("price > 20")
     first = scan.plan().files

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
-from lakescan import filesystems
 from lakescan.errors import InvalidOption, StorageError
-from lakescan.storage import Storage
-from lakescan.storage_advice import advice
-from lakescan.storage_options import StorageOptions
-from lakescan.storage_settings import SETTINGS
+from lakescan.storage import filesystems
+from lakescan.storage.advice import advice
+from lakescan.storage.options import StorageOptions
+from lakescan.storage.settings import SETTINGS
+from lakescan.storage.storage import Storage
 
 KEYS = {"access_key": "k", "secret_key": "s"}
 

@@ -6,9 +6,9 @@
 """
 
 from lakescan import errors, spark
-from lakescan.caching import set_cache_limit
 from lakescan.catalog import Catalog, catalog
-from lakescan.diagnose import doctor
+from lakescan.common.cache import set_cache_limit
+from lakescan.doctor import doctor
 from lakescan.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -42,7 +42,7 @@ from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
 from lakescan.scan import Scan
 from lakescan.sql import sql
-from lakescan.streams import Follower
+from lakescan.streaming.stream import Follower
 from lakescan.table import Table, save, table
 
 __version__ = "0.1.0"

@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.configured import connection, give
+from lakescan.catalogs.create import create_delta, create_named, replace_iceberg
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.found import find, translated
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
-from lakescan.creating import create_delta, create_named, replace_iceberg
+from lakescan.catalogs.lookup import find, translated
+from lakescan.catalogs.registry import connection, give
 from lakescan.definition.from_arrow import columns_of
-from lakescan.definition.sql_text import parse_columns
+from lakescan.definition.statements import parse_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
-from lakescan.maintaining.purging import purge_table
+from lakescan.maintenance.purge import purge_table
 from lakescan.table import FORMATS, Table, table
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.local import read_batches
-from lakescan.metadata_columns import CHANGE, CHANGELOG
-from lakescan.planning.increments import Increment
+from lakescan.common.metadata_columns import CHANGE, CHANGELOG
+from lakescan.formats.increments import Increment
+from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.net_changes import as_updates, without_carry_overs
 from lakescan.scan import Scan

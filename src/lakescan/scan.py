@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.option_values import planning_mode
+from lakescan.common.schema import Schema
+from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
@@ -23,24 +26,21 @@ from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import TRUE, Predicate, conjunction
 from lakescan.expressions.sql import parse_filter
-from lakescan.local import default_readers, read_batches
-from lakescan.moments import as_moment
-from lakescan.option_values import planning_mode
-from lakescan.options import Options
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
+from lakescan.local.reader import default_readers, read_batches
+from lakescan.options.read import Options
 from lakescan.planning.candidates import Candidates, concatenated
 from lakescan.planning.count import rows_by_metadata
-from lakescan.planning.extremes import ORDERED, extreme_by_metadata, extreme_of
-from lakescan.planning.metadata_table import MetadataTable
+from lakescan.planning.min_max import ORDERED, extreme_by_metadata, extreme_of
 from lakescan.planning.pack import LOOKBACK, OPEN_COST
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.planning.split import TARGET_SIZE
-from lakescan.planning.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
 from lakescan.reading.context import BATCH_SIZE, WHOLE_TABLE_BATCH_SIZE, ReadContext
 from lakescan.reporting import MetricsReporter
-from lakescan.schema import Schema
-from lakescan.selecting import as_text, check_one_state, selector_from
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
+from lakescan.time_travel import as_text, check_one_state, selector_from
 
 if TYPE_CHECKING:
     import duckdb

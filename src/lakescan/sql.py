@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakescan.catalog import Catalog
-from lakescan.catalogs.configured import is_known, known
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.definition.of_rows import delta_columns, iceberg_columns
-from lakescan.definition.sql_text import (
+from lakescan.catalogs.registry import is_known, known
+from lakescan.definition.from_rows import delta_columns, iceberg_columns
+from lakescan.definition.statements import (
     CreateNamespace,
     CreateTable,
     DropNamespace,
@@ -19,7 +19,7 @@ from lakescan.definition.sql_text import (
 )
 from lakescan.definition.table_definition import numbered
 from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
-from lakescan.iceberg.create import format_version
+from lakescan.iceberg.write.create import format_version
 from lakescan.table import Table
 
 if TYPE_CHECKING:

@@ -12,35 +12,35 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.found import InCatalog, find, identifier_of
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
+from lakescan.catalogs.lookup import InCatalog, find, identifier_of
 from lakescan.changes import Changes
-from lakescan.delta.log_segment import LOG_FOLDER
+from lakescan.common.schema import dotted_path
+from lakescan.common.timestamps import as_moment
+from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import CommitConflict, InvalidOption, NotATable, TableExists, UnsupportedFeature, nearest
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
-from lakescan.iceberg.locate import is_metadata_file
+from lakescan.formats.metadata_table import as_table
+from lakescan.formats.table_format import AppendRange, ChangeRange, SnapshotSelector, TableFormat
+from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
-from lakescan.maintaining import compact, remove_orphans
-from lakescan.moments import as_moment
-from lakescan.options import Options
-from lakescan.planning.metadata_table import as_table
-from lakescan.planning.table_format import AppendRange, ChangeRange, SnapshotSelector, TableFormat
-from lakescan.saving.delta_target import DeltaTarget
-from lakescan.saving.iceberg_target import IcebergTarget
-from lakescan.saving.into import append_rows, overwrite_rows
-from lakescan.saving.open_target import exists, open_target
-from lakescan.saving.rows import rows_of
-from lakescan.saving.target import Saved
-from lakescan.saving.write_options import WriteOptions
+from lakescan.maintenance import compact, remove_orphans
+from lakescan.options.read import Options
+from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
-from lakescan.schema import dotted_path
-from lakescan.selecting import check_one_state
-from lakescan.storage import Storage, join
-from lakescan.streams import Follower, TableStream
+from lakescan.storage.storage import Storage, join
+from lakescan.streaming.stream import Follower, TableStream
+from lakescan.time_travel import check_one_state
+from lakescan.transaction.base import Saved
+from lakescan.transaction.delta import DeltaTarget
+from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.transaction.into import append_rows, overwrite_rows
+from lakescan.transaction.open import exists, open_target
+from lakescan.transaction.rows import rows_of
 
 FORMATS = ("iceberg", "delta")
 _LOG = logging.getLogger("lakescan")

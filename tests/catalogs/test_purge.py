@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.catalogs.configured import connection
+from lakescan.catalogs.registry import connection
 from tests.support import own_catalog
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 import lakescan
-from lakescan.delta.table_properties import _KNOWN as DELTA
-from lakescan.iceberg.table_properties import _VALUES as ICEBERG
+from lakescan.delta.metadata.table_properties import _KNOWN as DELTA
+from lakescan.iceberg.metadata.table_properties import _VALUES as ICEBERG
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakescan
-from lakescan.delta.actions import ActionReader
-from lakescan.delta.checkpoint_actions import checkpoint_actions
-from lakescan.delta.json_checksum import has_right_checksum
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.checkpoint_actions import checkpoint_actions
+from lakescan.delta.log.json_checksum import has_right_checksum
 from lakescan.delta.table import DeltaTable
 from lakescan.errors import CorruptMetadata, LakescanError, StorageError
-from lakescan.planning.table_format import SnapshotSelector
-from lakescan.storage import Storage
+from lakescan.formats.table_format import SnapshotSelector
+from lakescan.storage.storage import Storage
 from tests.support.delta_logs import VECTOR, change_action, commit_file, read, rewrite
 from tests.support.faulty import faulty_storage
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.delta.actions import ActionReader
-from lakescan.delta.log_text import LogText
-from lakescan.delta.replay import live_files
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.replay import live_files
+from lakescan.delta.log.text import LogText
 from lakescan.errors import CorruptMetadata
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 from tests.support.delta_logs import ADD, MISSING, VECTOR, change_action, commit_file, read, replaced, rewrite, text
 
 READER = ActionReader(Storage(), ("p",))

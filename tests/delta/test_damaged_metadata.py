@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import lakescan
-from lakescan.delta.actions import ActionReader
-from lakescan.delta.log_text import Action
-from lakescan.delta.protocol import Metadata
-from lakescan.delta.schema_json import parse_schema
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.text import Action
+from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 from tests.support.delta_logs import MISSING, change_action, commit_file, read, rewrite
 
 READER = ActionReader(Storage(), ("p",))

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakescan import types as t
-from lakescan.delta.file_stats import FileStats
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.delta.scan.statistics import FileStats
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.schema import Schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan.delta.actions import ActionReader
-from lakescan.delta.json_lines import parse_log_texts
-from lakescan.delta.log_text import LogText, single_actions
-from lakescan.delta.replay import file_locations, reconcile
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.json_lines import parse_log_texts
+from lakescan.delta.log.replay import file_locations, reconcile
+from lakescan.delta.log.text import LogText, single_actions
 from lakescan.errors import CorruptMetadata
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 READER = ActionReader(Storage(), ("p",))
 LOOSE = frozenset({"stats", "partitionValues"})

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples.delta_deletes import encode_z85
 
-from lakescan import types as t
-from lakescan.delta.actions import VECTOR
-from lakescan.delta.deletion_vectors import decode_z85, delete_table
-from lakescan.delta.file_stats import FileStats
-from lakescan.delta.partition_values import typed_values
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.scan.deletion_vectors import decode_z85, delete_table
+from lakescan.delta.scan.partition_values import typed_values
+from lakescan.delta.scan.statistics import FileStats
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.schema import Schema
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema, dotted_path
 from lakescan.errors import InvalidFilter, NoSuchColumn
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
@@ -21,7 +22,6 @@ from lakescan.expressions.column import col
 from lakescan.expressions.evaluate import keep
 from lakescan.expressions.predicate import FALSE, Comparison, In, IsNull
 from lakescan.expressions.sql import parse_filter
-from lakescan.schema import Schema, dotted_path
 
 SCHEMA = Schema(
     (

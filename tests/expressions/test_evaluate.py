@@ -9,11 +9,11 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.sql import parse_filter
-from lakescan.schema import Schema
 
 SCHEMA = Schema(
     (

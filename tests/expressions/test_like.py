@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
@@ -18,7 +19,6 @@ from lakescan.expressions.predicate import Like, Predicate, starts_with
 from lakescan.expressions.sql import parse_filter
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match, must_match
-from lakescan.schema import Schema
 
 SCHEMA = Schema((t.Field(1, "s", t.STRING),))
 ALPHABET = "ab\\%_.*(^$[ \n\u00e9\U0001f600"

@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakescan import limits
+from lakescan.common.timestamps import from_millis
 from lakescan.errors import CorruptMetadata, LimitExceeded, NoSuchSnapshot, UnsupportedFeature
-from lakescan.iceberg.increments import lineage
-from lakescan.iceberg.json_node import LONG_MAX
-from lakescan.iceberg.locate import InFolder
-from lakescan.iceberg.metadata import TableMetadata
-from lakescan.iceberg.metadata_json import parse_metadata
+from lakescan.formats.table_format import SnapshotSelector
+from lakescan.iceberg.metadata.json_node import LONG_MAX
+from lakescan.iceberg.metadata.locate import InFolder
+from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.scan.increments import lineage
 from lakescan.iceberg.table import IcebergTable
-from lakescan.moments import from_millis
-from lakescan.planning.table_format import SnapshotSelector
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 FIELDS = [{"id": 1, "name": "x", "required": True, "type": "long"}, {"id": 2, "name": "d", "type": "date"}]
 SPEC = {"source-id": 2, "field-id": 1000, "name": "d_day", "transform": "day"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.delete_index import DeleteIndex
+from lakescan.iceberg.scan.delete_index import DeleteIndex
 
 STATS = pa.struct(
     [

@@ -15,10 +15,10 @@ from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, writ
 
 import lakescan
 from lakescan.errors import UnsupportedFeature
-from lakescan.iceberg.delete_index import DeleteIndex
-from lakescan.locations import Places
-from lakescan.reading.named_positions import NamedPositions
-from lakescan.reading.roaring import bitmap_of
+from lakescan.iceberg.scan.delete_index import DeleteIndex
+from lakescan.reading.deletes.named_positions import NamedPositions
+from lakescan.reading.deletes.roaring import bitmap_of
+from lakescan.storage.locations import Places
 from tests.iceberg.test_delete_index import SCHEMA, bounds, positions, row, vector
 from tests.support.catalog import local_catalog
 
@@ -146,8 +146,8 @@ def test_a_delete_that_may_mean_one_of_two_is_refused(table: Any) -> None:
 
 def test_two_names_of_a_place_that_are_planned_apart_are_refused(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     also_listed_as(table, first_file(table))
-    monkeypatch.setattr("lakescan.iceberg.scan_files._TOGETHER", 1)
-    monkeypatch.setattr("lakescan.iceberg.manifest_batches._BATCH_MANIFESTS", 1)
+    monkeypatch.setattr("lakescan.iceberg.scan.scan_files._TOGETHER", 1)
+    monkeypatch.setattr("lakescan.iceberg.manifests.batches._BATCH_MANIFESTS", 1)
     with pytest.raises(UnsupportedFeature, match="two names"):
         lakescan.table(with_positions(table, [("/gone.parquet", 0)])).scan().to_arrow()
 

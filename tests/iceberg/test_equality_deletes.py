@@ -16,7 +16,7 @@ from samples.iceberg_deletes import DeleteFile, commit_deletes, local, write_equ
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.deleted_keys import DeletedKeys
+from lakescan.reading.deletes.keys import DeletedKeys
 from tests.support.catalog import local_catalog
 
 NAN = float("nan")
@@ -46,8 +46,8 @@ def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: 
 def keys_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it holds where there are more keys than are held at once."""
     if request.param == "key by key":
-        monkeypatch.setattr("lakescan.reading.equality.KEYS_AT_ONCE", 0)
-        monkeypatch.setattr("lakescan.reading.equality._BATCH", 1)
+        monkeypatch.setattr("lakescan.reading.deletes.equality.KEYS_AT_ONCE", 0)
+        monkeypatch.setattr("lakescan.reading.deletes.equality._BATCH", 1)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_deletes_that_cannot_touch_a_file_are_not_planned_for_it(table: Any) -> 
 
 
 def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakescan.reading import equality
+    from lakescan.reading.deletes import equality
 
     table.append(rows([1, 2], ["a", "b"]))
     location = committed(table, by(pa.table({"id": pa.array([2, 9], pa.int32())}), id=1)).metadata_location
@@ -243,7 +243,7 @@ def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypat
 
 def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many commits that delete the same keys are one piece."""
-    from lakescan.reading import equality
+    from lakescan.reading.deletes import equality
 
     table.append(rows([1, 2, 3], ["a", "b", "c"]))
     again = by(pa.table({"id": pa.array([1, 2], pa.int32())}), id=1)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan import types as t
-from lakescan.iceberg.equality_ranges import may_share_keys
+from lakescan.common import types as t
+from lakescan.iceberg.scan.equality_ranges import may_share_keys
 
 FIELDS = {1: t.Field(1, "id", t.INT), 2: t.Field(2, "x", t.DOUBLE)}
 COUNTS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))

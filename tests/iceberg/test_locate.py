@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakescan.errors import NotATable
-from lakescan.iceberg.locate import current_metadata
-from lakescan.storage import Storage
+from lakescan.iceberg.metadata.locate import current_metadata
+from lakescan.storage.storage import Storage
 
 
 def found(folder: Path, *names: str, hint: str | None = None) -> str:

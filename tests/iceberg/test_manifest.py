@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples.iceberg_deletes import _manifest_schema
 
-from lakescan import types as t
+from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
-from lakescan.iceberg.avro import FILE, _by_columns, read_avro
-from lakescan.iceberg.avro_container import open_container
-from lakescan.iceberg.bounds import column_stats, decode_values
-from lakescan.iceberg.manifest import _NAMES, _STATS, read_manifests
-from lakescan.iceberg.manifest_list import _NAMES as LIST_NAMES
-from lakescan.iceberg.manifest_list import read_manifest_list
-from lakescan.iceberg.metadata_json import parse_metadata
-from lakescan.iceberg.partition_spec import PartitionField, PartitionSpec, Transform
-from lakescan.storage import Storage
+from lakescan.iceberg.manifests.avro import FILE, _by_columns, read_avro
+from lakescan.iceberg.manifests.avro_container import open_container
+from lakescan.iceberg.manifests.bounds import column_stats, decode_values
+from lakescan.iceberg.manifests.manifest import _NAMES, _STATS, read_manifests
+from lakescan.iceberg.manifests.manifest_list import _NAMES as LIST_NAMES
+from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+from lakescan.storage.storage import Storage
 from tests.conftest import corpus_folder
 
 SPEC = PartitionSpec(0, (PartitionField(1000, "p", 2, Transform("identity"), t.INT),))
@@ -284,7 +284,7 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
     assert _by_columns([open_container(out.getvalue(), "m")], written, _NAMES) is not None
     found = []
     for many in (0, 1 << 30):
-        monkeypatch.setattr("lakescan.iceberg.avro._MANY_ROWS", many)
+        monkeypatch.setattr("lakescan.iceberg.manifests.avro._MANY_ROWS", many)
         rows = read_manifests(
             [{"manifest_path": "m", "sequence_number": 1}], spec, Memory(out.getvalue()), with_stats=False
         )

@@ -11,7 +11,7 @@ import pytest
 from samples.iceberg_deletes import commit_deletes, local, write_position_deletes
 
 import lakescan
-from lakescan.iceberg.manifest import inherited_row_ids
+from lakescan.iceberg.manifests.manifest import inherited_row_ids
 from tests.support.catalog import local_catalog
 
 

@@ -15,10 +15,10 @@ from samples.iceberg_deletes import commit_deletes, write_deletion_vectors, writ
 from samples.shop import Shop
 
 import lakescan
+from lakescan.common.schema import Schema
+from lakescan.common.types import LONG, Field
 from lakescan.iceberg.metadata_tables import METADATA_TABLES
 from lakescan.iceberg.metadata_tables.readable_metrics import metrics_column, metrics_type
-from lakescan.schema import Schema
-from lakescan.types import LONG, Field
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 

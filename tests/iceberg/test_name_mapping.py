@@ -12,8 +12,8 @@ import pytest
 from samples.iceberg_deletes import local
 
 import lakescan
+from lakescan.common.schema import FieldMatching
 from lakescan.reading.file_schema import read_fields
-from lakescan.schema import FieldMatching
 from tests.support.catalog import local_catalog
 
 ROWS = pa.table(

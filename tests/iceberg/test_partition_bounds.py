@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lakescan import types as t
-from lakescan.iceberg.partition_bounds import tightened
-from lakescan.iceberg.partition_spec import Transform
+from lakescan.common import types as t
+from lakescan.iceberg.metadata.partition_spec import Transform
+from lakescan.iceberg.scan.partition_bounds import tightened
 from lakescan.planning.column_stats import ColumnStats
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

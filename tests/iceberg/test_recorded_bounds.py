@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import TRUE
-from lakescan.iceberg.bounds import column_stats, decode_values
-from lakescan.iceberg.manifest_scan import ManifestScan
+from lakescan.iceberg.manifests.bounds import column_stats, decode_values
+from lakescan.iceberg.scan.manifest_scan import ManifestScan
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.schema import Schema
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 MEMBER = t.Field(2, "x", t.LONG)
 COLUMNS = (t.Field(1, "s", t.Struct((MEMBER,))), t.Field(3, "n", t.LONG), t.Field(4, "at", t.Timestamp()))

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.planning.by_partition import partition_numbers, shared_out
+from lakescan.planning.partition_groups import partition_numbers, shared_out
 
 PIECES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1000)), max_size=60)
 

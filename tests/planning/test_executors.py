@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.delta.log_shares import shares_of
+from lakescan.delta.log.shares import shares_of
 from lakescan.executors import LOCAL, ReadAhead, executor_for
 from lakescan.planning.report import ScanMetrics
 

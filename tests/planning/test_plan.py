@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.expressions.sql import parse_filter
@@ -14,7 +15,6 @@ from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import DELETES, FILES, FileTable
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics
-from lakescan.schema import Schema
 
 SCHEMA = Schema((t.Field(1, "i", t.LONG),))
 

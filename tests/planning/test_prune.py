@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.sql import parse_filter
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match, must_match
-from lakescan.schema import Schema
 
 SCHEMA = Schema((t.Field(1, "i", t.LONG), t.Field(2, "f", t.DOUBLE), t.Field(3, "s", t.STRING)))
 

@@ -17,19 +17,19 @@ from pyarrow import orc
 from samples.iceberg_deletes import local
 
 import lakescan
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, NotEnoughMemory, StorageError
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet import open_parquet
-from lakescan.reading.parquet_bounds import bounds
-from lakescan.reading.parquet_footer import Footer
+from lakescan.reading.parquet.bounds import bounds
+from lakescan.reading.parquet.file import open_parquet
+from lakescan.reading.parquet.footer import Footer
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_batches import check_rows
-from lakescan.schema import FieldMatching, Schema
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 from tests.support.catalog import local_catalog
 from tests.support.faulty import faulty_storage
 
@@ -259,7 +259,7 @@ def test_bounds_of_footers_are_those_that_pyarrow_reads(
 
 
 def test_bounds_of_another_length_or_type_are_not_believed() -> None:
-    from lakescan.reading.parquet_footer import ChunkStatistics
+    from lakescan.reading.parquet.footer import ChunkStatistics
 
     for wrong in (b"", b"\x01", b"\x01" * 9):
         short = [ChunkStatistics(2, wrong, wrong, 0, True)]

@@ -16,11 +16,11 @@ from samples.iceberg_deletes import commit_deletes, local, write_equality_delete
 
 import lakescan
 from lakescan.errors import CorruptData
-from lakescan.reading import deletes
-from lakescan.reading.delete_cache import DeleteCache, size_of, size_of_all
-from lakescan.reading.deletes import RowSelection
-from lakescan.reading.roaring import bitmap_of, within, words_of
-from lakescan.reading.vectors import of_file
+from lakescan.reading.deletes import positions as deletes
+from lakescan.reading.deletes.cache import DeleteCache, size_of, size_of_all
+from lakescan.reading.deletes.positions import RowSelection
+from lakescan.reading.deletes.roaring import bitmap_of, within, words_of
+from lakescan.reading.deletes.vectors import of_file
 from tests.support.catalog import local_catalog
 
 POSITIONS = st.lists(st.integers(0, 300) | st.integers(2**33, 2**33 + 300), unique=True)

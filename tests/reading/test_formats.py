@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata, MissingFile, UnsupportedFeature
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.schema import FieldMatching, Schema
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 BY_ID = FieldMatching(by_id=True)
 AVRO = {

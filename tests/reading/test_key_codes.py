@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan.reading import key_codes
-from lakescan.reading.key_codes import KeyCodes
+from lakescan.reading.deletes import key_codes
+from lakescan.reading.deletes.key_codes import KeyCodes
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2)),

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.casting import cast_leaf
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.schema import FieldMatching, Schema
 
 BY_ID = FieldMatching(by_id=True)
 

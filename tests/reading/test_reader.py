@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from samples.delta_deletes import commit_vectors, inline_vector, stored_vector
 
 import lakescan
-from lakescan.local import read_batches
-from lakescan.reading.delete_cache import DeleteCache, size_of_all
+from lakescan.local.reader import read_batches
+from lakescan.reading.deletes.cache import DeleteCache, size_of_all
 
 ROWS = 1_000
 
@@ -82,7 +82,7 @@ def test_a_vector_file_that_is_gone_is_an_error_never_a_row_too_many(
     assert lakescan.table(tmp_path).scan().to_arrow()["n"].to_pylist() == [1, 3]
     next(tmp_path.glob("deletion_vector_*.bin")).unlink()
     monkeypatch.setattr(
-        "lakescan.reading.deletes.DELETES", DeleteCache(size_of_all)
+        "lakescan.reading.deletes.positions.DELETES", DeleteCache(size_of_all)
     )  # as a process that has not read it
     with pytest.raises(lakescan.MissingFile, match="deletion_vector"):
         lakescan.table(tmp_path).scan().to_arrow()

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakescan.reading.parquet import open_parquet
-from lakescan.reading.parquet_groups import REFUSAL, without_unknown_groups
-from lakescan.storage import Storage
+from lakescan.reading.parquet.file import open_parquet
+from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_groups
+from lakescan.storage.storage import Storage
 
 ROWS = pa.table(
     {

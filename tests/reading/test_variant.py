@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.types import VariantVal
 from pyspark.sql.variant_utils import VariantUtils
 
-from lakescan import types as t
+from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.casting import cast_leaf
 from tests.conftest import corpus_folder

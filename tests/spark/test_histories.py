@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 import lakescan
-from lakescan.iceberg.settled_names import settled_names
-from lakescan.schema import Schema
-from lakescan.types import INT, Field
+from lakescan.common.schema import Schema
+from lakescan.common.types import INT, Field
+from lakescan.iceberg.scan.settled_names import settled_names
 from tests.spark.histories import STEPS, History, Step, delta_history, iceberg_history
 from tests.support.rows import differences
 

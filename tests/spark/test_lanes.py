@@ -26,9 +26,9 @@ from samples.iceberg_deletes import (
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.delete_cache import DeleteCache, size_of_all
-from lakescan.spark.native import facts
-from lakescan.spark.native.facts import Places
+from lakescan.reading.deletes.cache import DeleteCache, size_of_all
+from lakescan.spark.native import file_facts as facts
+from lakescan.spark.native.file_facts import Places
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
 
@@ -303,9 +303,9 @@ def test_large_position_delete_files_are_decoded_by_spark_in_pieces(
     assert "decoded by the driver" in text
     expected = native(spark, scan).num_rows
     monkeypatch.setattr("lakescan.spark.native.lower.MIN_BYTES", 1)
-    monkeypatch.setattr("lakescan.spark.native.how_deletes.MIN_BYTES", 1)
-    monkeypatch.setattr("lakescan.reading.deletes.DELETES", DeleteCache(size_of_all))
-    monkeypatch.setattr("lakescan.reading.deletes._PIECE", 700)
+    monkeypatch.setattr("lakescan.spark.native.delete_strategy.MIN_BYTES", 1)
+    monkeypatch.setattr("lakescan.reading.deletes.positions.DELETES", DeleteCache(size_of_all))
+    monkeypatch.setattr("lakescan.reading.deletes.positions._PIECE", 700)
     assert native(spark, scan.options(verify=True)).num_rows == expected
     assert "decoded by Spark's workers" in lakescan.spark.explain(scan)
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.legacy_calendar import days_as_meant, micros_as_meant
+from lakescan.reading.parquet.legacy_calendar import days_as_meant, micros_as_meant
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lakescan
-from lakescan.catalogs import configured
+from lakescan.catalogs import registry as configured
 
 
 @pytest.fixture(autouse=True)

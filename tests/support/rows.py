@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.variant_utils import VariantUtils
 
-from lakescan import types as t
+from lakescan.common import types as t
 from lakescan.reading.casting import cast_leaf
 
 

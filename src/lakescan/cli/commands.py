@@ -11,11 +11,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.catalog import catalog
-from lakescan.cli.upkeep import app as upkeep
-from lakescan.diagnose import Diagnosis, doctor
+from lakescan.cli.maintenance import app as upkeep
+from lakescan.common.option_values import mapping
+from lakescan.doctor import Diagnosis, doctor
 from lakescan.errors import InvalidOption, LakescanError, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
-from lakescan.option_values import mapping
 from lakescan.scan import Scan
 from lakescan.table import Table, table
 

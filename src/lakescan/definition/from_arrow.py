@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from lakescan import types as t
+from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 
 _SIMPLE = {

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption
 from lakescan.expressions.bind import value_of
-from lakescan.schema import Schema
 
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _ORDER = re.compile(r"\s*(.*?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?\s*", re.IGNORECASE | re.DOTALL)

@@ -12,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
-from lakescan.delta.log_text import ADVICE, Action, as_long, parse_object, shown
-from lakescan.delta.partition_values import typed_values
-from lakescan.delta.protocol import Metadata, Protocol
-from lakescan.delta.replay import place
-from lakescan.delta.time_travel import moment_or_none
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.delta.log.replay import place
+from lakescan.delta.log.text import ADVICE, Action, as_long, parse_object, shown
+from lakescan.delta.log.time_travel import moment_or_none
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.scan.partition_values import typed_values
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.file_table import struct_of
-from lakescan.schema import Schema
 
 _TEXTS = t.MapOf(t.Field(101, "key", t.STRING, required=True), t.Field(102, "value", t.STRING))
 

@@ -11,16 +11,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan import metadata_columns as m
-from lakescan import types as t
-from lakescan.caching import METADATA
-from lakescan.delta.actions import ActionReader
-from lakescan.delta.change_feed import COLUMNS as CHANGE_COLUMNS
-from lakescan.delta.change_feed import check_recorded, check_schemas, first_since, resolve_range
-from lakescan.delta.increments import CommitReader, SeenCommits, actions_of, as_inserts
-from lakescan.delta.log_reader import DeltaState, LogReader
-from lakescan.delta.log_segment import LogFile, LogListing, LogSegment, commits_from, end_of_log, list_log
-from lakescan.delta.log_text import single_actions
+from lakescan.common import metadata_columns as m
+from lakescan.common import types as t
+from lakescan.common.cache import METADATA
+from lakescan.common.schema import FieldMatching, Schema
+from lakescan.common.timestamps import from_millis, to_millis
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.reader import DeltaState, LogReader
+from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, commits_from, end_of_log, list_log
+from lakescan.delta.log.text import single_actions
+from lakescan.delta.log.time_travel import (
+    commit_info,
+    commit_times,
+    has_in_commit_timestamp,
+    in_commit_timestamp,
+    version_at,
+)
+from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata_tables import (
     DETAIL,
     HISTORY,
@@ -29,25 +36,18 @@ from lakescan.delta.metadata_tables import (
     detail_row,
     history_row,
 )
-from lakescan.delta.protocol import Metadata
-from lakescan.delta.scan_files import ScanFiles
-from lakescan.delta.time_travel import (
-    commit_info,
-    commit_times,
-    has_in_commit_timestamp,
-    in_commit_timestamp,
-    version_at,
-)
+from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
+from lakescan.delta.scan.change_feed import check_recorded, check_schemas, first_since, resolve_range
+from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of, as_inserts
+from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.executors import ShufflingExecutor, executor_for
-from lakescan.moments import from_millis, to_millis
+from lakescan.formats.increments import Commit, Increment, Offset
+from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_such_table
+from lakescan.formats.table_format import ChangeRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.increments import Commit, Increment, Offset
-from lakescan.planning.metadata_table import MetadataTable, Rows, as_table, no_such_table
 from lakescan.planning.report import ScanMetrics
-from lakescan.planning.table_format import ChangeRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
-from lakescan.schema import FieldMatching, Schema
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files")
 _READERS = 8

@@ -9,7 +9,7 @@ from lakescan.expressions.predicate import TRUE
 from lakescan.planning.file_table import POSITION
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
-from lakescan.reading.deletes import DeleteLoader
+from lakescan.reading.deletes.positions import DeleteLoader
 
 _MOST_BYTES = 64 * 2**20
 

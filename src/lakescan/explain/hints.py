@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.expressions.predicate import leaves
-from lakescan.metadata_columns import RESERVED_IDS
 from lakescan.planning.file_table import EQUALITY, delete_counts
 from lakescan.planning.plan import ScanPlan
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.instants import NANOSECONDS_A_DAY, instant_of, plain_value
 from lakescan.expressions.like import joined, parts
@@ -35,7 +36,6 @@ from lakescan.expressions.predicate import (
     disjunction,
     operands,
 )
-from lakescan.schema import Schema
 
 _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 

@@ -8,7 +8,8 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
 from lakescan.expressions.like import matches
 from lakescan.expressions.predicate import (
     And,
@@ -21,7 +22,6 @@ from lakescan.expressions.predicate import (
     Or,
     Predicate,
 )
-from lakescan.schema import Schema
 
 Columns = Callable[[int], pa.Array]
 

@@ -10,24 +10,24 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import metadata_columns as m
+from lakescan.common import metadata_columns as m
+from lakescan.common.schema import FieldMatching, Schema
+from lakescan.common.timestamps import from_millis, to_millis
+from lakescan.common.types import Field
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
-from lakescan.iceberg.increments import IncrementFiles, as_commit, lineage, starting_point
-from lakescan.iceberg.locate import InFolder, MetadataSource
-from lakescan.iceberg.manifest_list import read_manifest_list
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.metadata_json import parse_metadata
+from lakescan.formats.increments import APPEND, NOTHING, Commit, Increment, Offset, Part
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
+from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
+from lakescan.iceberg.metadata.name_mapping import matching_of
+from lakescan.iceberg.metadata.parse import parse_metadata
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
-from lakescan.iceberg.name_mapping import matching_of
-from lakescan.iceberg.scan_files import ScanFiles
-from lakescan.moments import from_millis, to_millis
+from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
+from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.increments import APPEND, NOTHING, Commit, Increment, Offset, Part
-from lakescan.planning.metadata_table import MetadataTable
-from lakescan.planning.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
-from lakescan.schema import FieldMatching, Schema
-from lakescan.storage import Storage
-from lakescan.types import Field
+from lakescan.storage.storage import Storage
 
 HISTORY = pa.schema(
     [

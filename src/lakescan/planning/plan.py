@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import EQUALITY, FileTable, key_texts
@@ -18,7 +19,6 @@ from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, weights
 from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
-from lakescan.schema import Schema
 
 _FILE_COLUMNS = (
     "path",

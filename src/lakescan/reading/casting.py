@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
+from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.variant import unshredded
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from lakescan.common.schema import FieldMatching, Schema
 from lakescan.expressions.predicate import Predicate, leaves
-from lakescan.locations import Places
-from lakescan.schema import FieldMatching, Schema
-from lakescan.storage import Storage
+from lakescan.storage.locations import Places
+from lakescan.storage.storage import Storage
 
 BATCH_SIZE = 65_536
 WHOLE_TABLE_BATCH_SIZE = 1 << 20  # where all rows are wanted at once anyway: fewer calls, the same memory

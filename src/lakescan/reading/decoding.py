@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from lakescan.errors import CorruptData, CorruptMetadata, LakescanError, NotEnoughMemory
-from lakescan.storage_faults import is_storage_fault, shown, storage_error, told
+from lakescan.storage.faults import is_storage_fault, shown, storage_error, told
 
 DAMAGE = (
     ArithmeticError,

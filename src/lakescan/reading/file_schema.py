@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakescan.common.schema import FieldMatching
 from lakescan.errors import CorruptMetadata
-from lakescan.schema import FieldMatching
 
 _ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
 

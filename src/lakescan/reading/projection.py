@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import FIRST_RESERVED_ID
+from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata
-from lakescan.metadata_columns import FIRST_RESERVED_ID
 from lakescan.reading.casting import cast_leaf, padded
 from lakescan.reading.file_schema import FileField
-from lakescan.schema import FieldMatching, Schema
 
 
 @dataclass(frozen=True)

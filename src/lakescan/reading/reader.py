@@ -8,13 +8,13 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.metadata_columns import DELETED
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE
-from lakescan.metadata_columns import DELETED
 from lakescan.planning.plan import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
-from lakescan.reading.deletes import DeleteLoader, RowSelection
-from lakescan.reading.equality import EqualityDeletes
+from lakescan.reading.deletes.equality import EqualityDeletes
+from lakescan.reading.deletes.positions import DeleteLoader, RowSelection
 from lakescan.reading.row_batches import row_batches
 
 

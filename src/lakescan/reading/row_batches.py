@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lakescan.common.metadata_columns import RESERVED_IDS
+from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.metadata_columns import RESERVED_IDS
 from lakescan.planning.plan import FileScanTask
 from lakescan.reading.batches import batch_of
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.parquet import ParquetData, matching_row_groups
+from lakescan.reading.parquet.file import ParquetData, matching_row_groups
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_metadata import metadata_values
-from lakescan.schema import Schema
-from lakescan.storage_faults import shown
+from lakescan.storage.faults import shown
 
 
 def row_batches(

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import metadata_columns as m
-from lakescan import types as t
+from lakescan.common import metadata_columns as m
+from lakescan.common import types as t
 from lakescan.planning.plan import FileScanTask
 
 

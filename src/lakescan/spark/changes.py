@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from lakescan.metadata_columns import CHANGE, CHANGE_ORDINAL
+from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL
 from lakescan.reading.net_changes import as_updates, without_carry_overs
 from lakescan.spark.types import arrow_schema, quoted, schema_of
 

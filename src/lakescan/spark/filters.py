@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import datasource as ds
 
+from lakescan.common.schema import Schema, dotted_path
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
 from lakescan.expressions.like import escaped
@@ -19,7 +20,6 @@ from lakescan.expressions.predicate import (
     negated,
     starts_with,
 )
-from lakescan.schema import Schema, dotted_path
 
 _COMPARISONS: dict[type, str] = {
     ds.EqualTo: "=",

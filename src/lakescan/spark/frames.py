@@ -10,10 +10,10 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.native.how_deletes import how_deletes_apply
+from lakescan.spark.native.delete_strategy import how_deletes_apply
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import native_frame, why_session
-from lakescan.spark.planned import read_planned
+from lakescan.spark.planned_groups import read_planned
 from lakescan.spark.session import parallelism, register
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import use_this_python

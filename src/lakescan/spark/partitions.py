@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from lakescan.changes import Changes, has_both
-from lakescan.metadata_columns import CHANGE
+from lakescan.common.metadata_columns import CHANGE
 from lakescan.planning.plan import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.net_changes import without_carry_overs

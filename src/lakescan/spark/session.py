@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakescan.catalogs.configured import given
+from lakescan.catalogs.registry import given
 from lakescan.errors import missing_dependency
 
 if TYPE_CHECKING:

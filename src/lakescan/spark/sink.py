@@ -15,17 +15,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from lakescan.catalogs.configured import give_all
+from lakescan.catalogs.registry import give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
-from lakescan.removal import discard
-from lakescan.saving.open_target import open_target
-from lakescan.saving.save import append, overwrite, prepared, write_checked
-from lakescan.saving.target import Target
-from lakescan.saving.write_options import WriteOptions
+from lakescan.options.write import WriteOptions
 from lakescan.scan import as_predicate
-from lakescan.storage import Storage, join
-from lakescan.writing.table_writes import TableWrites, WrittenFile
-from lakescan.writing.task import new_write_id
+from lakescan.storage.removal import discard
+from lakescan.storage.storage import Storage, join
+from lakescan.transaction.base import Target
+from lakescan.transaction.open import open_target
+from lakescan.transaction.save import append, overwrite, prepared, write_checked
+from lakescan.write.partitioned_writer import new_write_id
+from lakescan.write.table_writes import TableWrites, WrittenFile
 
 _LOG = logging.getLogger("lakescan")
 

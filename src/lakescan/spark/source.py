@@ -23,17 +23,17 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from lakescan.catalogs.configured import give_all
+from lakescan.catalogs.registry import give_all
 from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
-from lakescan.options import normalised
-from lakescan.planning.metadata_table import MetadataTable
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.options.read import normalised
 from lakescan.scan import Scan
 from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
-from lakescan.streams import without_stream_options
+from lakescan.streaming.stream import without_stream_options
 from lakescan.table import split_metadata_name, table
 
 

@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakescan.changes import Changes
-from lakescan.planning.increments import Offset
+from lakescan.formats.increments import Offset
 from lakescan.scan import Scan
 from lakescan.spark.partitions import group_partitions, read_partition
-from lakescan.streams import TableStream
+from lakescan.streaming.stream import TableStream
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow

@@ -10,11 +10,11 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.common.uuids import uuid_texts
 from lakescan.errors import UnsupportedFeature
 from lakescan.scan import Scan
-from lakescan.schema import Schema
-from lakescan.uuids import uuid_texts
 
 _ATOMIC: dict[str, type[s.DataType]] = {
     "boolean": s.BooleanType,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.formats.metadata_table import MetadataTable, no_such_table
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.commits import (
     history_table,
     metadata_log_table,
@@ -19,8 +20,7 @@ from lakescan.iceberg.metadata_tables.entries import EntriesTable
 from lakescan.iceberg.metadata_tables.manifests import AllManifestsTable, ManifestsTable
 from lakescan.iceberg.metadata_tables.partitions import PartitionsTable
 from lakescan.iceberg.metadata_tables.position_deletes import PositionDeletesTable
-from lakescan.planning.metadata_table import MetadataTable, no_such_table
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 Builder = Callable[[TableMetadata, Storage, IcebergSnapshot | None], MetadataTable]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakescan import types as t
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
-from lakescan.moments import from_millis
-from lakescan.planning.metadata_table import Rows
-from lakescan.schema import Schema
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.common.timestamps import from_millis
+from lakescan.formats.metadata_table import Rows
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 
 _SUMMARY = t.MapOf(t.Field(7, "key", t.STRING, required=True), t.Field(8, "value", t.STRING, required=True))
 SNAPSHOTS = Schema(

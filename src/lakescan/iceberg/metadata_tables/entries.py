@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
-from lakescan.iceberg.avro import decoding, read_avro
-from lakescan.iceberg.manifest import (
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.iceberg.manifests.avro import decoding, read_avro
+from lakescan.iceberg.manifests.manifest import (
     as_pairs,
     as_partition_type,
     checked_rows,
@@ -27,14 +28,13 @@ from lakescan.iceberg.manifest import (
     open_manifests,
     partition_values,
 )
-from lakescan.iceberg.manifest_checks import DELETED, check_files
-from lakescan.iceberg.manifest_list import DATA
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.manifests.manifest_checks import DELETED, check_files
+from lakescan.iceberg.manifests.manifest_list import DATA
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.readable_metrics import READABLE_METRICS, metrics_column, metrics_type
-from lakescan.iceberg.snapshot_manifests import snapshot_manifests
 from lakescan.planning.file_table import struct_of
-from lakescan.schema import Schema
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 PARTITION_ID = 102
 _SEQUENCE_NUMBER = t.Field(3, "sequence_number", t.LONG)

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
-from lakescan.iceberg.bounds import decode_values
-from lakescan.iceberg.manifest_list import DATA
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.partition_spec import PartitionField
-from lakescan.iceberg.snapshot_manifests import snapshot_manifests
-from lakescan.schema import Schema
-from lakescan.storage import Storage
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.iceberg.manifests.bounds import decode_values
+from lakescan.iceberg.manifests.manifest_list import DATA
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.metadata.partition_spec import PartitionField
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+from lakescan.storage.storage import Storage
 
 _SUMMARY = t.Struct(
     (

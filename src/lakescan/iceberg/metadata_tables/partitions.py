@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
-from lakescan.iceberg.manifest_checks import DELETED
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, read_entries
-from lakescan.iceberg.partition_key import with_partition_key
-from lakescan.iceberg.snapshot_manifests import snapshot_manifests
-from lakescan.schema import Schema
-from lakescan.storage import Storage
+from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.storage.storage import Storage
 
 _DATA, _POSITION, _EQUALITY = 0, 1, 2
 _COUNTS = (

@@ -11,21 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
-from lakescan.iceberg.manifest_checks import DELETED
-from lakescan.iceberg.manifest_list import DELETES
-from lakescan.iceberg.metadata import IcebergSnapshot, TableMetadata
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import PARTITION_ID, SPEC_ID
+from lakescan.common.schema import FieldMatching, Schema
+from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.manifest_list import DELETES
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import read_entries
-from lakescan.iceberg.snapshot_manifests import snapshot_manifests
-from lakescan.metadata_columns import PARTITION_ID, SPEC_ID
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
-from lakescan.reading.deletes import DELETED_PATH, DELETED_POSITION
+from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION
+from lakescan.reading.deletes.vectors import load_vector
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.reading.vectors import load_vector
-from lakescan.schema import FieldMatching, Schema
-from lakescan.storage import Storage
+from lakescan.storage.storage import Storage
 
 _BY_ID = FieldMatching(by_id=True)
 _BATCH = 1 << 16

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
-from lakescan.iceberg.bounds import decode_values
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.iceberg.manifests.bounds import decode_values
 from lakescan.planning.file_table import struct_of
-from lakescan.schema import Schema
 
 READABLE_METRICS = 1_000_000  # ids from here on, above those of any column
 _COUNTS = {

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from lakescan import types as t
-from lakescan.schema import FieldMatching
+from lakescan.common import types as t
+from lakescan.common.schema import FieldMatching
 from lakescan.spark.types import quoted, spark_type
 
 if TYPE_CHECKING:

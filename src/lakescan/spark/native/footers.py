@@ -8,8 +8,8 @@ import pyarrow as pa
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import FileField, has_ids, read_fields
-from lakescan.reading.legacy_calendar import LegacyCalendar
-from lakescan.reading.parquet import ParquetData
+from lakescan.reading.parquet.file import ParquetData
+from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 
 _MOST = 8
 

@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import POS, RESERVED_IDS
 from lakescan.expressions.predicate import leaves
-from lakescan.locations import normalize, without_root
-from lakescan.metadata_columns import POS, RESERVED_IDS
 from lakescan.planning.file_table import EQUALITY
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
 from lakescan.spark.native.footers import why_footers
+from lakescan.storage.locations import normalize, without_root
 
 if TYPE_CHECKING:
     from lakescan.scan import Scan

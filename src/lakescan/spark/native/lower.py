@@ -13,25 +13,25 @@ from pyroaring import BitMap64
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from lakescan import types as t
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import POS
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
-from lakescan.locations import split_location
-from lakescan.metadata_columns import POS
 from lakescan.planning.file_table import EQUALITY, delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
-from lakescan.reading.deletes import DeleteLoader
+from lakescan.reading.deletes.positions import DeleteLoader
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.columns import FileColumns, members_of
 from lakescan.spark.native.conditions import condition
-from lakescan.spark.native.facts import INDEX, FileFacts
-from lakescan.spark.native.how_deletes import position_bytes
-from lakescan.spark.native.keys import DeletedKeys
+from lakescan.spark.native.delete_strategy import position_bytes
+from lakescan.spark.native.equality_deletes import DeletedKeys
+from lakescan.spark.native.file_facts import INDEX, FileFacts
 from lakescan.spark.native.lanes import columns_needed
 from lakescan.spark.session import conf, listing_here, try_set
 from lakescan.spark.types import spark_type
+from lakescan.storage.locations import split_location
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

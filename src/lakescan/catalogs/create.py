@@ -1,0 +1,168 @@
+"""Making tables, and replacing them, through pyiceberg and deltalake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.lookup import of_storage, translated
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.log.segment import LOG_FOLDER
+from lakescan.delta.write.create import check_location, delta_arguments
+from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.create import create_version_3, iceberg_arguments
+from lakescan.iceberg.write.outcomes import commit_emptied
+from lakescan.storage.faults import storage_boundary
+from lakescan.storage.options import StorageOptions
+from lakescan.storage.storage import Storage, join
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Transaction
+
+
+def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefinition, format: str) -> None:
+    """Make a table of either format under a name; raises `NoSuchNamespace` and `CreatedConcurrently`."""
+    if format == "iceberg":
+        create_iceberg(catalog, identifier, definition)
+        return
+    names = DeltaNames(catalog)
+    if not catalog.namespace_exists(identifier.namespace):
+        raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
+    location = definition.location or _default_location(catalog, identifier)
+    names.add(identifier.within, location)
+    try:
+        create_delta(location, definition, of_storage(catalog.properties))
+    except (CreatedConcurrently, InvalidOption, UnsupportedFeature):
+        names.remove(identifier.within)
+        raise
+    except BaseException:  # it may have been made, and only the answer was lost
+        if not Storage(io_properties=of_storage(catalog.properties)).exists(join(location, LOG_FOLDER)):
+            names.remove(identifier.within)
+        raise
+
+
+def _default_location(catalog: Catalog, identifier: Identifier) -> str:
+    warehouse = catalog.properties.get("warehouse")
+    if warehouse is None:
+        raise InvalidOption(f"catalog {identifier.catalog!r} has no warehouse: give the table a location")
+    return join(warehouse, *identifier.within)
+
+
+def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
+    """Make a table that is not there; raises `CreatedConcurrently` where it is by now."""
+    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+
+    arguments = iceberg_arguments(definition)
+    where = "/".join((str(catalog.properties.get("warehouse", "")), *identifier.within))
+    if any(letter in (definition.location or where) for letter in "?#"):
+        raise UnsupportedFeature(
+            f"the Iceberg table {identifier} at {definition.location or where}",
+            "pyiceberg, which makes it, takes what follows ? or # for no part of a location, and would write "
+            "elsewhere. Give it another name, or a location without these.",
+        )
+    with translated(identifier):
+        try:
+            if arguments["properties"]["format-version"] == "3":
+                create_version_3(catalog, identifier.within, arguments)
+            else:
+                catalog.create_table(identifier.within, **arguments)
+        except (TableAlreadyExistsError, CommitFailedException) as error:
+            raise CreatedConcurrently(f"{identifier} was not there a moment ago, and another writer made it") from error
+
+
+def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
+    """Give a table other columns, and no rows; its earlier snapshots stay.
+
+    Raises `CommitConflict`, `CommitStateUnknown`, and `UnsupportedFeature` for a table that it cannot become.
+    """
+    with translated(identifier):
+        opened = catalog.load_table(identifier.within)
+    version = str(opened.metadata.format_version)
+    if definition.properties.get("format-version", version) != version:
+        raise UnsupportedFeature(
+            f"replacing {identifier}, of format version {version}, by one of another", "Drop it, and make it."
+        )
+    arguments = iceberg_arguments(definition, version)
+    storage = Storage(io_properties=of_storage({**catalog.properties, **opened.io.properties}))
+    known = set(IcebergTable.open(opened.metadata_location, storage).metadata.snapshots)
+
+    def become(transaction: Transaction) -> None:
+        try:
+            _become(transaction, opened, arguments)
+        except ValueError as error:
+            raise UnsupportedFeature(
+                f"replacing {identifier} by such a table", f"{error}. Drop it, and make it."
+            ) from error
+
+    with translated(identifier):
+        failed = commit_emptied(opened, become, known, storage)
+    if failed is not None:
+        raise CommitConflict(f"{identifier} was changed while it was replaced: {failed.error}") from failed.error
+
+
+def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
+    """Columns of the same name, type and default keep their ids, as Java has it; the rest is dropped and added."""
+    schema = arguments["schema"]
+    before = {column.name: (column.field_type, column.write_default) for column in opened.schema().fields}
+    kept = {c.name for c in schema.fields if before.get(c.name) == (c.field_type, c.write_default)}
+    with transaction.update_spec() as spec:
+        for field in opened.spec().fields:
+            spec.remove_field(field.name)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        update.set_identifier_fields()
+        for name in before.keys() - kept:
+            update.delete_column(name)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for column in schema.fields:
+            if column.name not in kept:
+                update.add_column(column.name, column.field_type, column.doc, default_value=column.write_default)
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for after, column in zip([None, *schema.fields], schema.fields, strict=False):
+            update.update_column(column.name, required=column.required, doc=column.doc)
+            if after is None:
+                update.move_first(column.name)
+            else:
+                update.move_after(column.name, after.name)
+        update.set_identifier_fields(*(schema.find_column_name(i) for i in schema.identifier_field_ids))
+    with transaction.update_spec() as spec:
+        for field in arguments["partition_spec"].fields:
+            spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
+    if arguments["properties"]:
+        transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != "format-version"})
+
+
+def create_delta(
+    location: str, definition: TableDefinition, settings: Mapping[str, object], *, replace: bool = False
+) -> None:
+    """Make a table in a folder; raises `CreatedConcurrently` where there is one by now.
+
+    `settings` say how files are reached, in a catalog's words or in delta-rs's.
+    """
+    check_location(location)
+    arguments = delta_arguments(definition)
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    mode = "overwrite" if replace else "error"
+    try:
+        with storage_boundary("made", location, passing=DeltaError):
+            DeltaTable.create(
+                location,
+                mode=mode,
+                storage_options=as_delta_options(settings),
+                raise_if_key_not_exists=False,
+                **arguments,
+            )
+    except DeltaError as error:
+        if "already exists" in str(error) or "version 0" in str(error).lower():
+            raise CreatedConcurrently(f"there is a Delta table at {location} already") from error
+        raise InvalidOption(f"no Delta table can be made at {location}: {error}") from error
+
+
+def as_delta_options(settings: Mapping[str, object]) -> dict[str, str]:
+    """Settings of how files are reached, in delta-rs's words."""
+    return StorageOptions.of(settings, ignore_unknown=True).delta_rs()

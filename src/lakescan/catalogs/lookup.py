@@ -1,0 +1,111 @@
+"""Where a named table is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.identifiers import Identifier, parts_of
+from lakescan.catalogs.registry import connection, is_known, refusal
+from lakescan.errors import LakescanError, MissingFile, NoSuchNamespace, NoSuchTable, StorageError, nearest
+from lakescan.storage.faults import told
+
+# Properties of a catalog, or of a table in its answers, that say how files are reached, secrets among them.
+_OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table that a catalog has: its format, its location (Iceberg: its current metadata file).
+
+    `io_properties` reach its files; they hold secrets.
+    """
+
+    format: str
+    location: str
+    io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class InCatalog:
+    """A table's place in a catalog, asked anew each time."""
+
+    identifier: Identifier
+
+    def current(self) -> str:
+        """The location of its current metadata file."""
+        return find(self.identifier).location
+
+
+def identifier_of(text: str) -> Identifier | None:
+    """The identifier that a text is, if it begins with the name of a catalog that is known."""
+    parts = parts_of(text)
+    if parts is None or len(parts) < 3 or not is_known(parts[0]):
+        return None
+    return Identifier(parts[0], parts[1:-1], parts[-1])
+
+
+def find(identifier: Identifier) -> FoundTable:
+    """Where a table is; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` where a catalog does not answer."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    catalog = connection(identifier.catalog)
+    with translated(identifier):
+        try:
+            table = catalog.load_table(identifier.within)
+        except NoSuchTableError:
+            location = DeltaNames(catalog).location(identifier.within)
+            if location is None:
+                raise
+            return FoundTable("delta", location, of_storage(catalog.properties))
+    return FoundTable("iceberg", table.metadata_location, of_storage({**catalog.properties, **table.io.properties}))
+
+
+def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that reach files."""
+    return {name: value for name, value in properties.items() if name.startswith(_OF_STORAGE)}
+
+
+def _names_beside(identifier: Identifier) -> list[str]:
+    """The names of a namespace's tables; none where it is not there."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    catalog = connection(identifier.catalog)
+    try:
+        tables = [name[-1] for name in catalog.list_tables(identifier.namespace)]
+    except NoSuchNamespaceError:
+        return []
+    return tables + DeltaNames(catalog).names(identifier.namespace)
+
+
+@contextmanager
+def translated(identifier: Identifier) -> Iterator[None]:
+    """Errors of a catalog as those of this library."""
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+
+    try:
+        yield
+    except NoSuchTableError as error:
+        known = _names_beside(identifier)
+        raise NoSuchTable(
+            f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}."
+            f"{nearest(identifier.name, known)}"
+        ) from error
+    except NoSuchNamespaceError as error:
+        raise NoSuchNamespace(
+            f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}"
+        ) from error
+    except RESTError as error:
+        raise StorageError(f"catalog {identifier.catalog!r} does not answer for {identifier}: {error}") from error
+    except LakescanError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingFile(
+            f"catalog {identifier.catalog!r} names a file of {identifier} that is not in storage: {told(error)}"
+        ) from error
+    except Exception as error:
+        if (why := refusal(error)) is None:
+            raise
+        raise StorageError(f"catalog {identifier.catalog!r} refused {identifier}: {why}") from error

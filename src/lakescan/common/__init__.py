@@ -1,0 +1,1 @@
+"""Pieces that every layer uses: types, schemas, timestamps, caches, executors, keys."""

@@ -1,0 +1,49 @@
+"""Metadata columns: what a reader knows of each row beside its data (Iceberg specification, "Reserved Field IDs").
+
+They are read when they are selected or filtered by; a table's own column of the same name goes first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakescan.common import types as t
+
+FILE = t.Field(2147483646, "_file", t.STRING, required=True, doc="location of the data file")
+POS = t.Field(2147483645, "_pos", t.LONG, required=True, doc="position of the row in its file")
+DELETED = t.Field(2147483644, "_deleted", t.BOOLEAN, required=True, doc="whether the row is deleted")
+SPEC_ID = t.Field(2147483643, "_spec_id", t.INT, required=True, doc="partition spec of the file")
+PARTITION_ID = 2147483642
+ROW_ID = t.Field(2147483540, "_row_id", t.LONG, doc="row lineage: the id of the row")
+LAST_UPDATED = t.Field(
+    2147483539, "_last_updated_sequence_number", t.LONG, doc="row lineage: when the row was last written"
+)
+
+RESERVED_IDS = frozenset({f.id for f in (FILE, POS, DELETED, SPEC_ID, ROW_ID, LAST_UPDATED)} | {PARTITION_ID})
+
+# Columns of Iceberg's changelogs, with the ids that its library gives them.
+CHANGE = t.Field(2147483543, "_change_type", t.STRING, doc="INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER")
+CHANGE_ORDINAL = t.Field(2147483542, "_change_ordinal", t.INT, doc="which of the snapshots read it was")
+COMMIT_SNAPSHOT = t.Field(2147483541, "_commit_snapshot_id", t.LONG, doc="the snapshot that changed the row")
+CHANGELOG = (CHANGE, CHANGE_ORDINAL, COMMIT_SNAPSHOT)
+
+# Columns of Delta's change feed (protocol, "Change Data Files"); their ids are lakescan's own.
+CHANGE_TYPE = t.Field(2147480001, "_change_type", t.STRING, doc="insert, delete, update_preimage or update_postimage")
+COMMIT_VERSION = t.Field(2147480002, "_commit_version", t.LONG, doc="the version that changed the row")
+COMMIT_TIMESTAMP = t.Field(2147480003, "_commit_timestamp", t.Timestamp(), doc="when that version was committed")
+FIRST_RESERVED_ID = CHANGE_TYPE.id
+
+
+def row_tracking_columns(row_id_name: str | None, commit_version_name: str | None) -> tuple[t.Field, t.Field]:
+    """Delta's row tracking: `_row_id` and `_row_commit_version`, with the names under which files may hold them."""
+    version = t.Field(
+        LAST_UPDATED.id, "_row_commit_version", t.LONG, doc="row tracking: the version that wrote the row"
+    )
+    return replace(ROW_ID, physical_name=row_id_name or ROW_ID.name), replace(
+        version, physical_name=commit_version_name or version.name
+    )
+
+
+def partition_column(fields: tuple[t.Field, ...]) -> t.Field:
+    """The `_partition` column: a struct with a member for each partition field of any spec."""
+    return t.Field(PARTITION_ID, "_partition", t.Struct(fields), required=True, doc="partition values of the file")

@@ -1,0 +1,254 @@
+"""Statements of Spark's SQL that make, rename and drop tables and namespaces, parsed by sqlglot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakescan.common import types as t
+from lakescan.definition.table_definition import TableDefinition, Term, numbered, with_default
+from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature, missing_dependency
+from lakescan.expressions.sql import literal_of
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_TYPES = {
+    "BOOLEAN": t.BOOLEAN,
+    "TINYINT": t.BYTE,
+    "SMALLINT": t.SHORT,
+    "INT": t.INT,
+    "BIGINT": t.LONG,
+    "FLOAT": t.FLOAT,
+    "DOUBLE": t.DOUBLE,
+    "DATE": t.DATE,
+    "TEXT": t.STRING,
+    "VARCHAR": t.STRING,
+    "BINARY": t.BINARY,
+    "UUID": t.UUID,
+    "TIME": t.TIME,
+    "VARIANT": t.VARIANT,
+    "TIMESTAMP": t.Timestamp(),
+    "TIMESTAMPTZ": t.Timestamp(),
+    "TIMESTAMPLTZ": t.Timestamp(),
+    "TIMESTAMPNTZ": t.Timestamp(zoned=False),
+}
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """`CREATE TABLE`; `query` is the SQL text of `AS SELECT`, whose columns it has where it names none."""
+
+    name: tuple[str, ...]
+    format: str
+    definition: TableDefinition
+    if_not_exists: bool = False
+    replace: bool = False
+    query: str | None = None
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """`DROP TABLE`."""
+
+    name: tuple[str, ...]
+    if_exists: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True)
+class RenameTable:
+    """`ALTER TABLE ... RENAME TO`."""
+
+    name: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CreateNamespace:
+    """`CREATE NAMESPACE`, also called a database and a schema."""
+
+    name: tuple[str, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropNamespace:
+    """`DROP NAMESPACE`."""
+
+    name: tuple[str, ...]
+    if_exists: bool = False
+
+
+Statement = CreateTable | DropTable | RenameTable | CreateNamespace | DropNamespace
+
+
+def parse_statement(text: str) -> Statement:
+    """A statement from its text; raises `InvalidOption` for bad SQL, `UnsupportedFeature` for other statements."""
+    try:
+        import sqlglot
+        from sqlglot import exp
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "SQL statements") from error
+    try:
+        found = sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.ParseError as error:
+        raise InvalidOption(f"this is no SQL statement: {error}") from error
+    match found:
+        case exp.Create() if found.kind == "TABLE":
+            return _create_table(found)
+        case exp.Create() if found.kind in ("SCHEMA", "DATABASE", "NAMESPACE"):
+            return CreateNamespace(_name(found.this), bool(found.args.get("exists")))
+        case exp.Drop() if found.kind == "TABLE":
+            return DropTable(_dropped(found), bool(found.args.get("exists")), bool(found.args.get("purge")))
+        case exp.Drop() if found.kind in ("SCHEMA", "DATABASE", "NAMESPACE"):
+            return DropNamespace(_dropped(found), bool(found.args.get("exists")))
+        case exp.Alter() if isinstance(found.args["actions"][0], exp.AlterRename):
+            return RenameTable(_name(found.this), _name(found.args["actions"][0].this))
+    raise UnsupportedFeature(
+        f"the statement {' '.join(text.split())[:60]!r}",
+        "CREATE, DROP and RENAME of tables and CREATE and DROP of namespaces are done here; spark.sql has the rest.",
+    )
+
+
+def parse_columns(text: str) -> tuple[tuple[t.Field, ...], tuple[str, ...]]:
+    """Columns and primary key from the text that is within the parentheses of `CREATE TABLE`."""
+    found = parse_statement(f"CREATE TABLE t ({text})")
+    assert isinstance(found, CreateTable)
+    return found.definition.columns, found.definition.primary_key
+
+
+def _create_table(found: exp.Create) -> CreateTable:
+    from sqlglot import exp
+
+    described = found.this.expressions if isinstance(found.this, exp.Schema) else []
+    columns = [each for each in described if isinstance(each, exp.ColumnDef)]
+    keys = [_texts(each.expressions) for each in described if isinstance(each, exp.PrimaryKey)]
+    keys += [(each.name,) for each in columns if _constraint(each, exp.PrimaryKeyColumnConstraint)]
+    if others := [each for each in described if not isinstance(each, (exp.ColumnDef, exp.PrimaryKey))]:
+        raise UnsupportedFeature(f"{others[0].sql('spark')!r} in CREATE TABLE")
+    if len(keys) > 1:
+        raise InvalidOption("CREATE TABLE has two primary keys")
+    said = _Said.of(found.args.get("properties"))
+    query = found.expression
+    definition = TableDefinition(
+        columns=numbered(map(_column, columns)),
+        primary_key=keys[0] if keys else (),
+        partition_by=said.partition_by,
+        sort_by=(),
+        properties=said.properties,
+        location=said.location,
+        comment=said.comment,
+    )
+    return CreateTable(
+        _name(found.this),
+        said.format,
+        definition,
+        if_not_exists=bool(found.args.get("exists")),
+        replace=bool(found.args.get("replace")),
+        query=None if query is None else query.sql("spark"),
+    )
+
+
+@dataclass
+class _Said:
+    """What stands after the columns."""
+
+    format: str = "iceberg"
+    partition_by: tuple[Term, ...] = ()
+    location: str | None = None
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        self.properties: dict[str, str] = {}
+
+    @staticmethod
+    def of(node: exp.Properties | None) -> _Said:
+        from sqlglot import exp
+
+        said = _Said()
+        for each in node.expressions if node is not None else ():
+            match each:
+                case exp.FileFormatProperty():
+                    said.format = each.this.name.lower()
+                case exp.PartitionedByProperty():
+                    said.partition_by = tuple(map(_term, each.this.expressions))
+                case exp.LocationProperty():
+                    said.location = each.name
+                case exp.SchemaCommentProperty():
+                    said.comment = each.name
+                case exp.Property() if type(each) is exp.Property:
+                    said.properties[each.name] = each.args["value"].name
+                case _:
+                    raise UnsupportedFeature(f"{each.sql('spark')!r} in CREATE TABLE")
+        return said
+
+
+def _column(node: exp.ColumnDef) -> t.Field:
+    from sqlglot import exp
+
+    comment = _constraint(node, exp.CommentColumnConstraint)
+    not_null = _constraint(node, exp.NotNullColumnConstraint)
+    required = not_null is not None and not not_null.args.get("allow_null")
+    required |= _constraint(node, exp.PrimaryKeyColumnConstraint) is not None
+    doc = None if comment is None else comment.name
+    column = t.Field(0, node.name, _type(node.args["kind"]), required, doc)
+    default = _constraint(node, exp.DefaultColumnConstraint)
+    return column if default is None else with_default(column, _default(node.name, default.this))
+
+
+def _default(column: str, node: exp.Expression) -> Any:
+    try:
+        return literal_of(node)
+    except InvalidFilter as error:
+        raise InvalidOption(
+            f"the default of column {column!r}, {node.sql('spark')}, is no literal: other expressions are not kept"
+        ) from error
+
+
+def _type(node: exp.DataType) -> t.Type:
+    name = node.this.name if hasattr(node.this, "name") else str(node.this)
+    if name == "STRUCT":
+        return t.Struct(tuple(map(_column, node.expressions)))
+    if name in ("ARRAY", "LIST"):
+        return t.ListOf(t.Field(0, "element", _type(node.expressions[0])))
+    if name == "MAP":
+        key, value = map(_type, node.expressions)
+        return t.MapOf(t.Field(0, "key", key, required=True), t.Field(0, "value", value))
+    if name == "DECIMAL":
+        precision, scale = [*(int(each.name) for each in node.expressions), 0][:2] if node.expressions else (10, 0)
+        return t.Decimal(precision, scale)
+    if name in _TYPES:
+        return _TYPES[name]
+    raise UnsupportedFeature(f"column type {node.sql('spark')}")
+
+
+def _constraint(node: exp.ColumnDef, kind: Any) -> Any:
+    return next((each.kind for each in node.args.get("constraints") or () if isinstance(each.kind, kind)), None)
+
+
+def _term(node: exp.Expression) -> Term:
+    from sqlglot import exp
+
+    if isinstance(node, (exp.Identifier, exp.Column)):
+        return Term(".".join(part.name for part in node.parts) if isinstance(node, exp.Column) else node.name)
+    if isinstance(node, exp.ColumnDef):
+        raise UnsupportedFeature("columns that are defined in PARTITIONED BY", "Define them with the others.")
+    return Term.parse(node.sql("spark").lower() if isinstance(node, exp.Func) else node.sql("spark"))
+
+
+def _texts(nodes: Iterable[exp.Expression]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)
+
+
+def _name(node: exp.Expression) -> tuple[str, ...]:
+    from sqlglot import exp
+
+    table = node.this if isinstance(node, exp.Schema) else node
+    return tuple(part.name for part in table.parts)
+
+
+def _dropped(node: exp.Drop) -> tuple[str, ...]:
+    tables = node.args.get("tables")
+    return _name(tables[0] if tables else node.this)

@@ -1,0 +1,1 @@
+"""The transaction log: listed, read, reconciled."""

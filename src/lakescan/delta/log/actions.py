@@ -1,0 +1,245 @@
+"""File actions of the log as Arrow tables: commits (JSON lines) and checkpoints (Parquet or JSON) in one shape.
+
+The file actions of all commits that are read together are parsed at once. One that is not whole is refused: without
+its path an add would be a file lost, a remove or a deletion vector rows that come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.log.action_checks import (
+    Where,
+    check_descriptors,
+    check_one_action,
+    check_paths,
+    names_in_lines,
+    names_in_maps,
+)
+from lakescan.delta.log.checkpoint_files import CheckpointFile
+from lakescan.delta.log.json_lines import LogLines, parse_log_texts
+from lakescan.delta.log.kept_rows import kept
+from lakescan.delta.log.text import LogText
+from lakescan.reading.decoding import decoding
+from lakescan.storage.storage import Storage
+
+# Numbers of an add action, and the columns that hold them here.
+_NUMBERS = {
+    "modificationTime": "modification_time",
+    "baseRowId": "base_row_id",
+    "defaultRowCommitVersion": "row_commit_version",
+}
+VECTOR = pa.struct(
+    [
+        pa.field("storageType", pa.string()),
+        pa.field("pathOrInlineDv", pa.string()),
+        pa.field("offset", pa.int32()),
+        pa.field("sizeInBytes", pa.int32()),
+        pa.field("cardinality", pa.int64()),
+    ]
+)
+_SIDECAR = pa.schema([pa.field("sidecar", pa.struct([pa.field("path", pa.string())]))])
+_LOOSE = frozenset({"stats", "partitionValues"})  # where writers have left texts unquoted
+_MEMBERS = ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector", *_NUMBERS)
+
+
+@dataclass(frozen=True)
+class ActionReader:
+    """Reads file actions of a table whose partition columns (physical names) are known.
+
+    They are adds and removes, a row each. Columns: version (the commit's, -1 in a checkpoint), line (of the commit; the
+    row of a checkpoint), is_add, path (as written), partition (struct of text by physical name), has_partition (whether
+    the action says the value of each partition column), size, stats (JSON text), stats_parsed (struct, where there is
+    one), vector (the deletion vector's descriptor), modification_time (milliseconds), base_row_id and
+    row_commit_version (row tracking). All methods raise `CorruptMetadata` for an action that is not whole.
+    """
+
+    storage: Storage
+    partition_columns: tuple[str, ...]
+
+    def commits(self, commits: Iterable[LogText]) -> pa.Table:
+        """The file actions of commits."""
+        tables = [self._empty()]
+        for lines in parse_log_texts(commits, self._json_schema(), _LOOSE):
+            check_one_action(lines.rows, ("add", "remove"), lines.where)
+            for name in ("remove", "add"):
+                tables += [self._of_lines(own, lines, at, name) for own, at in _present(lines.rows[name])]
+        return pa.concat_tables(tables)
+
+    def changes(self, commits: Iterable[LogText]) -> pa.Table:
+        """What commits say of changed data: a row an add, remove or cdc action.
+
+        `action` is its name, `data_change` what it says of itself. The other columns are those of file actions.
+        """
+        file = [pa.field("path", pa.string()), pa.field("size", pa.int64()), *self._partition_field()]
+        changed = [*file, pa.field("dataChange", pa.bool_()), pa.field("deletionVector", VECTOR)]
+        kinds = {"add": [*changed, pa.field("stats", pa.string())], "remove": changed, "cdc": file}
+        schema = pa.schema([pa.field(name, pa.struct(members)) for name, members in kinds.items()])
+        tables = [_as_change(self._empty(), "add", pa.array([], pa.bool_()))]
+        for lines in parse_log_texts(commits, schema, _LOOSE):
+            check_one_action(lines.rows, tuple(kinds), lines.where)
+            for name in kinds:
+                for own, at in _present(lines.rows[name]):
+                    table = self._of_lines(own, lines, at, name)
+                    said = pc.fill_null(_member(own, "dataChange", pa.bool_()), True)
+                    tables.append(_as_change(table, name, said))
+        return pa.concat_tables(tables).combine_chunks()
+
+    def checkpoint_part(self, location: str) -> pa.Table:
+        """The file actions of one checkpoint file or sidecar, Parquet or JSON."""
+        if location.endswith(".json"):
+            return self.commits([LogText(location, self.storage.read(location))])
+        tables = [self._empty()]
+        file = CheckpointFile(location, self.storage)
+        with decoding(location, "the checkpoint"):
+            for rows, start in file.batches("add", _MEMBERS):
+                tables += [self._of_checkpoint(own, at + start, file.where) for own, at in _present(rows)]
+            return pa.concat_tables(tables, promote_options="permissive")
+
+    def sidecars(self, location: str) -> list[str]:
+        """The sidecars that a checkpoint file names, as it names them (protocol, "V2 Spec")."""
+        if location.endswith(".json"):
+            parts = parse_log_texts([LogText(location, self.storage.read(location))], _SIDECAR)
+            found = [(own, at, lines.where) for lines in parts for own, at in _present(lines.rows["sidecar"])]
+        else:
+            file = CheckpointFile(location, self.storage)
+            batches = file.batches("sidecar", ("path",))
+            found = [(own, at + start, file.where) for rows, start in batches for own, at in _present(rows)]
+        for own, at, where in found:
+            check_paths(_member(own, "path", pa.string()), "sidecar", _shifted(where, at))
+        return [path for own, _, _ in found for path in _member(own, "path", pa.string()).to_pylist()]
+
+    def _json_schema(self) -> pa.Schema:
+        add = [
+            pa.field("path", pa.string()),
+            pa.field("size", pa.int64()),
+            pa.field("stats", pa.string()),
+            pa.field("deletionVector", VECTOR),
+            *(pa.field(n, pa.int64()) for n in _NUMBERS),
+            *self._partition_field(),
+        ]
+        remove = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
+        return pa.schema([pa.field("add", pa.struct(add)), pa.field("remove", pa.struct(remove))])
+
+    def _partition_field(self) -> list[pa.Field]:
+        if not self.partition_columns:
+            return []
+        return [pa.field("partitionValues", pa.struct([pa.field(n, pa.string()) for n in self.partition_columns]))]
+
+    def _of_lines(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
+        """Actions of a name that are in these rows of the lines."""
+        check_paths(_member(actions, "path", pa.string()), name, _shifted(lines.where, at))
+        columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
+        has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
+        table = self._normalised(actions, has_partition, is_add=name == "add")
+        check_descriptors(table["vector"].combine_chunks(), _has_vector(actions), _shifted(lines.where, at))
+        return _placed(table, lines.version[at], lines.line[at])
+
+    def _of_checkpoint(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
+        """Adds that are in these rows of a checkpoint."""
+        check_paths(_member(actions, "path", pa.string()), "add", _shifted(where, at))
+        table = self._normalised(actions, names_in_maps(actions, self.partition_columns), is_add=True)
+        check_descriptors(table["vector"].combine_chunks(), _has_vector(actions), _shifted(where, at))
+        return _placed(table, np.full(len(at), -1, dtype=np.int64), at + 1)
+
+    def _normalised(self, actions: pa.StructArray, has_partition: pa.Array, *, is_add: bool) -> pa.Table:
+        rows = len(actions)
+        columns = {
+            "is_add": pa.repeat(pa.scalar(is_add), rows),
+            "path": _member(actions, "path", pa.string()),
+            "partition": self._partition(actions),
+            "has_partition": has_partition,
+            "size": _member(actions, "size", pa.int64()),
+            "stats": _stats(actions),
+            "vector": _vector(actions),
+            **{column: _member(actions, name, pa.int64()) for name, column in _NUMBERS.items()},
+        }
+        table = pa.table(columns)
+        index = actions.type.get_field_index("stats_parsed")
+        return table if index < 0 else table.append_column("stats_parsed", pc.struct_field(actions, [index]))
+
+    def _partition(self, actions: pa.StructArray) -> pa.StructArray:
+        index = actions.type.get_field_index("partitionValues")
+        values = None if index < 0 else pc.struct_field(actions, [index])
+        members = []
+        for name in self.partition_columns:
+            if values is None:
+                members.append(pa.nulls(len(actions), pa.string()))
+            elif pa.types.is_map(values.type):
+                members.append(pc.map_lookup(values, pa.scalar(name), "first").cast(pa.string()))
+            else:
+                members.append(pc.struct_field(values, name).cast(pa.string()))
+        if not members:
+            return pa.array([{}] * len(actions), pa.struct([]))
+        return pa.StructArray.from_arrays(members, names=list(self.partition_columns))
+
+    def _empty(self) -> pa.Table:
+        nothing = pa.array([], pa.struct([pa.field("path", pa.string())]))
+        table = self._normalised(nothing, pa.array([], pa.bool_()), is_add=True)
+        return _placed(table, np.array([], dtype=np.int64), np.array([], dtype=np.int64))
+
+
+def _as_change(table: pa.Table, name: str, data_change: pa.Array) -> pa.Table:
+    table = table.append_column("action", pa.repeat(pa.scalar(name), table.num_rows))
+    return table.append_column("data_change", data_change)
+
+
+def _placed(table: pa.Table, version: np.ndarray, line: np.ndarray) -> pa.Table:
+    """The actions with the place that each has in the log, first."""
+    table = table.add_column(0, "line", pa.array(line, pa.int64()))
+    return table.add_column(0, "version", pa.array(version, pa.int64()))
+
+
+def _present(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray, np.ndarray]]:
+    """The rows that are such an action, chunk by chunk, with their numbers."""
+    start = 0
+    for chunk in actions.chunks:
+        present = chunk.is_valid().to_numpy(zero_copy_only=False)
+        yield kept(chunk, present), np.flatnonzero(present) + start
+        start += len(chunk)
+
+
+def _shifted(where: Where, at: np.ndarray) -> Where:
+    """Where the rows with these numbers are."""
+    return lambda row: where(int(at[row]))
+
+
+def _member(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
+    index = actions.type.get_field_index(name)
+    return pa.nulls(len(actions), kind) if index < 0 else pc.struct_field(actions, [index]).cast(kind)
+
+
+def _stats(actions: pa.StructArray) -> pa.Array:
+    """The statistics as text; none where they are something else, which says nothing and fails no read."""
+    try:
+        found = _member(actions, "stats", pa.string())
+        found.validate(full=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(actions), pa.string())
+    return found
+
+
+def _descriptor(actions: pa.StructArray) -> pa.Array | None:
+    index = actions.type.get_field_index("deletionVector")
+    return None if index < 0 else pc.struct_field(actions, [index])
+
+
+def _vector(actions: pa.StructArray) -> pa.StructArray:
+    """The descriptor's members, null throughout where the file has no vector."""
+    found = _descriptor(actions)
+    members = []
+    for field in VECTOR:
+        at = -1 if found is None else found.type.get_field_index(field.name)
+        members.append(pa.nulls(len(actions), field.type) if at < 0 else pc.struct_field(found, [at]).cast(field.type))
+    return pa.StructArray.from_arrays(members, fields=list(VECTOR))
+
+
+def _has_vector(actions: pa.StructArray) -> pa.Array:
+    """Whether an action has a descriptor."""
+    found = _descriptor(actions)
+    return pa.repeat(pa.scalar(False), len(actions)) if found is None else found.is_valid()

@@ -1,0 +1,172 @@
+"""Reading a Delta log: protocol and metadata of a version, its live files, the files that hold changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.checkpoint_actions import checkpoint_actions
+from lakescan.delta.log.checksum import check_version
+from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits, read_piece
+from lakescan.delta.log.replay import live_files
+from lakescan.delta.log.segment import LAST_CHECKPOINT, LogFile, LogSegment
+from lakescan.delta.log.shares import LogShares, share_count
+from lakescan.delta.log.text import ADVICE, Action, LogText, only_actions, shown, single_actions
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.scan.change_feed import changed_files, without_changes
+from lakescan.delta.scan.scan_files import ScanFiles
+from lakescan.errors import CorruptMetadata
+from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
+from lakescan.formats.increments import Increment
+from lakescan.planning.candidates import Candidates
+from lakescan.planning.report import ScanMetrics
+from lakescan.storage.storage import Storage
+
+
+@dataclass(frozen=True)
+class DeltaState:
+    """What a version's log says of the table as a whole.
+
+    `changes` are the versions of a change feed, both counting; `increment` the files to read instead of all.
+    """
+
+    segment: LogSegment
+    protocol: Protocol
+    metadata: Metadata
+    changes: tuple[int, int] | None = None
+    increment: Increment | None = None
+
+    def schema(self) -> Schema:
+        """The table's columns."""
+        return self.metadata.schema()
+
+    def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
+        """The partition columns; raises `CorruptMetadata` for one that the schema does not have."""
+        fields = {f.name: f for f in schema.fields}
+        if missing := [name for name in self.metadata.partition_columns if name not in fields]:
+            raise CorruptMetadata(
+                f"{self.metadata.where}: partition column {shown(missing[0])} is not a column of the table's schema. "
+                f"{ADVICE}"
+            )
+        return tuple(fields[name] for name in self.metadata.partition_columns)
+
+
+class LogReader:
+    """Reads the files of one table's log."""
+
+    def __init__(self, location: str, storage: Storage) -> None:
+        self._location, self.storage = location, storage
+        self._states: dict[int, DeltaState] = {}
+
+    @property
+    def known_id(self) -> str | None:
+        """The table's id, if it was read already."""
+        return next((state.metadata.id for state in self._states.values()), None)
+
+    def read(self, commit: LogFile) -> LogText:
+        """A commit's text."""
+        return read_commits([commit], self.storage)[0]
+
+    def state(self, segment: LogSegment) -> DeltaState:
+        """Protocol and metadata: the newest in the commits, else the checkpoint's."""
+        if segment.version in self._states:
+            return self._states[segment.version]
+        names = ("protocol", "metaData")
+        found: dict[str, Action] = {}
+        for actions in self._newest_first(segment, names):
+            found = {**only_actions(actions), **found}
+            if len(found) == len(names):
+                break
+        for name in names:
+            if name not in found:
+                raise CorruptMetadata(f"{self._location}: the log has no {name} action up to version {segment.version}")
+        state = DeltaState(segment, Protocol.parse(found["protocol"]), Metadata.parse(found["metaData"]))
+        self._states[segment.version] = state
+        return state
+
+    def domain(self, segment: LogSegment, domain: str) -> Action | None:
+        """The newest metadata of a domain, if it has any."""
+        for actions in self._newest_first(segment, ("domainMetadata",)):
+            for action in actions:
+                if action.get("domain") == domain:
+                    return None if action.get("removed") else action
+        return None
+
+    def _newest_first(self, segment: LogSegment, names: tuple[str, ...]) -> Iterator[list[Action]]:
+        """The actions of these names in each commit, newest first, then in the checkpoint."""
+        for commit in reversed(segment.commits):
+            yield list(single_actions(self.read(commit), names))
+        if segment.checkpoint is not None:
+            parts = segment.checkpoint.parts
+            yield [each for part in parts for each in checkpoint_actions(part.location, self.storage, names)]
+
+    def live_files(
+        self,
+        segment: LogSegment,
+        partition_columns: tuple[str, ...],
+        metrics: ScanMetrics,
+        executor: PlanningExecutor = LOCAL,
+    ) -> pa.Table:
+        """The adds of a version that no later action took back; partition columns by physical name."""
+        reader = ActionReader(self.storage, partition_columns)
+        pieces = self._pieces(segment, reader, metrics)
+        parts = list(executor.map(partial(read_piece, reader), pieces))
+        _check_adds(segment, [part for piece, part in zip(pieces, parts, strict=True) if piece.checkpoint is not None])
+        files = live_files([reader.commits(()), *parts], self._location)
+        size = pc.sum(files["size"]).as_py() or 0
+        check_version(self._location, segment.version, files.num_rows, size, self.storage)
+        return files
+
+    def live_shares(
+        self, segment: LogSegment, planner: ScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor
+    ) -> Iterator[Candidates]:
+        """The candidates of a version, reconciled and pruned share by share where the executor runs."""
+        reader = ActionReader(self.storage, tuple(f.physical_name for f in planner.partition_fields))
+        pieces = self._pieces(segment, reader, metrics)
+        work = LogShares(reader, self._location, planner, share_count(segment.size))
+        files = size = 0
+        for share in executor.shuffle(work.split, pieces, work.merge):
+            files, size = files + share.files, size + share.size
+            yield share.candidates
+        check_version(self._location, segment.version, files, size, self.storage)
+
+    def _pieces(self, segment: LogSegment, reader: ActionReader, metrics: ScanMetrics) -> list[LogPiece]:
+        pieces = pieces_of(segment, reader)
+        metrics.total_data_manifests = sum(len(piece.commits) or 1 for piece in pieces)
+        metrics.scanned_data_manifests = metrics.total_data_manifests
+        return pieces
+
+    def changed_files(
+        self,
+        commits: tuple[LogFile, ...],
+        times: Mapping[int, int],
+        partition_columns: tuple[str, ...],
+        metrics: ScanMetrics,
+    ) -> pa.Table:
+        """The files that hold what some commits changed (see `change_feed.changed_files`)."""
+        reader = ActionReader(self.storage, partition_columns)
+        parts, unchanged = [reader.changes(())], set()
+        for some in batches(commits):
+            texts = read_commits(some, self.storage)
+            parts.append(reader.changes(texts))
+            unchanged |= {text.version for text in texts if without_changes(text)}
+        metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
+        return changed_files(pa.concat_tables(parts), unchanged, times, self._location)
+
+
+def _check_adds(segment: LogSegment, parts: list[pa.Table]) -> None:
+    """Refuse a checkpoint with another number of files than the pointer to it, if that one's checksum is right."""
+    base = segment.checkpoint
+    found = sum(pc.sum(part["is_add"]).as_py() or 0 for part in parts)
+    if base is not None and base.adds is not None and base.adds != found:
+        raise CorruptMetadata(
+            f"{base.parts[0].location} has {found:,} add actions, and {LAST_CHECKPOINT}, whose checksum is right, says "
+            f"that there are {base.adds:,}. {ADVICE}"
+        )

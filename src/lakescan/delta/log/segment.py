@@ -1,0 +1,229 @@
+"""Log segments: the files that make one version of a table: a checkpoint, and the commits after it.
+
+Protocol, "Delta Log Entries", "Checkpoints" and "Last Checkpoint File". The newest version needs no listing of the
+whole log: `_last_checkpoint` says where its end begins, and the commits after that are looked up by name until one is
+missing. Older versions, and a pointer that says what is not so, are answered by the whole listing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakescan.delta.log.json_checksum import has_right_checksum
+from lakescan.delta.log.text import Action, parse_object
+from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable
+from lakescan.storage.storage import FileEntry, Storage, join
+
+LOG_FOLDER = "_delta_log"
+LAST_CHECKPOINT = "_last_checkpoint"
+_FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up at once, doubled each time
+_MOST_LOOKED_UP = 2000  # beyond, the log is listed
+_VERSIONS = 2**63
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_NAMED = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)")
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A commit or a checkpoint part: its version and the file."""
+
+    version: int
+    entry: FileEntry
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint: one file, or all parts of a multi-part one.
+
+    `adds` is how many add actions it has, by a pointer whose checksum is right.
+    """
+
+    version: int
+    parts: tuple[FileEntry, ...]
+    adds: int | None = None
+
+
+@dataclass(frozen=True)
+class LogListing:
+    """Everything in `_delta_log` that says something of the table: commits ascending, whole checkpoints ascending."""
+
+    location: str
+    commits: tuple[LogFile, ...]
+    checkpoints: tuple[Checkpoint, ...]
+
+    @property
+    def first(self) -> int:
+        """The oldest version that a segment can be made of."""
+        return min([c.version for c in self.checkpoints[:1]] + [c.version for c in self.commits[:1]])
+
+    @property
+    def latest(self) -> int:
+        """The newest version."""
+        return max([c.version for c in self.commits[-1:]] + [c.version for c in self.checkpoints[-1:]])
+
+    def segment(self, version: int | None = None) -> LogSegment:
+        """The segment of a version, or of the newest; raises `NoSuchSnapshot`, and `CorruptMetadata` for gaps."""
+        wanted = self.latest if version is None else version
+        if not 0 <= wanted <= self.latest:
+            raise NoSuchSnapshot(f"{self.location} has no version {wanted}: its newest is {self.latest}")
+        base = next((c for c in reversed(self.checkpoints) if c.version <= wanted), None)
+        start = base.version + 1 if base is not None else 0
+        commits = tuple(c for c in self.commits if start <= c.version <= wanted)
+        self._check_contiguous(commits, start, wanted)
+        return LogSegment(self.location, wanted, base, commits)
+
+    def _check_contiguous(self, commits: tuple[LogFile, ...], start: int, wanted: int) -> None:
+        gap = first_gap(commits, start)
+        if gap > wanted:
+            return
+        first = self.commits[0].version if self.commits else None
+        if start == 0 and first is not None and gap < first:
+            raise NoSuchSnapshot(
+                f"{self.location} version {wanted} cannot be rebuilt: commits before version {first} were cleaned up "
+                "and no checkpoint at or before it is left"
+            )
+        raise CorruptMetadata(
+            f"{self.location}: the log has a gap, commit {gap} ({gap:020d}.json) is missing for version {wanted}"
+        )
+
+
+def first_gap(commits: Sequence[LogFile], start: int) -> int:
+    """The first version from `start` on that is not among these commits, which are in order and not before it."""
+    return next((v for v, commit in enumerate(commits, start) if commit.version != v), start + len(commits))
+
+
+@dataclass(frozen=True)
+class LogSegment:
+    """One version's files: replaying the checkpoint, then the commits in order, gives its state."""
+
+    location: str
+    version: int
+    checkpoint: Checkpoint | None
+    commits: tuple[LogFile, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files; sidecars of a checkpoint are not counted."""
+        parts = self.checkpoint.parts if self.checkpoint is not None else ()
+        return sum(part.size for part in parts) + sum(commit.entry.size for commit in self.commits)
+
+
+def end_of_log(location: str, storage: Storage) -> LogListing | None:
+    """The checkpoint that `_last_checkpoint` names and the commits after it; None where that cannot be relied on."""
+    checkpoint = _last_checkpoint(join(location, LOG_FOLDER), storage)
+    if checkpoint is None:
+        return None
+    commits = commits_from(location, checkpoint.version, storage, most=_MOST_LOOKED_UP)
+    if len(commits) > _MOST_LOOKED_UP:
+        return None
+    after = [c for c in commits if c.version > checkpoint.version]
+    in_row = first_gap(after, checkpoint.version + 1) == checkpoint.version + 1 + len(after)
+    return LogListing(location, tuple(commits), (checkpoint,)) if in_row else None
+
+
+def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
+    """The commits from a version on, looked up by name until one is missing, or there are more than `most`."""
+    commits: list[LogFile] = []
+    count = _FIRST_LOOK
+    while most is None or len(commits) <= most:
+        versions = range(start, start + count)
+        found = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
+        present = [LogFile(v, e) for v, e in zip(versions, found, strict=True) if e is not None]
+        commits += present
+        if len(present) < count:
+            break
+        start, count = start + count, min(count * 2, _LAST_LOOK)
+    return commits
+
+
+def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
+    """The checkpoint that the pointer names, if its files are there; None for a pointer that makes no sense."""
+    path = join(folder, LAST_CHECKPOINT)
+    try:
+        action = Action(LAST_CHECKPOINT, parse_object(storage.read(path), path), path)
+        version, parts = action.whole_number("version"), action.whole_number("parts") or 0
+        unique = action.get("v2Checkpoint")
+        name = Action("v2Checkpoint", unique, path).text("path") if isinstance(unique, dict) else None
+        adds, is_right = action.whole_number("numOfAddFiles"), has_right_checksum(action.members)
+    except (MissingFile, CorruptMetadata, LimitExceeded):
+        return None
+    if version is None or not 0 <= version < _VERSIONS or is_right is False:
+        return None
+    if unique:
+        names = [(name or "").rsplit("/", 1)[-1]]
+        if (found := _NAMED.fullmatch(names[0]) or _CLASSIC.fullmatch(names[0])) is None or int(found[1]) != version:
+            return None
+    elif parts:
+        if _all_there([_part_name(version, parts, parts)], folder, storage) is None:
+            return None  # before so many names are made
+        names = [_part_name(version, n, parts) for n in range(1, parts + 1)]
+    else:
+        names = [f"{version:020d}.checkpoint.parquet"]
+    entries = _all_there(names, folder, storage)
+    return None if entries is None else Checkpoint(version, entries, adds if is_right else None)
+
+
+def _part_name(version: int, number: int, parts: int) -> str:
+    return f"{version:020d}.checkpoint.{number:010d}.{parts:010d}.parquet"
+
+
+def _all_there(names: list[str], folder: str, storage: Storage) -> tuple[FileEntry, ...] | None:
+    """These files of a log, if all are there, and none is empty."""
+    found = tuple(e for e in storage.look_up([join(folder, name) for name in names]) if e is not None and e.size)
+    return found if len(found) == len(names) else None
+
+
+def list_log(location: str, storage: Storage) -> LogListing:
+    """List a table's log; raises `NotATable` where it is missing or holds neither commit nor checkpoint."""
+    folder = join(location, LOG_FOLDER)
+    commits: dict[int, LogFile] = {}
+    whole: dict[int, Checkpoint] = {}
+    parts: dict[tuple[int, int], dict[int, FileEntry]] = {}
+    found_any = False
+    for entry in storage.list(folder):
+        found_any = True
+        if found := _COMMIT.fullmatch(entry.name):
+            version = _version(found, entry)
+            commits[version] = LogFile(version, entry)
+        elif not entry.size:
+            continue  # a checkpoint whose write was cut off: the commits say the same
+        elif found := _CLASSIC.fullmatch(entry.name) or _NAMED.fullmatch(entry.name):
+            version = _version(found, entry)
+            whole[version] = Checkpoint(version, (entry,))
+        elif found := _PART.fullmatch(entry.name):
+            parts.setdefault((_version(found, entry), int(found[3])), {})[int(found[2])] = entry
+    for (version, count), entries in parts.items():
+        if len(entries) == count and min(entries) == 1 and max(entries) == count:
+            whole.setdefault(version, Checkpoint(version, tuple(entries[i] for i in range(1, count + 1))))
+    if not commits and not whole:
+        raise NotATable(_why_not(location, folder, found_any, storage))
+    return LogListing(
+        location,
+        tuple(commits[v] for v in sorted(commits)),
+        tuple(whole[v] for v in sorted(whole)),
+    )
+
+
+def _version(name: re.Match[str], entry: FileEntry) -> int:
+    version = int(name[1])
+    if version >= _VERSIONS:
+        raise CorruptMetadata(
+            f"{entry.location} is of a version that no table can have. Remove it if it is a stray file."
+        )
+    return version
+
+
+def _why_not(location: str, folder: str, found_any: bool, storage: Storage) -> str:
+    """A folder without a table: it is missing, it is something else, or its log is empty."""
+    if found_any:
+        return f"{location} is not a Delta table: its log {folder} has no commit and no checkpoint"
+    if storage.exists(folder):
+        return f"{location} is not a Delta table yet: its log {folder} is empty"
+    if storage.exists(location):
+        return f"{location} is not a Delta table: it has no {LOG_FOLDER} folder"
+    storage.check_bucket(location)
+    return f"{location} does not exist"

@@ -1,0 +1,1 @@
+"""Protocol, schema and properties of a Delta table."""

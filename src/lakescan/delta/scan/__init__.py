@@ -1,0 +1,1 @@
+"""From actions to the file table: partition values, statistics, deletion vectors."""

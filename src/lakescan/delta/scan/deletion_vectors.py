@@ -1,0 +1,104 @@
+"""Deletion vector descriptors: where each vector is (protocol, "Deletion Vectors" and "Deletion Vector Descriptor").
+
+`u`: in a file named by a UUID under the table, `p`: in a file of an absolute path, `i`: in the log itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.uuids import format_uuids
+from lakescan.delta.log.text import ADVICE, shown
+from lakescan.errors import CorruptMetadata
+from lakescan.planning.file_table import DELETES, VECTOR
+from lakescan.storage.storage import join
+
+_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_DIGIT = np.full(256, 255, dtype=np.uint8)
+_DIGIT[np.frombuffer(_ALPHABET, dtype=np.uint8)] = np.arange(85)
+_UUID_LENGTH = 20
+_SIZE_AND_CRC = 8
+
+
+def decode_z85(text: bytes) -> bytes:
+    """Bytes from Base85 in the Z85 alphabet, five characters to four bytes; raises `CorruptMetadata`."""
+    digits = _DIGIT[np.frombuffer(text, dtype=np.uint8)]
+    if len(text) % 5 or (digits == 255).any():
+        raise CorruptMetadata(f"an inline deletion vector is not Base85: {text[:40]!r}. {ADVICE}")
+    return _from_digits(digits.reshape(-1, 5)).tobytes()
+
+
+def _from_digits(digits: np.ndarray) -> np.ndarray:
+    powers = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
+    return (digits.astype(np.uint64) * powers).sum(axis=-1).astype(">u4")
+
+
+def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) -> pa.Table:
+    """The delete table of these descriptors (none of them null), a row each; with `kept`, of rows that are wanted."""
+    kinds, where, offsets, sizes, counts = (vectors.field(f.name) for f in vectors.type)
+    rows = len(vectors)
+    inline = pc.equal(kinds, "i")
+    try:
+        paths, bitmaps = _paths(kinds, where, location), _inline(where, inline, sizes)
+    except CorruptMetadata as error:
+        raise CorruptMetadata(f"{location}: {error}") from error
+    lengths = pc.add(sizes.cast(pa.int64()), _SIZE_AND_CRC)
+    return pa.table(
+        {
+            "kind": pa.repeat(pa.scalar(VECTOR), rows),
+            "path": paths,
+            "file_format": pa.nulls(rows, pa.string()),
+            "offset": pc.if_else(inline, pa.scalar(None, pa.int64()), pc.fill_null(offsets.cast(pa.int64()), 0)),
+            "length": pc.if_else(inline, pa.scalar(None, pa.int64()), lengths),
+            "inline": bitmaps,
+            "record_count": counts,
+            "size": lengths,
+            "sequence_number": pa.nulls(rows, pa.int64()),
+            "equality_ids": pa.nulls(rows, pa.list_(pa.int32())),
+            "key_metadata": pa.nulls(rows, pa.binary()),
+            "scope": pa.nulls(rows, pa.string()),
+            "kept": pa.repeat(kept, rows),
+        },
+        schema=DELETES,
+    )
+
+
+def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
+    is_uuid = pc.equal(kinds, "u")
+    absolute = pc.if_else(pc.equal(kinds, "p"), where, pa.scalar(None, pa.string()))
+    if not pc.any(is_uuid).as_py():
+        return absolute
+    encoded = where.filter(is_uuid)
+    prefixes = pc.utf8_slice_codeunits(encoded, 0, -_UUID_LENGTH)
+    folders = pc.if_else(
+        pc.equal(prefixes, ""),
+        join(location, ""),
+        pc.binary_join_element_wise(join(location, ""), prefixes, "/", ""),
+    )
+    names = pc.binary_join_element_wise(folders, "deletion_vector_", _uuids(encoded), ".bin", "")
+    return pc.replace_with_mask(absolute, is_uuid, names)
+
+
+def _uuids(encoded: pa.Array) -> pa.Array:
+    """UUIDs as text from the last 20 characters of descriptors, all at once."""
+    texts = pc.utf8_slice_codeunits(encoded, -_UUID_LENGTH).cast(pa.binary())
+    if (at := pc.index(pc.equal(pc.binary_length(texts), _UUID_LENGTH), False).as_py()) >= 0:
+        raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {shown(encoded[at].as_py())}. {ADVICE}")
+    last = texts.cast(pa.binary(_UUID_LENGTH))
+    raw = np.frombuffer(last.buffers()[1], dtype=np.uint8, count=len(last) * _UUID_LENGTH, offset=last.offset * 20)
+    digits = _DIGIT[raw].reshape(-1, 4, 5)
+    if (wrong := (digits == 255).any(axis=(1, 2))).any():
+        text = shown(encoded[int(wrong.argmax())].as_py())
+        raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {text}. {ADVICE}")
+    return format_uuids(np.ascontiguousarray(_from_digits(digits)).view(np.uint8).reshape(-1, 16))
+
+
+def _inline(where: pa.Array, inline: pa.Array, sizes: pa.Array) -> pa.Array:
+    """Inline vectors, decoded and cut to their size: one step a file that has one."""
+    rows = zip(where.to_pylist(), inline.to_pylist(), sizes.to_pylist(), strict=True)
+    return pa.array(
+        [decode_z85(text.encode())[:size] if is_inline else None for text, is_inline, size in rows],
+        pa.binary(),
+    )

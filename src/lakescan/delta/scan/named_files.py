@@ -1,0 +1,184 @@
+"""All files that a Delta table names, or has named until a time: the files that its VACUUM keeps (protocol, "Remove").
+
+A file that was removed stays until its tombstone is as old as the retention; with files go their deletion vectors.
+Commits that are left in the log name the files of their changes, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakescan.common.timestamps import from_millis
+from lakescan.delta.log.actions import VECTOR, ActionReader
+from lakescan.delta.log.json_lines import parse_log_texts
+from lakescan.delta.log.pieces import batches, pieces_of, read_commits
+from lakescan.delta.log.replay import file_locations, identity
+from lakescan.delta.log.segment import LogFile, list_log
+from lakescan.delta.log.text import LogText
+from lakescan.delta.scan.deletion_vectors import delete_table
+from lakescan.errors import CorruptMetadata, StorageError
+from lakescan.storage.storage import Storage
+
+_FILE = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
+_ACTIONS = pa.schema(
+    [
+        pa.field("add", pa.struct(_FILE)),
+        pa.field("remove", pa.struct([*_FILE, pa.field("deletionTimestamp", pa.int64())])),
+        pa.field("cdc", pa.struct([pa.field("path", pa.string())])),
+    ]
+)
+
+
+def named_files(location: str, storage: Storage, cutoff: int) -> Iterator[pa.Array]:
+    """The locations of files that the newest version names, or that were removed since `cutoff` (milliseconds).
+
+    They are those of every version that was current since then, as far as the log tells, with their vectors; and the
+    change files of all commits in the log. The log itself is looked at anew; its own files are not among them.
+    """
+    listing = list_log(location, storage)
+    segment = listing.segment()
+    pieces = pieces_of(segment, ActionReader(storage, ()))
+    parts = [_Part.of_checkpoint(each.checkpoint.location, storage) for each in pieces if each.checkpoint is not None]
+    parts += [_Part.of_commits(some, storage) for some in batches(segment.commits)]
+    yield from _located(_kept([part.actions for part in parts], cutoff), location)
+    for part in parts:
+        yield from _spellings(part.changes, location)
+    first = segment.version + 1 - len(segment.commits)
+    earlier = tuple(each for each in listing.commits if each.version < first)
+    since = pa.array([each.version for each in earlier if _since(each, cutoff)], pa.int64())
+    for some in batches(earlier):
+        part = _Part.of_commits(some, storage)
+        yield from _spellings(part.changes, location)
+        # What versions before the checkpoint name that were current since, whatever the checkpoint kept of that.
+        yield from _located(part.actions.filter(pc.is_in(part.actions["version"], value_set=since)), location)
+
+
+def added_since(location: str, storage: Storage, version: int) -> Iterator[pa.Array]:
+    """The locations of all files that versions after one added. Raises `StorageError` where the log lacks one."""
+    listing = list_log(location, storage)
+    commits = tuple(each for each in listing.commits if each.version > version)
+    if [each.version for each in commits] != list(range(version + 1, listing.latest + 1)):
+        raise StorageError(f"{location}: not all commits after version {version} are in its log any more")
+    for some in batches(commits):
+        part = _Part.of_commits(some, storage)
+        yield from _located(part.actions.filter(part.actions["is_add"]), location)
+        yield from _spellings(part.changes, location)
+
+
+class _Part:
+    """What some commits, or a checkpoint file, say of files: their adds and removes, their change files."""
+
+    def __init__(self, rows: pa.Table, source: str) -> None:
+        self.actions = pa.concat_tables([_actions(rows, name, source) for name in ("remove", "add")])
+        self.changes = _paths(rows["cdc"].combine_chunks(), source)
+
+    @staticmethod
+    def of_commits(commits: Sequence[LogFile], storage: Storage) -> _Part:
+        return _Part(_parsed(read_commits(commits, storage)), commits[0].entry.location)
+
+    @staticmethod
+    def of_checkpoint(location: str, storage: Storage) -> _Part:
+        if location.endswith(".json"):
+            return _Part(_parsed([LogText(location, storage.read(location))]), location)
+        with storage.open(location) as handle:
+            try:
+                file = pq.ParquetFile(handle)
+                rows = file.read(columns=[each for each in ("add", "remove") if each in file.schema_arrow.names])
+            except (pa.ArrowException, OSError) as error:
+                raise CorruptMetadata(f"{location} is not a checkpoint that can be read: {error}") from error
+        return _Part(_shaped(rows), location)
+
+
+def _parsed(texts: Sequence[LogText]) -> pa.Table:
+    """The actions of commits, or of a checkpoint, with the version that each is of."""
+    parts = [lines.rows.append_column("version", pa.array(lines.version)) for lines in parse_log_texts(texts, _ACTIONS)]
+    return pa.concat_tables(parts)
+
+
+def _shaped(rows: pa.Table) -> pa.Table:
+    """A checkpoint's actions as those of commits are: without what is not asked for, null where there is none."""
+    columns = []
+    for field in _ACTIONS:
+        found = rows[field.name].combine_chunks() if field.name in rows.column_names else None
+        columns.append(pa.nulls(rows.num_rows, field.type) if found is None else _as(found, field.type))
+    nowhere = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
+    return pa.table(columns, schema=_ACTIONS).append_column("version", nowhere)
+
+
+def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_struct(kind):
+        return values.cast(kind)
+    members = []
+    for field in kind:
+        at = values.type.get_field_index(field.name)
+        empty = pa.nulls(len(values), field.type)
+        members.append(empty if at < 0 else _as(pc.struct_field(values, [at]), field.type))
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=values.is_null())
+
+
+def _actions(rows: pa.Table, name: str, source: str) -> pa.Table:
+    found = rows[name].combine_chunks()
+    paths = _paths(found, source)
+    present = pc.is_valid(pc.struct_field(found, "path"))
+    there = found.filter(present)
+    times = pa.nulls(len(paths), pa.int64()) if name == "add" else pc.struct_field(there, "deletionTimestamp")
+    return pa.table(
+        {
+            "version": rows["version"].combine_chunks().filter(present),
+            "is_add": pa.repeat(pa.scalar(name == "add"), len(paths)),
+            "path": paths,
+            "vector": pc.struct_field(there, "deletionVector"),
+            "removed_at": times,
+        }
+    )
+
+
+def _paths(actions: pa.StructArray, source: str) -> pa.Array:
+    """The paths of actions; a checkpoint may have other actions as structs of nulls."""
+    paths = pc.struct_field(actions, "path")
+    lacking = pc.and_(actions.is_valid(), pc.is_null(paths))
+    if not source.endswith(".parquet") and pc.any(lacking).as_py():
+        raise CorruptMetadata(f"{source}: a file action has no path: what the table names is not known")
+    return paths.drop_null()
+
+
+def _kept(tables: list[pa.Table], cutoff: int) -> pa.Table:
+    """The actions whose files stay: of each file and vector the newest, if it adds it, or removed it since."""
+    actions = pa.concat_tables(tables).combine_chunks()
+    if not actions.num_rows:
+        return actions
+    codes = identity(actions).dictionary_encode().indices.to_numpy()
+    order = np.lexsort((actions["is_add"].to_numpy(), actions["version"].to_numpy()))
+    newest = np.empty(codes.max() + 1, dtype=np.int64)
+    newest[codes[order]] = order
+    last = actions.take(pa.array(newest))
+    recent = pc.fill_null(pc.greater_equal(last["removed_at"], cutoff), True)
+    return last.filter(pc.or_(last["is_add"], recent))
+
+
+def _located(actions: pa.Table, location: str) -> Iterator[pa.Array]:
+    """The files of actions, and of their vectors."""
+    yield from _spellings(actions["path"].combine_chunks(), location)
+    vectors = actions["vector"].combine_chunks()
+    present = vectors.filter(pc.is_valid(pc.struct_field(vectors, "storageType")))
+    yield from _spellings(delete_table(present, location)["path"].combine_chunks().drop_null(), location)
+
+
+def _spellings(paths: pa.Array, location: str) -> Iterable[pa.Array]:
+    """The location that a path in the log means, and the one that it would be if it were not encoded."""
+    raw = pc.if_else(
+        pc.match_substring_regex(paths, "^(?:/|[a-zA-Z][a-zA-Z0-9+.-]+:)"),
+        paths,
+        pc.binary_join_element_wise(location.rstrip("/"), paths, "/"),
+    )
+    return file_locations(paths, location), raw
+
+
+def _since(commit: LogFile, cutoff: int) -> bool:
+    modified = commit.entry.modified
+    return modified is None or modified >= from_millis(cutoff)

@@ -1,0 +1,82 @@
+"""Partition values from text (protocol, "Partition Value Serialization")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.delta.log.text import ADVICE, shown
+from lakescan.delta.scan.far_years import parse_dates, without_far_years
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.reading.casting import padded
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | None = None) -> pa.Array:
+    """Values of a partition column from their text: the empty text is null, for every type.
+
+    Timestamps without an offset are UTC. Raises `CorruptMetadata` for text that is not of the column's type; `where`
+    says which file a value is of.
+    """
+    is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, NULL_PARTITION))
+    values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
+    try:
+        return padded(_parse(values, field.type), field.pad)
+    except (pa.ArrowException, ArithmeticError) as error:
+        row = _first_wrong(values, field.type)
+        place = f"{where(row)}: " if where is not None else ""
+        raise CorruptMetadata(
+            f"{place}the value {shown(values[row].as_py())} of partition column {field.name!r} is not {field.type}. "
+            f"{ADVICE}"
+        ) from error
+
+
+def _first_wrong(values: pa.Array, kind: t.Type) -> int:
+    """The first of these values that cannot be parsed, of which there is one."""
+    start, stop = 0, len(values)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        try:
+            _parse(values[start:middle], kind)
+            start = middle
+        except (pa.ArrowException, ArithmeticError):
+            stop = middle
+    return start
+
+
+def _parse(values: pa.Array, kind: t.Type) -> pa.Array:
+    match kind:
+        case t.STRING:
+            return values
+        case t.BINARY:
+            return values.cast(pa.binary())
+        case t.BOOLEAN:
+            return pc.utf8_lower(values).cast(pa.bool_())
+        case t.Decimal():
+            return values.cast(pa.decimal128(38, kind.scale)).cast(kind.arrow())
+        case t.DATE:
+            return parse_dates(pc.utf8_trim_whitespace(values))
+        case t.Timestamp():
+            return parse_timestamps(values, kind)
+        case t.UNKNOWN:
+            return pa.nulls(len(values))
+        case t.Struct() | t.ListOf() | t.MapOf() | t.VARIANT | t.Geospatial():
+            raise UnsupportedFeature(f"partition columns of type {kind}")
+    return pc.utf8_trim_whitespace(values).cast(kind.arrow())
+
+
+def parse_timestamps(values: pa.Array, kind: t.Timestamp) -> pa.Array:
+    """Timestamps from `2026-01-31 12:00:00.5` or ISO 8601; an offset counts for instants, and none means UTC."""
+    values, later = without_far_years(values)
+    has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
+    with_zone = pc.if_else(has_zone, values, pa.scalar(None, pa.string()))
+    without = pc.if_else(has_zone, pa.scalar(None, pa.string()), values)
+    instants = with_zone.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    found = pc.coalesce(without.cast(pa.timestamp("us")), instants)
+    if later is not None:
+        found = pc.add_checked(found.cast(pa.int64()), later)
+    return found.cast(kind.arrow())

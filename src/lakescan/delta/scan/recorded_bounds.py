@@ -1,0 +1,153 @@
+"""Bounds in Delta statistics, made as wide as what their writers are known to lose.
+
+Statistics are JSON: writers pass decimals through doubles, cut times to milliseconds and texts to a prefix, and print
+floats with too few digits. A bound that is widened by as much still holds for every row. What cannot be read is null.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal as PyDecimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.delta.scan.partition_values import parse_timestamps
+
+# A decimal as JSON has it: any number of up to 38 digits before and after the point. Arrow's parser lets values that
+# are too large for 128 bits wrap around.
+DECIMALS = pa.decimal256(76, 38)
+_WIDE_DIGITS = 60  # room for sums of decimals of 38 digits
+
+_FLOAT_ERROR = 1e-5  # of numbers of 6 digits, which C guarantees
+_DOUBLE_ERROR = 1e-7  # of floats that were printed as floats, before their column became a double
+_LEAST_FLOAT = 1.5e-45  # the least floats have one digit
+_DECIMAL_ERROR = 2.0**-48  # of doubles, after a division by a power of ten that is itself rounded
+_EXACT_DIGITS = 14  # decimals up to here are whole units of the last digit after such an error
+_LONG = np.iinfo(np.int64)
+_MILLISECOND, _MINUTE = 1_000, 60_000_000
+_WHOLE_MINUTES = 76_204_800_000_000  # microseconds until June 1972: since then, offsets of zones are whole minutes
+
+_DATE = r"^\d{4}-\d{2}-\d{2}$"
+_TIME = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}:?\d{2})?$"
+_OFFSET = r"(Z|[+-]\d{2}:?\d{2})$"
+_TIE_BREAKER = "\\??[\ufffd\U0010ffff]+$"
+
+
+def believed(values: pa.Array, kind: t.Type, *, upper: bool) -> pa.Array:
+    """Recorded bounds as bounds of a column's type that hold for all rows; null where they say nothing.
+
+    `values` are of the type that JSON is parsed into, or of the column's own. Raises `pyarrow.ArrowInvalid` for values
+    that are not of the type.
+    """
+    match kind:
+        case t.Decimal():
+            return _decimals(values, kind, upper)
+        case t.Timestamp():
+            return _times(values, kind, upper)
+        case t.DATE:
+            return _matching(values, _DATE).cast(pa.date32()) if pa.types.is_string(values.type) else values
+        case t.STRING:
+            return _texts(values) if upper else values
+        case t.FLOAT | t.DOUBLE:
+            return _floats(values, kind, upper)
+        case _ if kind in t.INTEGRAL:
+            return _integers(values, kind)
+    return values.cast(kind.arrow())
+
+
+def _matching(texts: pa.Array, pattern: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, pa.string()))
+
+
+def _integers(values: pa.Array, kind: t.Type) -> pa.Array:
+    target = kind.arrow()
+    limits = np.iinfo(target.to_pandas_dtype())
+    fits = pc.and_(pc.greater_equal(values, int(limits.min)), pc.less_equal(values, int(limits.max)))
+    return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(target)
+
+
+def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
+    error, width = (_FLOAT_ERROR, np.float32) if kind == t.FLOAT else (_DOUBLE_ERROR, np.float64)
+    numbers = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    outwards, most = np.inf if upper else -np.inf, float(np.finfo(width).max)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.clip(numbers, -most, most)  # the greatest numbers are rounded past the type's range, too
+        wide = finite + np.copysign(np.abs(finite) * error + _LEAST_FLOAT, outwards)
+        found = np.nextafter(wide.astype(width), width(outwards))
+    return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
+
+
+def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
+    """To the type's scale outwards; and where a double is not exact, by as much as it may be off.
+
+    A whole number that is the least or greatest of 64 bits may be one that did not fit.
+    """
+    values, most = values.cast(DECIMALS), PyDecimal((0, (9,) * kind.precision, -kind.scale))
+    values = _within(values, most)
+    rounded = pc.round(values, kind.scale, "up" if upper else "down").cast(pa.decimal256(_WIDE_DIGITS, kind.scale))
+    unit = PyDecimal((0, (1,), -kind.scale))
+    error = pc.multiply(pc.abs(rounded).cast(pa.float64()), _DECIMAL_ERROR).cast(rounded.type, safe=False)
+    margin = pc.add(error, _scalar(unit, rounded))
+    is_exact = pc.less(pc.abs(rounded), _scalar(unit.scaleb(_EXACT_DIGITS), rounded))
+    margin = pc.if_else(is_exact, _scalar(PyDecimal(0), margin), margin)
+    wide = pc.add(rounded, margin) if upper else pc.subtract(rounded, margin)
+    if kind.scale == 0:
+        end = _scalar(PyDecimal(int(_LONG.max if upper else _LONG.min)), rounded)
+        wide = pc.if_else(pc.equal(rounded, end), pa.scalar(None, wide.type), wide)
+    return _within(wide, most).cast(kind.arrow())
+
+
+def _within(values: pa.Array, most: PyDecimal) -> pa.Array:
+    """Decimals between a number and its negative; null for others."""
+    low, high = _scalar(most.copy_negate(), values), _scalar(most, values)  # a minus sign would round to 28 digits
+    fits = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+    return pc.if_else(fits, values, pa.scalar(None, values.type))
+
+
+def _scalar(value: PyDecimal, like: pa.Array) -> pa.Scalar:
+    return pa.scalar(value, like.type)
+
+
+def _times(values: pa.Array, kind: t.Timestamp, upper: bool) -> pa.Array:
+    """Times that may have been cut to the millisecond, downwards or towards 1970.
+
+    An instant's offset is printed without its seconds, which zones had until 1972. An instant without an offset may be
+    in any zone: it says nothing.
+    """
+    if pa.types.is_string(values.type):
+        texts = _matching(values, _TIME)
+        if kind.zoned:
+            texts = _matching(texts, _OFFSET)
+        values = parse_timestamps(pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1"), kind)
+    micros = values.cast(kind.arrow()).cast(pa.int64())
+    numbers = pc.fill_null(micros, 0).to_numpy(zero_copy_only=False)
+    margin = np.where(upper | (numbers <= 0), _MILLISECOND - 1, 0)
+    if kind.zoned:
+        margin = margin + np.where(numbers < _WHOLE_MINUTES, _MINUTE, 0)
+    low, high = _LONG.min + _MINUTE + _MILLISECOND, _LONG.max - _MINUTE - _MILLISECOND
+    wide = np.clip(numbers, low, high) + (margin if upper else -margin)
+    return pa.array(wide, mask=micros.is_null().to_numpy(zero_copy_only=False)).cast(kind.arrow())
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Upper bounds of texts: a prefix and a tie-breaker stand for every text of that prefix.
+
+    The tie-breaker may be less than what was cut (U+FFFD is less than an emoji), or be its beginning. The least text
+    that is greater than all of the prefix has its last character replaced by the next one.
+    """
+    is_cut = pc.fill_null(pc.match_substring_regex(values, _TIE_BREAKER), False)
+    if not pc.any(is_cut).as_py():
+        return values
+    prefixes = pc.replace_substring_regex(values, _TIE_BREAKER, "")
+    last = pc.utf8_slice_codeunits(prefixes, -1).dictionary_encode()
+    heads = pc.utf8_slice_codeunits(prefixes, 0, -1)
+    following = pa.array([_next(character) for character in last.dictionary.to_pylist()], pa.string())
+    return pc.if_else(is_cut, pc.binary_join_element_wise(heads, following.take(last.indices), ""), values)
+
+
+def _next(character: str) -> str | None:
+    if not character or character == "\U0010ffff":
+        return None
+    return "\ue000" if character == "\ud7ff" else chr(ord(character) + 1)

@@ -1,0 +1,159 @@
+"""Statistics of files: `stats` (JSON text) and `stats_parsed` (checkpoint columns), as column statistics.
+
+Protocol, "Per-file Statistics". Only the columns that the filter names are parsed. Statistics that cannot be parsed say
+nothing; they never fail a read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.delta.log.json_lines import parse_json_texts
+from lakescan.delta.scan.recorded_bounds import DECIMALS, believed
+from lakescan.planning.column_stats import ColumnStats
+
+# Floats that JSON has no numbers for are texts: as bounds, they say nothing. In a text, a quotation mark is escaped.
+_NOT_FINITE = r':\s*"(?:NaN|[+-]?Inf(?:inity)?)"'
+_EXACT = (*t.INTEGRAL, t.DATE)
+_LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
+_NUMBER: dict[t.Type, pa.DataType] = {
+    t.BYTE: pa.int64(),
+    t.SHORT: pa.int64(),
+    t.INT: pa.int64(),
+    t.LONG: pa.int64(),
+    t.FLOAT: pa.float64(),
+    t.DOUBLE: pa.float64(),
+    t.BOOLEAN: pa.bool_(),
+    t.STRING: pa.string(),
+    t.DATE: pa.string(),
+}
+
+
+_PARSERS = 8
+
+
+class FileStats:
+    """The statistics of many files: rows match those of the file actions they come from."""
+
+    def __init__(
+        self, stats: pa.ChunkedArray, parsed: pa.StructArray | None, schema: Schema, fields: Iterable[t.Field]
+    ) -> None:
+        self._schema = schema
+        self._parsed = parsed
+        self._fields = {f.id: f for f in fields}
+        self._paths = {f.id: schema.physical_path(f) for f in self._fields.values()}
+        self._json = self._parse(stats)
+
+    def record_counts(self) -> pa.Array:
+        """Rows of each file, deleted ones included; null where not recorded."""
+        return self._pick(("numRecords",), pa.int64())
+
+    def columns(self) -> dict[int, ColumnStats]:
+        """Statistics by field id."""
+        counts = self.record_counts()
+        return {i: self._column(f, self._paths[i], counts) for i, f in self._fields.items()}
+
+    def _column(self, field: t.Field, path: tuple[str, ...], counts: pa.Array) -> ColumnStats:
+        lower = upper = None
+        if not field.pad:  # bounds are of texts before they are padded, which has another order
+            lower = self._bound(("minValues", *path), field.type, upper=False)
+            upper = self._bound(("maxValues", *path), field.type, upper=True)
+        nulls = self._pick(("nullCount", *path), pa.int64())
+        exact = self._tight if field.type in _EXACT else None
+        return ColumnStats(lower, upper, nulls, None, counts, exact)
+
+    @cached_property
+    def _tight(self) -> pa.Array:
+        """Where bounds are values of rows: not where they are known to be wider (protocol, `tightBounds`)."""
+        return pc.fill_null(self._pick(("tightBounds",), pa.bool_()), True)
+
+    def _bound(self, path: tuple[str, ...], kind: t.Type, *, upper: bool) -> pa.Array | None:
+        """A bound in the column's type; None for types whose bounds say nothing that pruning can use."""
+        if kind not in _NUMBER and not isinstance(kind, t.Timestamp | t.Decimal):
+            return None
+        found = [self._believed(each, path, kind, upper) for each in (self._parsed, self._json)]
+        known = [bound for bound in found if bound is not None]
+        return pc.coalesce(*known) if known else None
+
+    def _believed(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
+        """One kind of record's bounds, as far as its writer is believed; None where they are not of the type."""
+        values = _walk(recorded, path)
+        try:
+            return None if values is None else believed(values, kind, upper=upper)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return None
+
+    def _pick(self, path: tuple[str, ...], kind: pa.DataType) -> pa.Array:
+        found = [_cast(_walk(each, path), kind) for each in (self._parsed, self._json)]
+        known = [values for values in found if values is not None]
+        return pc.coalesce(*known) if known else pa.nulls(len(self._json), kind)
+
+    def _parse(self, stats: pa.ChunkedArray) -> pa.StructArray:
+        """The texts of all chunks, parsed by a few threads: Arrow lets go of the interpreter meanwhile."""
+        with ThreadPoolExecutor(_PARSERS) as pool:
+            found = list(pool.map(self._parse_chunk, stats.chunks))
+        return pa.concat_arrays(found) if found else pa.array([], pa.struct(list(self._json_schema())))
+
+    def _parse_chunk(self, stats: pa.Array) -> pa.StructArray:
+        schema = self._json_schema()
+        if not self._fields and (counts := _leading_counts(stats)) is not None:
+            return pa.StructArray.from_arrays([counts], fields=list(schema))
+        if pc.any(pc.match_substring(stats, "NaN")).as_py() or pc.any(pc.match_substring(stats, "Inf")).as_py():
+            stats = pc.replace_substring_regex(stats, _NOT_FINITE, ":null")
+        struct = parse_json_texts(stats, schema).combine_chunks().to_struct_array()
+        return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
+
+    def _json_schema(self) -> pa.Schema:
+        values, nulls = [], []
+        for field_id, path in self._paths.items():
+            kind = self._fields[field_id].type
+            if kind in _NUMBER or isinstance(kind, t.Timestamp | t.Decimal):
+                values.append((path, _NUMBER.get(kind, DECIMALS if isinstance(kind, t.Decimal) else pa.string())))
+            nulls.append((path, pa.int64()))
+        members = [pa.field("numRecords", pa.int64())]
+        if values:
+            members.append(pa.field("tightBounds", pa.bool_()))
+            members += [pa.field(n, _nested(values)) for n in ("minValues", "maxValues")]
+        if nulls:
+            members.append(pa.field("nullCount", _nested(nulls)))
+        return pa.schema(members)
+
+
+def _leading_counts(stats: pa.Array) -> pa.Array | None:
+    """`numRecords` where each text begins with it, as writers write it: nothing else needs to be parsed then."""
+    found = pc.struct_field(pc.extract_regex(stats, _LEADING_COUNT), "n")
+    return found.cast(pa.int64()) if found.null_count == stats.null_count else None
+
+
+def _nested(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
+    """A struct type with a leaf at each path."""
+    heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
+    for path, kind in leaves:
+        heads.setdefault(path[0], []).append((path[1:], kind))
+    return pa.struct([pa.field(name, rest[0][1] if not rest[0][0] else _nested(rest)) for name, rest in heads.items()])
+
+
+def _cast(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
+    """Values as a type; None where they are of another one: they say nothing then."""
+    try:
+        return None if values is None else values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _walk(array: pa.StructArray | None, path: tuple[str, ...]) -> pa.Array | None:
+    """The member at a path of structs, or None where there is no such member."""
+    for name in path:
+        if array is None or not pa.types.is_struct(array.type):
+            return None
+        index = array.type.get_field_index(name)
+        array = None if index < 0 else pc.struct_field(array, [index])
+    return array

@@ -1,0 +1,1 @@
+"""Data files and commits of Delta tables."""

@@ -1,0 +1,113 @@
+"""Making Delta tables: a definition as deltalake's schema and arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from lakescan.common import types as t
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.metadata.table_properties import MAPPING, checked_properties
+from lakescan.errors import InvalidOption, UnsupportedFeature, missing_dependency
+
+_NAMES = {t.INT: "integer"}
+
+
+def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
+    """The arguments of deltalake's `DeltaTable.create`; raises `UnsupportedFeature` for what the format has not."""
+    if definition.primary_key:
+        raise UnsupportedFeature("a primary key of a Delta table", "The format records none.")
+    if definition.sort_by:
+        raise UnsupportedFeature("a sort order of a Delta table", "The format records none.")
+    for term in definition.partition_by:
+        if term.name != "identity":
+            raise UnsupportedFeature(f"{term} as a partition of a Delta table", "Partition it by columns.")
+    if definition.properties.get(MAPPING, "none") == "id":
+        raise InvalidOption(f"'{MAPPING}'='id' is for converted tables: use 'name'")
+    check_zoneless_maps(definition.columns)
+    return {
+        "schema": as_schema(definition),
+        "partition_by": [term.column for term in definition.partition_by],
+        "configuration": checked_properties(definition.properties, definition.columns),
+        "description": definition.comment,
+    }
+
+
+def check_location(location: str) -> None:
+    """Raise `UnsupportedFeature` for a location that deltalake takes for another one, where another table may be.
+
+    It undoes percent-encoding, and of a URI it takes what follows ? or # for no part of the path.
+    """
+    is_cut = "://" in location and any(mark in location for mark in "?#")
+    if is_cut or unquote(location) != location:
+        raise UnsupportedFeature(
+            f"writing to a Delta table at {location}",
+            "deltalake, which commits, takes the location for another one, by its percent-encoding, ? or #: move the "
+            "table to a folder without these.",
+        )
+
+
+def check_zoneless_maps(columns: Iterable[t.Field]) -> None:
+    """Raise `UnsupportedFeature` for columns that would leave a table unreadable which lacks the feature they take.
+
+    deltalake lists the feature `timestampNtz` for a column of that type, but looks for none inside of maps.
+    """
+    places = {inside for field in columns for inside in _zoneless(field.type, within_map=False)}
+    if places == {True}:
+        raise UnsupportedFeature(
+            "a map with timestamps without a time zone in a Delta table that has none outside of maps",
+            "deltalake does not list the table feature for them: use timestamps with a zone.",
+        )
+
+
+def _zoneless(kind: t.Type, *, within_map: bool) -> Iterator[bool]:
+    """For each type of timestamps without a zone within a type: whether it is within a map."""
+    match kind:
+        case t.Timestamp(zoned=False):
+            yield within_map
+        case t.Struct():
+            for field in kind.fields:
+                yield from _zoneless(field.type, within_map=within_map)
+        case t.ListOf():
+            yield from _zoneless(kind.element.type, within_map=within_map)
+        case t.MapOf():
+            for side in (kind.key, kind.value):
+                yield from _zoneless(side.type, within_map=True)
+
+
+def as_schema(definition: TableDefinition) -> Any:
+    """The columns as deltalake's schema."""
+    try:
+        from deltalake import Schema
+    except ImportError as error:
+        raise missing_dependency("deltalake", "delta", "making Delta tables") from error
+    return Schema.from_json(json.dumps({"type": "struct", "fields": [_field(f) for f in definition.columns]}))
+
+
+def _field(field: t.Field) -> dict[str, Any]:
+    if field.write_default is not None:
+        raise UnsupportedFeature(f"a default of column {field.name!r} of a Delta table", "deltalake writes none.")
+    metadata = {} if field.doc is None else {"comment": field.doc}
+    return {"name": field.name, "type": _type(field.type), "nullable": not field.required, "metadata": metadata}
+
+
+def _type(kind: t.Type) -> str | dict[str, Any]:
+    match kind:
+        case t.Struct():
+            return {"type": "struct", "fields": [_field(f) for f in kind.fields]}
+        case t.ListOf():
+            of = kind.element
+            return {"type": "array", "elementType": _type(of.type), "containsNull": not of.required}
+        case t.MapOf():
+            of = kind.value
+            key = {"type": "map", "keyType": _type(kind.key.type)}
+            return {**key, "valueType": _type(of.type), "valueContainsNull": not of.required}
+        case t.Decimal():
+            return f"decimal({kind.precision},{kind.scale})"
+        case t.Timestamp(unit="us"):
+            return "timestamp" if kind.zoned else "timestamp_ntz"
+    if kind in (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.DATE, t.STRING, t.BINARY, t.VARIANT):
+        return _NAMES.get(kind, str(kind))
+    raise UnsupportedFeature(f"a column of type {kind} in a Delta table")

@@ -1,0 +1,220 @@
+"""Writing the data files of a Delta table (protocol, "Per-file Statistics", "Partition Value Serialization")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.option_values import parse_size
+from lakescan.common.schema import Schema
+from lakescan.definition.from_rows import delta_columns
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.schema_json import parse_schema
+from lakescan.delta.scan.partition_values import NULL_PARTITION
+from lakescan.delta.write.partition_text import text_of
+from lakescan.delta.write.statistics import stats_text
+from lakescan.errors import InvalidFilter, InvalidOption, NoSuchColumn, UnsupportedFeature
+from lakescan.expressions.bind import bind
+from lakescan.expressions.predicate import Predicate
+from lakescan.expressions.sql import parse_filter
+from lakescan.storage.storage import Storage, join
+from lakescan.write.statistics import FileStatistics
+from lakescan.write.table_writes import ByOptions, Key
+
+_TARGET_SIZE = 128 * 2**20  # where delta.targetFileSize does not say
+# Writer features that appended files obey as they are, or once the table declares nothing under them; and that
+# deltalake, which commits them, knows: it refuses type widening, identity columns, clustering and domain metadata.
+_OBEYED = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "generatedColumns",
+        "changeDataFeed",
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "variantType",
+        "variantType-preview",
+    }
+)
+_CONSTRAINT = "delta.constraints."
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # as pyarrow names them
+_KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
+_DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
+
+
+@dataclass(frozen=True)
+class DeltaWrites(ByOptions):
+    """A table by its newest protocol and metadata; `overrides` are write options over its configuration."""
+
+    location: str
+    protocol: Protocol
+    metadata: Metadata
+    storage: Storage
+    overrides: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        check_writable(self.protocol, self.metadata, self.location)
+        _ = self.constraints  # those that are not understood are refused before anything is written
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The current columns."""
+        return parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
+
+    @property
+    def of_moved_rows(self) -> DeltaWrites:
+        """As others are: tables that track rows are not written."""
+        return self
+
+    @property
+    def target_size(self) -> int:
+        """`delta.targetFileSize`."""
+        own = self.metadata.configuration.get("delta.targetFileSize", _TARGET_SIZE)
+        return int(self.overrides.get("write.target-file-size-bytes", _size(own, self.location)))
+
+    @cached_property
+    def constraints(self) -> Mapping[str, Predicate]:
+        """`delta.constraints.NAME` (protocol, "CHECK Constraints"); a null is not true."""
+        found = {}
+        for key, text in self.metadata.configuration.items():
+            if key.startswith(_CONSTRAINT):
+                name = key.removeprefix(_CONSTRAINT)
+                try:
+                    found[name] = parse_filter(text)
+                    bind(found[name], self.schema)
+                except (InvalidFilter, NoSuchColumn) as error:
+                    raise UnsupportedFeature(
+                        f"the constraint {name!r} of {self.location}, {text}", "Filters say what is understood."
+                    ) from error
+        return found
+
+    @property
+    def is_clustered(self) -> bool:
+        """Where optimized writes are asked for (`optimizeWrite`, `delta.autoOptimize.optimizeWrite`)."""
+        own = self.metadata.configuration.get("delta.autoOptimize.optimizeWrite", "false").lower()
+        mode = self.overrides.get("write.distribution-mode", "none" if own in ("false", "none") else "hash")
+        return bool(self.metadata.partition_columns) and mode != "none"
+
+    @property
+    def partition_sources(self) -> Sequence[str]:
+        """The partition columns."""
+        return self.metadata.partition_columns
+
+    @property
+    def parquet_options(self) -> Mapping[str, Any]:
+        """The codec: `delta.parquet.compression.codec`, else Delta's default."""
+        own = self.metadata.configuration.get("delta.parquet.compression.codec", "snappy").strip().lower()
+        codec = self.overrides.get("write.parquet.compression-codec", own)
+        if codec not in _KNOWN_CODECS:
+            raise InvalidOption(
+                f"{self.location} has 'delta.parquet.compression.codec'={codec!r}: files are written with "
+                f"{', '.join(_KNOWN_CODECS)}. The option compression-codec says another for one write."
+            )
+        return {"compression": _CODECS.get(codec, codec)}
+
+    def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
+        """Of types that the format has."""
+        return delta_columns(rows)
+
+    def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
+        """The columns beside those of the partition, by their physical names; with ids where columns are mapped."""
+        mapped = self.metadata.column_mapping_mode != "none"
+        names = self.metadata.partition_columns
+        columns = enumerate(self.schema.fields)
+        return [(n, _physical(f, mapped)) for n, f in columns if f.name not in names and f.type != t.UNKNOWN]
+
+    @property
+    def partition_fields(self) -> tuple[t.Field, ...]:
+        """The partition columns, in their order."""
+        return tuple(self.schema.column(name) for name in self.metadata.partition_columns)
+
+    def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The values of the partition columns."""
+        return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
+
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """As they are: the format has no order."""
+        return rows
+
+    @property
+    def spec_id(self) -> int:
+        """There is one."""
+        return 0
+
+    @property
+    def partition_names(self) -> Sequence[str]:
+        """The partition columns."""
+        return self.metadata.partition_columns
+
+    def partition_values(self, key: Key) -> dict[str, str | None]:
+        """The values of a partition as texts, by the physical names of its columns."""
+        return {f.physical_name: text_of(value, f) for f, value in zip(self.partition_fields, key, strict=True)}
+
+    def new_location(self, key: Key, name: str) -> str:
+        """In the folder of the partition, named as Hive has it; of mapped columns, in the table's folder."""
+        values = self.partition_values(key)
+        if self.metadata.column_mapping_mode != "none":
+            return join(self.location, f"part-{name}")
+        folders = [f"{_escaped(n)}={NULL_PARTITION if v is None else _escaped(v)}" for n, v in values.items()]
+        return join(self.location, *folders, f"part-{name}")
+
+    def relative_path(self, location: str) -> str:
+        """A file's path below the table's folder, not encoded: deltalake does that."""
+        return location.removeprefix(self.location.rstrip("/") + "/")
+
+    @property
+    def data_folder(self) -> str:
+        """The table's folder."""
+        return self.location
+
+    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
+        """The statistics, as JSON text."""
+        return {"stats": stats_text(found, self.metadata.configuration)}
+
+
+def _size(value: Any, location: str) -> int:
+    try:
+        return parse_size(value)
+    except ValueError as error:
+        raise InvalidOption(f"{location} has 'delta.targetFileSize'={value!r}: it takes {error}") from error
+
+
+def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
+    """Refuse, by name, what a writer of data files would have to obey and this one does not."""
+    if protocol.min_writer_version > 7:
+        raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
+    for feature in sorted(protocol.features - _OBEYED):
+        raise UnsupportedFeature(f"writing to Delta tables with the feature {feature!r}", f"{location} has it.")
+    for name in _DECLARED:
+        if f'"{name}"' in metadata.schema_string:
+            raise UnsupportedFeature(f"writing to Delta tables with columns that have {name}", f"{location} has one.")
+
+
+def _physical(field: t.Field, mapped: bool) -> pa.Field:
+    metadata = {"PARQUET:field_id": str(field.id)} if mapped else None
+    return pa.field(field.physical_name, _type(field.type, mapped), nullable=not field.required, metadata=metadata)
+
+
+def _type(kind: t.Type, mapped: bool) -> pa.DataType:
+    match kind:
+        case t.Struct():
+            return pa.struct([_physical(f, mapped) for f in kind.fields])
+        case t.ListOf():
+            return pa.list_(pa.field("element", _type(kind.element.type, mapped), not kind.element.required))
+        case t.MapOf():
+            value = pa.field("value", _type(kind.value.type, mapped), not kind.value.required)
+            return pa.map_(_type(kind.key.type, mapped), value)
+    return kind.arrow()
+
+
+def _escaped(text: str) -> str:
+    return quote(text, safe=" -_.,@()!+").replace("~", "%7E")

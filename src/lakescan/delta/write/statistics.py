@@ -1,0 +1,130 @@
+"""Statistics of a file that was written, as JSON text (protocol, "Per-file Statistics").
+
+Delta's readers take a bound for one of all rows, NaN among them, and there is no count of NaN. What is written is true
+of all rows; where a true bound is not known, none is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from lakescan.common import types as t
+from lakescan.write.statistics import Extreme, FileStatistics, Leaf, LeafStatistics
+
+_INDEXED, _PREFIX = 32, 32  # columns with statistics, characters of a bound
+_HIGHEST = "\U0010ffff"
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+?))\s*(?:\.|$)")
+_DAYS = range(-719_162, 2_932_897)  # of the years 1 to 9999, whose dates all readers parse
+_MILLIS = range(_DAYS.start * 86_400_000, _DAYS.stop * 86_400_000)
+
+
+def is_indexed(leaves: Sequence[Leaf], configuration: Mapping[str, str]) -> list[bool]:
+    """Which columns have statistics: those that the table names, or the first ones; none within lists and maps."""
+    names = configuration.get("delta.dataSkippingStatsColumns")
+    if names is not None:
+        wanted = [path_of(name) for name in _names(names)]
+        ways = [tuple(field.name.lower() for field in leaf.way) for leaf in leaves]
+        return [
+            not leaf.is_repeated and any(way[: len(path)] == path for path in wanted)
+            for leaf, way in zip(leaves, ways, strict=True)
+        ]
+    most = int(configuration.get("delta.dataSkippingNumIndexedCols", _INDEXED))
+    left = len(leaves) if most < 0 else most
+    found = []
+    for leaf in leaves:
+        found.append(not leaf.is_repeated and left > 0)
+        left -= not leaf.is_repeated
+    return found
+
+
+def _names(text: str) -> list[str]:
+    """Names that commas part, but those between backticks."""
+    return [each for each in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text) if each.strip()]
+
+
+def path_of(name: str) -> tuple[str, ...]:
+    """The parts of a column's name such as ``a.`b.c` ``, in lower case."""
+    return tuple((one.replace("``", "`") if one else other).lower() for one, other in _NAME.findall(name))
+
+
+def stats_text(found: FileStatistics, configuration: Mapping[str, str]) -> str:
+    """The statistics of a file, by the physical names of its columns."""
+    stats: dict[str, Any] = {"numRecords": found.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for each, wanted in zip(found.leaves, is_indexed([one.leaf for one in found.leaves], configuration), strict=True):
+        if wanted:
+            _add(stats, each)
+    return _json(stats)
+
+
+def _add(stats: dict[str, Any], each: LeafStatistics) -> None:
+    path, kind = [field.physical_name for field in each.leaf.way], each.leaf.field.type
+    if each.nulls is not None:
+        _put(stats["nullCount"], path, each.nulls)
+    if each.least is None or each.most is None:
+        return
+    if (lower := _bound(each.least, kind, upper=False)) is not None:
+        _put(stats["minValues"], path, lower)
+    if not each.nans and (upper := _bound(each.most, kind, upper=True)) is not None:
+        _put(stats["maxValues"], path, upper)
+
+
+def _put(node: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for name in path[:-1]:
+        node = node.setdefault(name, {})
+    node[path[-1]] = value
+
+
+def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
+    """A bound as JSON has it: texts are cut, times are to the millisecond, both outwards; None where there is none."""
+    match kind:
+        case t.STRING:
+            return _cut(value, upper=upper)
+        case t.Decimal():
+            return _shifted(int(value), kind.scale)
+        case t.DATE:
+            return str(np.datetime64(int(value), "D")) if value in _DAYS else None
+        case t.Timestamp():
+            return _moment(int(value), kind, upper=upper)
+        case t.FLOAT | t.DOUBLE:
+            return value if isfinite(float(value)) else None
+    return value if kind in t.INTEGRAL else None
+
+
+def _shifted(number: int, scale: int) -> Decimal:
+    return Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale))
+
+
+def _cut(value: Extreme, *, upper: bool) -> str | None:
+    """A text of 32 characters that is not above, or not below, all that begin like it."""
+    assert isinstance(value, bytes)
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    if len(text) <= _PREFIX:
+        return text
+    if not upper:
+        return text[:_PREFIX]
+    end = next((place for place in range(_PREFIX, len(text)) if text[place] != _HIGHEST), None)
+    return text if end is None else text[:end] + _HIGHEST
+
+
+def _moment(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
+    millis = -(-value // 1000) if upper else value // 1000
+    if millis not in _MILLIS:
+        return None
+    return f"{np.datetime64(millis, 'ms')}{'Z' if kind.zoned else ''}"
+
+
+def _json(value: Any) -> str:
+    """JSON whose decimals have all their digits."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json(name)}: {_json(each)}" for name, each in value.items()) + "}"
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,165 @@
+"""Bounds and partition values in binary (specification, appendix D: "Binary single-value serialization"), columnar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal as PyDecimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.planning.column_stats import ColumnStats
+
+_FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
+    t.BOOLEAN: ("u1",),
+    t.INT: ("<i4",),
+    t.LONG: ("<i8", "<i4"),  # a column that was an int has old bounds of 4 bytes
+    t.FLOAT: ("<f4",),
+    t.DOUBLE: ("<f8", "<f4"),
+    t.DATE: ("<i4",),
+    t.TIME: ("<i8",),
+}
+_EXACT = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, *(t.Timestamp("us", zoned) for zoned in (True, False)))
+_NANOSECONDS = (t.Timestamp("ns", zoned=True), t.Timestamp("ns", zoned=False))
+_MOST = np.iinfo(np.int64).max
+
+
+def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
+    """Serialized values as an Arrow array of the type; null where absent or of a length the type does not have.
+
+    None for types whose order or encoding says nothing that pruning can use (uuid, variant, geospatial, nested).
+    """
+    if isinstance(kind, t.Timestamp):
+        # A column that was a date has old bounds of 4 bytes: days.
+        return pc.coalesce(_fixed(values, ("<i8",)), _days(values, kind)).cast(kind.arrow())
+    if kind in _FIXED_WIDTH:
+        return _fixed(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
+    if isinstance(kind, t.Decimal):
+        return _decimals(values, kind)
+    if kind == t.STRING:
+        return _text(values)
+    if kind == t.BINARY or isinstance(kind, t.Fixed):
+        return values
+    return None
+
+
+def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) -> ColumnStats:
+    """One column's statistics out of the key-value lists of manifest entries.
+
+    `stats` has members value_counts, null_value_counts, nan_value_counts, lower_bounds and upper_bounds, as many as
+    the manifest has; each a list of (key: field id, value).
+    """
+    bounds = [
+        decode_values(found, field.type) if (found := value_of_key(stats, name, field.id)) is not None else None
+        for name in ("lower_bounds", "upper_bounds")
+    ]
+    if field.type in _NANOSECONDS:
+        bounds = [None if b is None else _widened(b, upper=i == 1) for i, b in enumerate(bounds)]
+    values = value_of_key(stats, "value_counts", field.id)
+    nulls = value_of_key(stats, "null_value_counts", field.id)
+    nans = value_of_key(stats, "nan_value_counts", field.id) if field.type in t.FLOATING else None
+    return ColumnStats(bounds[0], bounds[1], nulls, nans, record_count if values is None else values)
+
+
+def has_exact_bounds(kind: t.Type, file_format: str) -> bool:
+    """Whether bounds of a type in files of a format are values of rows: writers cut texts and bytes, nanoseconds
+    to microseconds, and ORC's timestamps to milliseconds; a NaN in ORC makes its bounds infinite.
+    """
+    return file_format == "parquet" and (kind in _EXACT or isinstance(kind, t.Decimal))
+
+
+def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:
+    """Bounds in nanoseconds: whole microseconds may have been cut from what lies up to 999 ns further out.
+
+    Cutting is downwards, or towards 1970.
+    """
+    mask = bounds.is_null().to_numpy(zero_copy_only=False)
+    numbers = pc.fill_null(bounds.cast(pa.int64()), 1).to_numpy(zero_copy_only=False)
+    whole = numbers % 1000 == 0
+    if upper:
+        wide = np.where(whole, np.minimum(numbers, _MOST - 999) + 999, numbers)
+    else:
+        wide = np.where(whole & (numbers <= 0), np.maximum(numbers, 999 - _MOST) - 999, numbers)
+    return pa.array(wide, mask=mask).cast(bounds.type)
+
+
+def _days(values: pa.Array, kind: t.Timestamp) -> pa.Array:
+    """Bounds of 4 bytes, which are days, in the unit of the type; null where it cannot hold them."""
+    days = _fixed(values, ("<i4",)).cast(pa.int64())
+    numbers = pc.fill_null(days, 0).to_numpy(zero_copy_only=False)
+    fits = (np.abs(numbers) <= _MOST // kind.per_day) & pc.is_valid(days).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(fits, numbers, 0) * kind.per_day, mask=~fits)
+
+
+def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
+    """For each row, the value under `key` in its key-value list `name`, null where it has none; None without a list."""
+    index = stats.type.get_field_index(name)
+    if index < 0:
+        return None
+    lists = stats.field(index)
+    if pa.types.is_map(lists.type):  # a metadata table's
+        keys, items = lists.keys, lists.items
+        lists = pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays([keys, items], ["key", "value"]))
+    entries = lists.flatten()
+    found = np.flatnonzero(entries.field(0).to_numpy(zero_copy_only=False) == key)
+    rows = pc.list_parent_indices(lists).take(pa.array(found)).to_numpy()
+    values = entries.field(1).take(pa.array(found))
+    if len(rows) == len(stats) and (rows == np.arange(len(stats))).all():
+        return values  # every file has it, which is the rule
+    place = np.full(len(stats), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    return values.take(pa.array(place, mask=place < 0))
+
+
+def _by_length(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:
+    """Decode values a length at a time: `decode` gets a matrix of bytes; None for a length it does not know."""
+    lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
+    result, known = np.zeros(len(values), dtype=dtype), np.zeros(len(values), dtype=bool)
+    for length in np.unique(lengths[lengths > 0]).tolist():  # a handful: the widths of a type
+        rows = np.flatnonzero(lengths == length)
+        taken = values.take(pa.array(rows)).cast(pa.binary(length))
+        raw = np.frombuffer(taken.buffers()[1], dtype=np.uint8, count=len(rows) * length).reshape(len(rows), length)
+        decoded = decode(raw, length)
+        if decoded is not None:
+            result[rows], known[rows] = decoded, True
+    return pa.array(result, mask=~known)
+
+
+def _fixed(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
+    by_length = {np.dtype(w).itemsize: np.dtype(w) for w in widths}
+
+    def decode(raw: np.ndarray, length: int) -> np.ndarray | None:
+        kind = by_length.get(length)
+        return None if kind is None else np.ascontiguousarray(raw).view(kind).reshape(-1)
+
+    widest = np.dtype(widths[0])
+    return _by_length(values, decode, widest.str)
+
+
+def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:
+    """Unscaled big-endian two's complement, to 16 little-endian bytes."""
+    lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
+    wide = np.zeros((len(values), 16), dtype=np.uint8)
+    for length in np.unique(lengths[(lengths > 0) & (lengths <= 16)]).tolist():
+        rows = np.flatnonzero(lengths == length)
+        taken = values.take(pa.array(rows)).cast(pa.binary(length))
+        raw = np.frombuffer(taken.buffers()[1], dtype=np.uint8, count=len(rows) * length).reshape(len(rows), length)
+        wide[rows, :] = np.where(raw[:, :1] & 0x80, 0xFF, 0)
+        wide[rows, 16 - length :] = raw
+    known = (lengths > 0) & (lengths <= 16)
+    mask = pa.array(known).buffers()[1]
+    data = pa.py_buffer(np.ascontiguousarray(wide[:, ::-1]).tobytes())
+    found = pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(values), [mask, data])
+    most = pa.scalar(PyDecimal((0, (9,) * kind.precision, -kind.scale)), found.type)
+    least = pa.scalar(PyDecimal((1, (9,) * kind.precision, -kind.scale)), found.type)
+    fits = pc.and_(pc.less_equal(found, most), pc.greater_equal(found, least))
+    return pc.if_else(fits, found, pa.scalar(None, found.type)).cast(kind.arrow())
+
+
+def _text(values: pa.Array) -> pa.Array | None:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:  # a bound cut inside a character
+        return None

@@ -1,0 +1,58 @@
+"""What a manifest list says, held against itself and its snapshot's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
+from lakescan.storage.faults import shown
+
+_COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count", "sequence_number", "partition_spec_id")
+_SUMMARY = ("total-data-files", "total-delete-files", "added-data-files", "added-delete-files")
+
+
+def check_manifests(manifests: pa.Table, source: str) -> None:
+    """Each manifest is named, once, is of data or of deletes, and has counts; raises `CorruptMetadata`."""
+    paths, content = manifests["manifest_path"], manifests["content"]
+    if paths.null_count:
+        raise fault(source, "it has a manifest without a manifest_path")
+    if len(pc.unique(paths)) < len(paths):
+        counted = paths.value_counts()
+        twice = counted.field("values")[pc.index(pc.greater(counted.field("counts"), 1), True).as_py()].as_py()
+        raise fault(source, f"it lists the manifest {shown(twice)} more than once")
+    if (place := pc.index(pc.is_in(content, value_set=pa.array([0, 1], content.type)), False).as_py()) >= 0:
+        raise fault(source, f"{shown(paths[place].as_py())} has the content {content[place].as_py()}, not 0 or 1")
+    for name in _COUNTS:
+        if (place := pc.index(pc.less(manifests[name], 0), True).as_py()) >= 0:
+            raise fault(source, f"{shown(paths[place].as_py())} has {manifests[name][place].as_py()} for {name}")
+
+
+def check_specs(manifests: pa.Table, specs: Collection[int]) -> None:
+    """Each manifest is of a partition spec that the table has; raises `CorruptMetadata`."""
+    known = pc.is_in(manifests["partition_spec_id"], value_set=pa.array(sorted(specs), pa.int32()))
+    if (place := pc.index(known, False).as_py()) >= 0:
+        path, spec_id = (manifests[name][place].as_py() for name in ("manifest_path", "partition_spec_id"))
+        raise CorruptMetadata(
+            f"manifest {shown(path)}: its manifest list says partition spec {spec_id}, and the table has "
+            f"{sorted(specs)}. Restore the list, or open a newer metadata file of the table."
+        )
+
+
+def check_whole(manifests: pa.Table, snapshot: IcebergSnapshot) -> None:
+    """A list without a manifest is that of a snapshot without a file; raises `CorruptMetadata`."""
+    if manifests.num_rows:
+        return
+    for name in _SUMMARY:
+        said = snapshot.summary.get(name, "0")
+        if said.strip("0"):
+            problem = f"it names no manifest, and the summary of snapshot {snapshot.id} says {name}={said[:40]}"
+            raise fault(snapshot.manifest_list or "the table's metadata", problem)
+
+
+def fault(source: str, problem: str) -> CorruptMetadata:
+    """The error for a manifest list, with what can be done."""
+    return CorruptMetadata(f"manifest list {shown(source)}: {problem}. Restore the file, or read an older snapshot.")

@@ -1,0 +1,296 @@
+"""Manifests: live data and delete files, one row each (specification, "Manifests")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan import limits
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
+from lakescan.iceberg.manifests.avro_container import Container, of_one_schema, open_container
+from lakescan.iceberg.manifests.manifest_checks import (
+    DELETED,
+    EXISTING,
+    check_counts,
+    check_files,
+    check_header,
+    check_once,
+    check_status,
+    fault,
+)
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec
+from lakescan.storage.encrypted_stream import is_encrypted_stream
+from lakescan.storage.storage import Storage
+
+_STATS = {
+    109: "value_counts",
+    110: "null_value_counts",
+    137: "nan_value_counts",
+    125: "lower_bounds",
+    128: "upper_bounds",
+}
+_NAMES = {
+    0: "status",
+    1: "snapshot_id",
+    3: "sequence_number",
+    2: "data_file",
+    134: "content",
+    100: "file_path",
+    101: "file_format",
+    102: "partition",
+    103: "record_count",
+    104: "file_size_in_bytes",
+    131: "key_metadata",
+    132: "split_offsets",
+    135: "equality_ids",
+    142: "first_row_id",
+    143: "referenced_data_file",
+    144: "content_offset",
+    145: "content_size_in_bytes",
+}
+_DATA_FILE = pa.schema(
+    [
+        pa.field("content", pa.int32()),  # 0 data, 1 position deletes, 2 equality deletes
+        pa.field("file_path", pa.string()),
+        pa.field("file_format", pa.string()),
+        pa.field("record_count", pa.int64()),
+        pa.field("file_size_in_bytes", pa.int64()),
+        pa.field("key_metadata", pa.binary()),
+        pa.field("split_offsets", pa.list_(pa.int64())),
+        pa.field("equality_ids", pa.list_(pa.int32())),
+        pa.field("first_row_id", pa.int64()),
+        pa.field("referenced_data_file", pa.string()),
+        pa.field("content_offset", pa.int64()),
+        pa.field("content_size_in_bytes", pa.int64()),
+    ]
+)
+
+
+def read_manifests(
+    manifests: Sequence[Mapping[str, Any]],
+    spec: PartitionSpec,
+    storage: Storage,
+    *,
+    with_stats: bool,
+    removed: bool = False,
+) -> pa.Table:
+    """The live entries of some manifests (rows of a manifest list) of one spec, in order; or those `removed`.
+
+    Columns are those of a data file, `sequence_number` (inherited from the manifest by added files that have none),
+    `changed_by` (the snapshot that added or removed the file, null where it is of an earlier one), `partition` (a
+    struct with a member a field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of
+    the key-value lists of counts and bounds).
+    """
+    files = open_manifests(manifests, storage)
+    names = _NAMES | (_STATS if with_stats else {})
+    tables = []
+    for same in of_one_schema(files):
+        some = [files[i] for i in same]
+        rows = read_avro(some, names)
+        with decoding(some):
+            tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats, removed))
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def open_manifests(manifests: Sequence[Mapping[str, Any]], storage: Storage) -> list[Container]:
+    """Manifests as files, their headers held against their list; raises `CorruptMetadata`, `UnsupportedFeature`."""
+    for manifest in manifests:
+        # One that has key metadata and is plain is read, as by the reference.
+        if manifest.get("key_metadata") is not None and is_encrypted_stream(storage, manifest["manifest_path"]):
+            raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
+    paths = [manifest["manifest_path"] for manifest in manifests]
+    files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
+    for file, manifest in zip(files, manifests, strict=True):
+        check_header(file, manifest)
+    return files
+
+
+def checked_rows(rows: pa.Table, manifests: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The entries of manifests, their statuses and numbers checked; see `manifest_checks`."""
+    if "data_file" not in rows.column_names or "status" not in rows.column_names:
+        raise fault(manifests[0], "it is not a manifest: its records have no status or data_file")
+    rows = rows.combine_chunks()
+    status, number = only_chunk(rows["status"]), only_chunk(rows[FILE])
+    if not (pa.types.is_integer(status.type) and pa.types.is_struct(rows["data_file"].type)):
+        raise fault(manifests[0], f"it has a status of type {status.type}, and files of {rows['data_file'].type}")
+    if only_chunk(rows["data_file"]).null_count:
+        raise fault(manifests[0], "it, or one that is read with it, has an entry without a data_file")
+    check_status(status, number, manifests)
+    check_counts(status.to_numpy(), number.to_numpy(), manifests)
+    files = only_chunk(rows["data_file"])
+    if files.type.get_field_index("file_path") >= 0:
+        live = pc.not_equal(status, DELETED)
+        check_once(files.field("file_path").filter(live), number.filter(live).to_numpy(), manifests)
+    return rows
+
+
+def file_columns(files: pa.StructArray, rows: int) -> dict[str, pa.Array]:
+    """The columns of data files, whoever wrote them: content 0 where it is missing, formats in lower case."""
+    columns = {field.name: _member(files, field.name, field.type, rows) for field in _DATA_FILE}
+    columns["content"] = pc.fill_null(columns["content"], 0)
+    columns["file_format"] = pc.utf8_lower(columns["file_format"])
+    return columns
+
+
+def _entries(
+    rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, with_stats: bool, removed: bool
+) -> pa.Table:
+    rows = checked_rows(rows, manifests)
+    wanted = (pc.equal if removed else pc.not_equal)(rows["status"], DELETED)
+    if not pc.all(wanted).as_py():
+        rows = rows.filter(wanted).combine_chunks()  # in order
+    files, number = only_chunk(rows["data_file"]), only_chunk(rows[FILE])
+    columns = file_columns(files, len(rows))
+    check_files(columns, number, manifests)
+    columns["file_size_in_bytes"] = _possible_sizes(columns["file_size_in_bytes"])
+    if not removed:
+        columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], manifests, number)
+    columns["sequence_number"] = _sequence_numbers(rows, manifests, number)
+    columns["changed_by"] = _changed_by(rows, manifests, number)
+    columns["spec_id"] = pa.repeat(pa.scalar(spec.id, pa.int32()), len(rows))
+    columns["partition"] = partition_values(files, spec, len(rows))
+    if with_stats:
+        columns["stats"] = _stats(files, len(rows))
+    return pa.table(columns)
+
+
+def _possible_sizes(sizes: pa.Array) -> pa.Array:
+    """Sizes that files can have; others are null, as unknown ones. Sizes may be stale, and only weigh what is read."""
+    possible = pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, limits.FILE_SIZE))
+    return pc.if_else(possible, sizes, pa.scalar(None, sizes.type))
+
+
+def _sequence_numbers(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
+    """Entries of added files take their manifest's; so do all where that is 0, as in tables that were of version 1.
+
+    (specification, "Sequence Number Inheritance"). Others that have none stay without.
+    """
+    own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
+    inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
+    inherits = pc.or_(pc.equal(inherited, 0), pc.not_equal(only_chunk(rows["status"]), EXISTING))
+    return pc.coalesce(own.cast(pa.int64()), pc.if_else(inherits, inherited, pa.scalar(None, pa.int64())))
+
+
+def _changed_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
+    """The snapshot that added or removed each file, where the entry says so; it may inherit its manifest's."""
+    own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
+    inherited = pa.array([m.get("added_snapshot_id") for m in manifests], pa.int64()).take(number)
+    found = pc.coalesce(own.cast(pa.int64()), inherited)
+    return pc.if_else(pc.equal(only_chunk(rows["status"]), EXISTING), pa.scalar(None, pa.int64()), found)
+
+
+def only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """The array of a column that has at most one chunk."""
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> pa.Array:
+    index = files.type.get_field_index(name)
+    return pa.nulls(rows, kind) if index < 0 else files.field(index).cast(kind)
+
+
+def _row_ids(
+    own: pa.Array, record_count: pa.Array, manifests: Sequence[Mapping[str, Any]], number: pa.Array
+) -> pa.Array:
+    """First row ids, inherited manifest by manifest; `number` says which row is of which manifest."""
+    if all(manifest.get("first_row_id") is None for manifest in manifests):
+        return own
+    bounds = np.searchsorted(number.to_numpy(), np.arange(len(manifests) + 1)).tolist()
+    slices = [(a, b - a) for a, b in pairwise(bounds)]
+    pieces = zip(manifests, slices, strict=True)
+    return pa.concat_arrays([inherited_row_ids(own.slice(*s), record_count.slice(*s), m) for m, s in pieces])
+
+
+def inherited_row_ids(
+    own: pa.Array, record_count: pa.Array, manifest: Mapping[str, Any], live: pa.Array | None = None
+) -> pa.Array:
+    """Files without a first row id take theirs from the manifest (specification, "First Row ID Inheritance").
+
+    It is the manifest's, plus the rows of the live files before that have none either. Files that are not `live` have
+    none to inherit.
+    """
+    start = manifest.get("first_row_id")
+    if start is None:
+        return own
+    inherits = pc.is_null(own) if live is None else pc.and_(pc.is_null(own), live)
+    rows = pc.if_else(inherits, record_count, 0)
+    preceding = pc.subtract(pc.cumulative_sum(rows), rows)
+    return pc.if_else(inherits, pc.add(preceding, start), own)
+
+
+def inherited_sequence_numbers(own: pa.Array, manifest: Mapping[str, Any]) -> pa.Array:
+    """Entries without a sequence number take their manifest's (specification, "Sequence Number Inheritance")."""
+    return pc.fill_null(own.cast(pa.int64()), manifest["sequence_number"] or 0)
+
+
+def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
+    """Partition values by the field ids of the spec, else by name, else by position."""
+    found = files.field("partition") if files.type.get_field_index("partition") >= 0 else None
+    written = [] if found is None else list(found.type)
+    members = []
+    for position, each in enumerate(spec.fields):
+        index = _place(written, each.id, each.name, position)
+        kind = each.type.arrow().storage_type if isinstance(each.type.arrow(), pa.ExtensionType) else each.type.arrow()
+        if found is None or index is None:
+            members.append(pa.nulls(rows, kind))
+        else:
+            members.append(as_partition_type(found.field(index), kind))
+    if not members:
+        return pa.array([{}] * rows, pa.struct([]))
+    return pa.StructArray.from_arrays(members, names=[str(f.id) for f in spec.fields])
+
+
+def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> int | None:
+    ids = [int((f.metadata or {}).get(b"PARQUET:field_id", -1)) for f in written]
+    if field_id in ids:
+        return ids.index(field_id)
+    names = [f.name for f in written]
+    if name in names:
+        return names.index(name)
+    return position if position < len(written) and -1 in ids else None
+
+
+def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Partition values in the Arrow type of their field."""
+    if pa.types.is_null(kind):  # no schema has the source any more: files still differ by its values
+        return values if pa.types.is_binary(values.type) else values.cast(pa.string())
+    if values.type == kind:
+        return values
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp(kind.unit)).cast(kind)
+    if pa.types.is_date(kind) and pa.types.is_integer(values.type):
+        return values.cast(pa.int32()).cast(kind)
+    if pa.types.is_integer(kind) and pa.types.is_date(values.type):
+        return values.cast(pa.int32()).cast(kind)
+    return values.cast(kind)
+
+
+def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
+    """The key-value lists, in one shape whatever the writer and the decoder: lists of (key, value)."""
+    members = []
+    for name in _STATS.values():
+        kind = pa.binary() if name.endswith("bounds") else pa.int64()
+        index = files.type.get_field_index(name)
+        members.append(pa.nulls(rows, _pairs_of(kind)) if index < 0 else as_pairs(files.field(index), kind))
+    return pa.StructArray.from_arrays(members, names=list(_STATS.values()))
+
+
+def _pairs_of(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct([pa.field("key", pa.int32()), pa.field("value", kind)]))
+
+
+def as_pairs(lists: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.ListArray:
+    """A map of column ids as a list of (key, value), values of a type."""
+    if pa.types.is_map(lists.type):
+        keys, values = lists.keys, lists.items
+    else:
+        keys, values = lists.values.field(0), lists.values.field(1)
+    pairs = pa.StructArray.from_arrays([keys.cast(pa.int32()), values.cast(kind)], names=["key", "value"])
+    mask = lists.is_null() if lists.null_count else None
+    return pa.ListArray.from_arrays(lists.offsets, pairs, type=_pairs_of(kind), mask=mask)

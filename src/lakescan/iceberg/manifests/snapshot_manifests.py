@@ -1,0 +1,102 @@
+"""The manifests of a snapshot, its list held against the table's metadata.
+
+A list that was cut where a block ends is a whole Avro file. What it has lost shows in the totals of the snapshot's
+summary, which some writers get wrong; so these are believed only where they follow from the parent's manifests.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import CorruptMetadata, MissingFile
+from lakescan.iceberg.manifests.avro import read_avro
+from lakescan.iceberg.manifests.list_checks import check_specs, fault
+from lakescan.iceberg.manifests.manifest import open_manifests
+from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.manifest_list import DATA, DELETES, read_manifest_list
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+from lakescan.storage.storage import Storage
+
+# By content: the totals of a summary, what it counts as added and as removed.
+_COUNTED = {
+    DATA: ("total-data-files", "added-data-files", "deleted-data-files"),
+    DELETES: ("total-delete-files", "added-delete-files", "removed-delete-files"),
+}
+
+
+def snapshot_manifests(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> pa.Table:
+    """The manifests of a snapshot (`MANIFESTS`); raises `CorruptMetadata` for a list that provably lost some."""
+    manifests = read_manifest_list(snapshot, storage)
+    check_specs(manifests, metadata.specs)
+    for content in _COUNTED:
+        said, live = _number(snapshot, _COUNTED[content][0], 0), _live_files(manifests, content)
+        if said is not None and live is not None and live < said:
+            _check_complete(manifests, content, said, snapshot, metadata, storage)
+    return manifests
+
+
+def _check_complete(
+    manifests: pa.Table, content: int, said: int, snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage
+) -> None:
+    """Raise where the total that a summary says follows from the parent, and the manifests that are there have less."""
+    total, added, removed = _COUNTED[content]
+    before = _files_before(snapshot, metadata, storage, content)
+    more, less = _number(snapshot, added, 0), _number(snapshot, removed, 0)
+    if before is None or more is None or less is None or said != before + more - less:
+        return
+    if _removed_files(manifests, content, snapshot) > less:
+        return
+    if (found := _live_entries(manifests, content, storage)) < said:
+        raise fault(
+            snapshot.manifest_list or metadata.source,
+            f"its manifests have {found:,} live files, and the summary of snapshot {snapshot.id} says {total}={said}: "
+            f"the {before:,} of the snapshot before, and its own changes. Manifests are missing",
+        )
+
+
+def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage, content: int) -> int | None:
+    """The live files of the snapshot's parent, if its list and its summary agree on them; 0 for a first snapshot."""
+    if snapshot.parent_id is None:
+        return 0
+    parent = metadata.snapshots.get(snapshot.parent_id)
+    if parent is None or parent is snapshot:
+        return None
+    try:
+        live = _live_files(read_manifest_list(parent, storage), content)
+    except (MissingFile, CorruptMetadata):
+        return None
+    return live if live == _number(parent, _COUNTED[content][0], None) else None
+
+
+def _live_files(manifests: pa.Table, content: int) -> int | None:
+    """The live files of manifests of a content, None where the list does not say."""
+    counts = _of(manifests, content).select(["added_files_count", "existing_files_count"])
+    if any(column.null_count for column in counts.columns):
+        return None
+    return sum(pc.sum(column.cast(pa.int64())).as_py() or 0 for column in counts.columns)
+
+
+def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
+    """The live files that manifests have, which is more than their list counts where somebody edited them."""
+    rows = _of(manifests, content).drop_columns(["partitions"]).to_pylist()
+    files = (file for row in rows for file in open_manifests([row], storage))
+    live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)
+    return sum(pc.sum(each).as_py() or 0 for each in live)
+
+
+def _removed_files(manifests: pa.Table, content: int, snapshot: IcebergSnapshot) -> int:
+    """The files that the snapshot's own manifests say it removed."""
+    own = manifests.filter(pc.equal(manifests["added_snapshot_id"], snapshot.id))
+    return pc.sum(_of(own, content)["deleted_files_count"].cast(pa.int64())).as_py() or 0
+
+
+def _of(manifests: pa.Table, content: int) -> pa.Table:
+    return manifests.filter(pc.equal(manifests["content"], content))
+
+
+def _number(snapshot: IcebergSnapshot, name: str, missing: int | None) -> int | None:
+    text = snapshot.summary.get(name)
+    if text is None:
+        return missing
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

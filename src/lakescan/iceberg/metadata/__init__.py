@@ -1,0 +1,1 @@
+"""Table metadata: the JSON file, schemas, partition specs, sort orders."""

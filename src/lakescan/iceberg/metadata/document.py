@@ -1,0 +1,86 @@
+"""The bytes of a metadata file as a JSON object: unpacked within limits, parsed strictly."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import NoReturn
+
+import pyarrow as pa
+
+from lakescan import limits
+from lakescan.errors import LimitExceeded, NotEnoughMemory
+from lakescan.iceberg.metadata.json_node import Node, fault
+from lakescan.storage.faults import shown, told
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_PIECE = 1 << 20
+_MEMBERS = 64  # of a gzip file; writers make one
+
+
+def read_document(data: bytes, source: str) -> Node:
+    """The document of a metadata file, plain, gzip or zstd. `source` names the file in errors.
+
+    Raises `CorruptMetadata` for what is not a JSON object, `LimitExceeded` past `limits.METADATA`.
+    """
+    text = _unpacked(data, source)
+    try:
+        node = json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise fault(source, "its JSON nests too deep") from None
+    except MemoryError as error:
+        raise NotEnoughMemory(f"{shown(source)}: its JSON does not fit into the memory that there is") from error
+    except ValueError as error:  # what is not JSON, not Unicode, or a number of thousands of digits
+        raise fault(source, f"it is not JSON: {told(error)}") from error
+    if not isinstance(node, dict) or "format-version" not in node:
+        raise fault(source, "it is not Iceberg table metadata: it has no format-version")
+    return Node(node, source)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _unpacked(data: bytes, source: str) -> bytes:
+    """The document itself: compression shows in the first bytes, whatever the file is called."""
+    try:
+        if data.startswith(_GZIP):
+            return _gunzipped(data, source)
+        if data.startswith(_ZSTD):
+            return _unzstd(data, source)
+    except (zlib.error, EOFError, OSError, pa.ArrowException) as error:
+        raise fault(source, f"it cannot be unpacked: {told(error)}") from error
+    return data
+
+
+def _gunzipped(data: bytes, source: str) -> bytes:
+    """All members of a gzip file; what comes after the last one is padding if it is zeros."""
+    found, left = b"", limits.METADATA
+    for _ in range(_MEMBERS):
+        if not data.strip(b"\x00"):
+            return found
+        member = zlib.decompressobj(31)
+        piece = member.decompress(data, left + 1)
+        if len(piece) > left:
+            raise _too_large(source)
+        if not member.eof:
+            raise EOFError("it breaks off")
+        found, left, data = found + piece, left - len(piece), member.unused_data
+    raise EOFError(f"it has more than {_MEMBERS} parts")
+
+
+def _unzstd(data: bytes, source: str) -> bytes:
+    stream, pieces, size = pa.CompressedInputStream(pa.BufferReader(data), "zstd"), [], 0
+    while piece := stream.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limits.METADATA:
+            raise _too_large(source)
+    return b"".join(pieces)
+
+
+def _too_large(source: str) -> LimitExceeded:
+    return LimitExceeded(
+        f"{shown(source)} unpacks to more than {limits.METADATA:,} bytes, which is the limit. If the file is what it "
+        "should be, raise lakescan.limits.METADATA."
+    )

@@ -1,0 +1,72 @@
+"""Finding a table's current metadata file, where no catalog says which it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakescan.errors import NotATable
+from lakescan.storage.storage import FileEntry, Storage, join
+
+_METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+HINT = "version-hint.text"
+
+
+class MetadataSource(Protocol):
+    """Says which metadata file of a table is the current one."""
+
+    def current(self) -> str:
+        """Its location."""
+
+
+@dataclass(frozen=True)
+class InFolder:
+    """A table's folder: the newest file there, or one metadata file, which stays."""
+
+    location: str
+    storage: Storage
+
+    def current(self) -> str:
+        """The location of the current file."""
+        return self.location if is_metadata_file(self.location) else current_metadata(self.location, self.storage)
+
+
+def is_metadata_file(location: str) -> bool:
+    """Whether a location names one metadata JSON rather than a table folder."""
+    return location.endswith((".metadata.json", ".metadata.json.gz", ".json"))
+
+
+def current_metadata(location: str, storage: Storage) -> str:
+    """The metadata file of a table folder: the one `version-hint.text` names, or a newer one, else the newest.
+
+    Raises `NotATable` where the folder has none.
+    """
+    folder = join(location, "metadata")
+    files = {entry.name: entry for entry in storage.list(folder)}
+    candidates = {name: int(found[1]) for name in files if (found := _METADATA.fullmatch(name))}
+    if not candidates:
+        raise NotATable(f"{location} is not an Iceberg table: {folder} has no *.metadata.json")
+    newest = max(candidates, key=lambda name: (candidates[name], _modified(files[name])))
+    hinted = _hinted(join(folder, HINT), candidates, storage) if HINT in files else None
+    return join(folder, hinted or newest)
+
+
+def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
+    """The file that the hint leads to.
+
+    A hint is a version number, or a file name without its ending. From a number, versions that follow it without a
+    gap count too: a Hadoop-style commit writes the metadata first and the hint after it.
+    """
+    text = storage.read(path).decode(errors="replace").strip()
+    by_stem = {name.removesuffix(".gz").removesuffix(".metadata.json").removesuffix(".gz"): name for name in candidates}
+    if text in by_stem or f"v{text}" not in by_stem:
+        return by_stem.get(text)
+    version = int(text)
+    while f"v{version + 1}" in by_stem:
+        version += 1
+    return by_stem[f"v{version}"]
+
+
+def _modified(entry: FileEntry) -> float:
+    return entry.modified.timestamp() if entry.modified is not None else 0.0

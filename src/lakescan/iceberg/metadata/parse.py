@@ -1,0 +1,199 @@
+"""Table metadata from its JSON file; what the reference refuses, because it leaves the table's state open, is refused.
+
+Logs are the exception: what they say of the past is nothing that reading the present needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakescan.common.schema import Schema
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.iceberg.metadata.document import read_document
+from lakescan.iceberg.metadata.json_node import INT_MAX, Node
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec, parse_spec
+from lakescan.iceberg.metadata.schema_json import parse_schema_node
+from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort_order
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, Reference, TableMetadata
+from lakescan.storage.faults import shown
+
+LATEST_VERSION = 3
+STATISTICS = ("statistics", "partition-statistics")
+_MAIN, _NONE = "main", -1
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
+_LEAST = -(2**63)
+
+
+def parse_metadata(data: bytes, source: str) -> TableMetadata:
+    """Table metadata from the bytes of its file, gzip, zstd or plain. `source` names the file in errors.
+
+    Raises `CorruptMetadata` for what breaks the specification, `UnsupportedFeature` for a newer format version.
+    """
+    document = read_document(data, source)
+    version = document.integer("format-version", least=_LEAST)
+    if not 1 <= version <= LATEST_VERSION:
+        raise UnsupportedFeature(f"Iceberg format version {version}", f"{shown(source)} needs it.")
+    return _Parser(Node(document.value, f"{source} (Iceberg v{version} table metadata)"), source, version).parse()
+
+
+class _Parser:
+    """One metadata document."""
+
+    def __init__(self, node: Node, source: str, version: int) -> None:
+        self.node, self.source, self.version = node, source, version
+
+    def parse(self) -> TableMetadata:
+        """The whole document."""
+        node = self.node
+        schemas, current_schema = self._schemas()
+        specs, default_spec = self._specs(schemas, current_schema)
+        snapshots = self._by_id(map(self._snapshot, node.children("snapshots", [])), "snapshots")
+        current = self._current(snapshots)
+        faults: dict[str, CorruptMetadata] = {}
+        return TableMetadata(
+            format_version=self.version,
+            location=node.text("location").rstrip("/"),
+            uuid=node.text("table-uuid") if self.version > 1 else node.text("table-uuid", None),
+            schemas=schemas,
+            current_schema_id=current_schema,
+            specs=specs,
+            default_spec_id=default_spec,
+            properties=node.texts("properties"),
+            snapshots=snapshots,
+            current_snapshot_id=current,
+            snapshot_log=self._log("snapshot-log", _snapshot_logged, faults),
+            refs=self._refs(current, snapshots),
+            last_updated_ms=node.integer("last-updated-ms", 0, least=_FIRST_MS, most=_LAST_MS),
+            metadata_log=self._log("metadata-log", _metadata_logged, faults),
+            sort_order=self._sort_order(),
+            statistics_files=tuple(path for name in STATISTICS for path in self._log(name, _statistics_file, faults)),
+            last_column_id=node.integer("last-column-id", None) if node.has("schemas") else None,
+            faults=faults,
+            source=self.source,
+        )
+
+    def _by_id(self, items: Iterable[Any], what: str) -> dict[int, Any]:
+        """Things with ids; one id for two of them is refused, since either could be meant."""
+        found: dict[int, Any] = {}
+        for each in items:
+            if each.id in found:
+                raise self.node.fault(f"two of its {what} have the id {each.id}")
+            found[each.id] = each
+        return found
+
+    def _schemas(self) -> tuple[dict[int, Schema], int]:
+        if self.version > 1 or self.node.has("schemas"):
+            schemas = self._by_id(map(parse_schema_node, self.node.children("schemas")), "schemas")
+            current = self.node.integer("current-schema-id", most=INT_MAX)
+        else:
+            only = parse_schema_node(self.node.child("schema"))
+            schemas, current = {only.id: only}, only.id
+        if current not in schemas:
+            raise self.node.fault(f"current-schema-id {current} is not among its schemas {sorted(schemas)}")
+        return schemas, current
+
+    def _specs(self, schemas: Mapping[int, Schema], current: int) -> tuple[dict[int, PartitionSpec], int]:
+        sources = {i: f for s in [*schemas.values(), schemas[current]] for i, f in s.by_id.items()}
+        if self.version > 1 or self.node.has("partition-specs"):
+            nodes = self.node.children("partition-specs")
+            parsed = [parse_spec(n.integer("spec-id", most=INT_MAX), n.children("fields"), sources) for n in nodes]
+            default = self.node.integer("default-spec-id", most=INT_MAX)
+        else:
+            parsed, default = [parse_spec(0, self.node.children("partition-spec"), sources)], 0
+        if self.version > 1:
+            self.node.integer("last-partition-id", least=_LEAST)
+        specs = self._by_id(parsed, "partition specs")
+        if default not in specs:
+            raise self.node.fault(f"default-spec-id {default} is not among its partition specs {sorted(specs)}")
+        return specs, default
+
+    def _sort_order(self) -> SortOrder:
+        """The default sort order; version 1 may leave it out."""
+        if self.version == 1 and not self.node.has("sort-orders"):
+            return UNSORTED
+        orders = self._by_id(map(parse_sort_order, self.node.children("sort-orders")), "sort orders")
+        default = self.node.integer("default-sort-order-id", most=INT_MAX)
+        if default and default not in orders:
+            raise self.node.fault(f"default-sort-order-id {default} is not among its sort orders {sorted(orders)}")
+        return orders.get(default, UNSORTED)
+
+    def _snapshot(self, node: Node) -> IcebergSnapshot:
+        manifests = tuple(node.items("manifests", []))
+        if wrong := [each for each in manifests if not isinstance(each, str)]:
+            raise node.fault(f"has {wrong[0]!r} among its manifests, which is not a text")
+        if not node.has("manifest-list") and not (manifests if self.version > 1 else node.has("manifests")):
+            raise node.fault("lacks 'manifest-list': its files cannot be told")
+        return IcebergSnapshot(
+            id=node.integer("snapshot-id", least=_LEAST),
+            parent_id=node.integer("parent-snapshot-id", None, least=_LEAST),
+            sequence_number=node.integer("sequence-number", 0),
+            timestamp_ms=node.integer("timestamp-ms", least=_FIRST_MS, most=_LAST_MS),
+            summary=node.texts("summary"),
+            manifest_list=node.text("manifest-list", None),
+            manifests=manifests,
+            schema_id=node.integer("schema-id", None, most=INT_MAX),
+            key_id=node.text("key-id", None),
+        )
+
+    def _current(self, snapshots: Mapping[int, IcebergSnapshot]) -> int | None:
+        """The current snapshot, which has to be that of the branch main, where both are named."""
+        said = self.node.integer("current-snapshot-id", None, least=_LEAST)
+        current = None if said == _NONE else said
+        main = self.node.members("refs").get(_MAIN)
+        if current is not None and current not in snapshots:
+            raise self.node.fault(f"current-snapshot-id {current} is not among its snapshots")
+        if current is None and main is not None:
+            raise self.node.fault("it has no current-snapshot-id, and a branch main: either may be wrong")
+        if current is None and (last := self._last_logged()) in snapshots:
+            raise self.node.fault(f"it has no current-snapshot-id, and its snapshot-log says that {last} is current")
+        return current
+
+    def _last_logged(self) -> int | None:
+        """The snapshot that the log has last: writers empty the log of a table that has no current snapshot."""
+        log = self._log("snapshot-log", _snapshot_logged, {})
+        return log[-1][1] if log else None
+
+    def _refs(self, current: int | None, snapshots: Mapping[int, IcebergSnapshot]) -> dict[str, Reference]:
+        names = self.node.members("refs")
+        refs = {name: self._reference(name, node) for name, node in names.items()}
+        if current is not None:
+            main = refs.setdefault(_MAIN, Reference(current, "branch"))
+            if main.snapshot_id != current:
+                raise self.node.fault(f"current-snapshot-id is {current}, and the branch main is at {main.snapshot_id}")
+        for name, reference in refs.items():
+            if reference.snapshot_id not in snapshots:
+                raise self.node.fault(
+                    f"{reference.kind} {name!r} points to snapshot {reference.snapshot_id}: there is none"
+                )
+        return refs
+
+    def _reference(self, name: str, value: Any) -> Reference:
+        node = Node.of(value, self.node.source, f"refs.{name}")
+        kind = node.text("type").lower()
+        if kind not in ("branch", "tag"):
+            raise node.fault(f"has the type {kind!r}, which is neither branch nor tag")
+        names = ("max-ref-age-ms", "min-snapshots-to-keep", "max-snapshot-age-ms")
+        retention = {each: node.integer(each) for each in names if node.has(each)}
+        return Reference(node.integer("snapshot-id", least=_LEAST), kind, retention)
+
+    def _log(self, name: str, parse: Any, faults: dict[str, CorruptMetadata]) -> tuple[Any, ...]:
+        """A log, or a list of statistics, empty where it is damaged; what is wrong with it goes into `faults`."""
+        try:
+            return tuple(map(parse, self.node.children(name, [])))
+        except CorruptMetadata as error:
+            faults[name] = error
+            return ()
+
+
+def _snapshot_logged(node: Node) -> tuple[int, int]:
+    moment = node.integer("timestamp-ms", least=_FIRST_MS, most=_LAST_MS)
+    return moment, node.integer("snapshot-id", least=_LEAST)
+
+
+def _statistics_file(node: Node) -> str:
+    return node.text("statistics-path")
+
+
+def _metadata_logged(node: Node) -> tuple[int, str]:
+    return node.integer("timestamp-ms", least=_FIRST_MS, most=_LAST_MS), node.text("metadata-file")

@@ -1,0 +1,222 @@
+"""Partition specs and their transforms (specification, "Partitioning").
+
+For pruning, a partition value is turned back into what it says of the source column: the bounds within which all the
+source's values in that partition lie. Filters then need no projection through transforms, and one evaluator serves
+partitions, manifests, files and row groups, inclusive and strict alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.iceberg.metadata.json_node import INT_MAX, Node
+
+_NUMBERED = ("bucket", "truncate")
+_PARAMETER = re.compile(r"(bucket|truncate)\[([0-9]{1,20})\]")
+_UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
+_INT, _LONG = np.iinfo(np.int32), np.iinfo(np.int64)
+_DECIMAL_DIGITS = 28  # Python's arithmetic, and so some writers' truncation, rounds beyond
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A transform by its name, with the parameter of `bucket[n]` and `truncate[w]`. Unknown names are kept."""
+
+    name: str
+    parameter: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> Transform:
+        """From the text in a partition spec."""
+        found = _PARAMETER.fullmatch(text)
+        return Transform(text) if found is None else Transform(found[1], int(found[2]))
+
+    @staticmethod
+    def of(node: Node) -> Transform:
+        """That of a partition field or sort field of table metadata."""
+        found = Transform.parse(node.text("transform"))
+        if found.name in _NUMBERED and not 0 < (found.parameter or 0) <= INT_MAX:
+            raise node.fault(f"has the transform {str(found)[:60]!r}, which takes a number from 1 to {INT_MAX}")
+        return found
+
+    def __str__(self) -> str:
+        return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
+
+    def result_type(self, source: t.Type) -> t.Type:
+        """The type of partition values."""
+        match self.name:
+            case "identity" | "truncate" | "void":
+                return source
+            case "day":
+                return t.DATE
+            case "bucket" | "year" | "month" | "hour":
+                return t.INT
+        return t.STRING
+
+    def keeps_nulls(self) -> bool:
+        """Whether a partition value is null just when the source's value is."""
+        return self.name in ("identity", "truncate", "bucket", "day", "year", "month", "hour")
+
+    def source_bounds(
+        self, lower: pa.Array, upper: pa.Array, source: t.Type
+    ) -> tuple[pa.Array | None, pa.Array | None]:
+        """Bounds of the source column where partition values lie between `lower` and `upper`; None where unknown."""
+        if self.name == "identity":
+            return lower, upper
+        if self.name == "truncate" and self.parameter is not None:
+            return _truncated_bounds(lower, upper, self.parameter, source)
+        if self.name in _UNITS and (source == t.DATE or isinstance(source, t.Timestamp)):
+            return _period_start(lower, self.name, source), _period_end(upper, self.name, source)
+        return None, None
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """One field of a spec: its own id and name, the id of its source column, the transform, the type of its values."""
+
+    id: int
+    name: str
+    source_id: int
+    transform: Transform
+    type: t.Type
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """How the files of a manifest are partitioned."""
+
+    id: int
+    fields: tuple[PartitionField, ...]
+
+    @property
+    def is_unpartitioned(self) -> bool:
+        """Whether files have no partition values that mean anything (no fields, or only void ones)."""
+        return all(f.transform.name == "void" for f in self.fields)
+
+    def describe(self, schema: Schema) -> str:
+        """The spec in words, such as `day(ts), country`."""
+        parts = [described(f.transform, schema.path_of.get(f.source_id, f"#{f.source_id}")) for f in self.fields]
+        return ", ".join(parts) or "unpartitioned"
+
+
+def described(transform: Transform, source: str) -> str:
+    """A transform of a column in words: `country`, `day(ts)`, `bucket(16, id)`."""
+    if transform.name == "identity":
+        return source
+    inside = source if transform.parameter is None else f"{transform.parameter}, {source}"
+    return f"{transform.name}({inside})"
+
+
+def parse_spec(spec_id: int, nodes: Iterable[Node], sources: Mapping[int, t.Field]) -> PartitionSpec:
+    """A partition spec of table metadata. `sources` are the fields of all schemas: a source may be dropped by now."""
+    parsed: list[PartitionField] = []
+    taken: set[int | str] = set()
+    for position, node in enumerate(nodes):
+        transform, source = Transform.of(node), sources.get(source_id(node))
+        if len(node.integers("source-ids")) > 1:
+            transform = Transform(f"multi-argument {transform}")
+        kind = t.UNKNOWN if source is None else transform.result_type(source.type)
+        field_id = node.integer("field-id", 1000 + position, most=INT_MAX)
+        own = PartitionField(field_id, node.text("name"), source_id(node), transform, kind)
+        if own.id in taken or own.name in taken:
+            raise node.fault(f"has the id or the name of another field of its partition spec: {own.id}, {own.name!r}")
+        taken |= {own.id, own.name}
+        parsed.append(own)
+    return PartitionSpec(spec_id, tuple(parsed))
+
+
+def source_id(node: Node) -> int:
+    """The column that a partition field or a sort field is made of: the first one where there are several."""
+    several = node.integers("source-ids")
+    return several[0] if several and not node.has("source-id") else node.integer("source-id", most=INT_MAX)
+
+
+def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:
+    """One struct for the partition values of all specs: the fields whose sources the table still has, by id.
+
+    A field has the name of its newest spec, and the type of a spec in which it is not void (v1 tables drop fields so).
+    """
+    found: dict[int, PartitionField] = {}
+    for spec in sorted(specs, key=lambda s: -s.id):
+        for each in spec.fields:
+            if each.source_id not in schema.by_id:
+                continue
+            known = found.setdefault(each.id, each)
+            if known.transform.name == "void" != each.transform.name:
+                found[each.id] = replace(each, name=known.name)
+    members, names = [], set()
+    for field_id in sorted(found):
+        name = found[field_id].name
+        members.append(t.Field(field_id, f"{name}_{field_id}" if name in names else name, found[field_id].type))
+        names.add(name)
+    return t.Struct(tuple(members))
+
+
+def _truncated_bounds(
+    lower: pa.Array, upper: pa.Array, width: int, source: t.Type
+) -> tuple[pa.Array | None, pa.Array | None]:
+    """What truncation to a width says of the source.
+
+    The greatest source value is known for integers, and for text that was not cut: text is shorter than the width in
+    bytes then, which holds for writers that count characters, and for those that count bytes.
+    """
+    if pa.types.is_integer(upper.type):
+        return _truncated_integers(lower, upper, width, source)
+    if isinstance(source, t.Decimal) and source.precision > _DECIMAL_DIGITS:
+        return None, None
+    if pa.types.is_string(upper.type):
+        return lower, pc.if_else(pc.less(pc.binary_length(upper), width), upper, pa.scalar(None, pa.string()))
+    return lower, None
+
+
+def _truncated_integers(lower: pa.Array, upper: pa.Array, width: int, source: t.Type) -> tuple[pa.Array, pa.Array]:
+    """Bounds of truncated integers, within the range of the source's type.
+
+    Truncating the least integers overflows: their partition value is one of the greatest, as the reference's
+    arithmetic wraps around. So a partition value within a width of the greatest integer says nothing of the least.
+    """
+    known = pc.is_valid(upper).to_numpy(zero_copy_only=False)
+    high = pc.fill_null(upper.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    wrapped = np.zeros(len(high), dtype=bool)
+    for most in (_INT.max, _LONG.max):  # a long may have been an int when it was written
+        wrapped |= (high > most - width) & (high <= most)
+    most = _INT.max if source == t.INT else _LONG.max
+    upper = pa.array(np.minimum(high, most - (width - 1)) + (width - 1), mask=~known)
+    return pc.if_else(pa.array(wrapped), pa.scalar(None, pa.int64()), lower.cast(pa.int64())), upper
+
+
+def _period_start(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
+    """The first instant of a period. Old writers rounded times before 1970 up, so those may lie a period earlier."""
+    exact = unit == "day" and source == t.DATE
+    numbers = _ordinals(ordinal)
+    return _instants(numbers if exact else np.where(numbers <= 0, numbers - 1, numbers), ordinal, unit, source, 0)
+
+
+def _period_end(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
+    return _instants(_ordinals(ordinal) + 1, ordinal, unit, source, -1)
+
+
+def _ordinals(ordinal: pa.Array) -> np.ndarray:
+    result: np.ndarray = pc.fill_null(ordinal.cast(pa.int32()).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, shift: int) -> pa.Array:
+    """The first instants of periods, and `shift` more; the least or greatest there is where that is out of range."""
+    per_day = source.per_day if isinstance(source, t.Timestamp) else 1
+    counted, length = ("h", per_day // 24) if unit == "hour" else ("D", per_day)
+    counts = numbers.astype(f"datetime64[{_UNITS[unit]}]").astype(f"datetime64[{counted}]").astype(np.int64)
+    kind = _INT if source == t.DATE else _LONG
+    most = kind.max // length
+    moments = np.clip(counts, -most, most) * length + shift
+    moments = np.where(counts > most, kind.max, np.where(counts < -most, kind.min, moments))
+    integers = pa.array(moments, mask=like.is_null().to_numpy(zero_copy_only=False))
+    return integers.cast(pa.int32()).cast(pa.date32()) if source == t.DATE else integers.cast(source.arrow())

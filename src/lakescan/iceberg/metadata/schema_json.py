@@ -1,0 +1,181 @@
+"""Iceberg schemas from JSON (specification, appendix C: "Schemas", "Data Types", "JSON single-value serialization")."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal as PyDecimal
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.common.timestamps import EPOCH
+from lakescan.errors import LimitExceeded, UnsupportedFeature
+from lakescan.iceberg.metadata.json_node import INT_MAX, Node, told
+
+_SIMPLE: dict[str, t.Type] = {
+    "boolean": t.BOOLEAN,
+    "int": t.INT,
+    "long": t.LONG,
+    "float": t.FLOAT,
+    "double": t.DOUBLE,
+    "date": t.DATE,
+    "time": t.TIME,
+    "string": t.STRING,
+    "uuid": t.UUID,
+    "binary": t.BINARY,
+    "unknown": t.UNKNOWN,
+    "variant": t.VARIANT,
+    "timestamp": t.Timestamp("us", zoned=False),
+    "timestamptz": t.Timestamp("us", zoned=True),
+    "timestamp_ns": t.Timestamp("ns", zoned=False),
+    "timestamptz_ns": t.Timestamp("ns", zoned=True),
+}
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*(-?[0-9]{1,9})\s*\)")
+_FIXED = re.compile(r"fixed\[\s*([0-9]{1,15})\s*\]")
+_DEPTH = 100  # levels of lists, maps and structs
+_GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))?")
+
+
+def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
+    """A schema object of table metadata; raises `CorruptMetadata` naming `where` it was read."""
+    return parse_schema_node(Node.of(node, where, "schema"))
+
+
+def parse_schema_node(node: Node) -> Schema:
+    """A schema of a metadata document; raises `CorruptMetadata` for what is not one, or has an id or a name twice."""
+    if node.text("type") != "struct":
+        raise node.fault(f"is of type {node.text('type')!r} instead of struct")
+    schema_id = node.integer("schema-id", 0, most=INT_MAX)
+    fields = _fields(node, 0)
+    ids = [each.id for each in t.walk(fields)]
+    if len(set(ids)) < len(ids):
+        twice = next(i for i, count in Counter(ids).items() if count > 1)
+        raise node.fault(f"has two columns of the field id {twice}")
+    return Schema(fields, schema_id, node.integers("identifier-field-ids"))
+
+
+def _fields(node: Node, depth: int) -> tuple[t.Field, ...]:
+    found = tuple(_field(each, depth) for each in node.children("fields"))
+    names = Counter(each.name for each in found)
+    if len(names) < len(found):
+        raise node.fault(f"has two columns of the name {next(n for n, count in names.items() if count > 1)!r}")
+    return found
+
+
+def _field(node: Node, depth: int) -> t.Field:
+    kind = _type_of(node, "type", depth)
+    doc = node.value.get("doc")
+    return t.Field(
+        id=node.integer("id", most=INT_MAX),
+        name=node.text("name"),
+        type=kind,
+        required=node.flag("required", False),
+        doc=doc if isinstance(doc, str) else None,
+        default=_default(node, "initial-default", kind),
+        write_default=_default(node, "write-default", kind),
+    )
+
+
+def _type_of(node: Node, name: str, depth: int) -> t.Type:
+    """The type that a member says: by its name, or a nested object."""
+    if depth > _DEPTH:
+        raise LimitExceeded(
+            f"{node.source}: {node.place[:80]}... nests deeper than {_DEPTH} levels, which is the limit"
+        )
+    if isinstance(node.value.get(name), str):
+        return _checked(node, node.text(name).strip())
+    return _nested(node.child(name), depth + 1)
+
+
+def _nested(node: Node, depth: int) -> t.Type:
+    kind = node.text("type")
+    if kind == "struct":
+        return t.Struct(_fields(node, depth))
+    if kind == "list":
+        return t.ListOf(_inner(node, "element", depth, required=node.flag("element-required")))
+    if kind == "map":
+        value = _inner(node, "value", depth, required=node.flag("value-required"))
+        return t.MapOf(_inner(node, "key", depth, required=True), value)
+    raise UnsupportedFeature(f"column type {kind[:60]!r}", f"{node.source}: {node.place} has it.")
+
+
+def _inner(node: Node, name: str, depth: int, *, required: bool) -> t.Field:
+    return t.Field(node.integer(f"{name}-id", most=INT_MAX), name, _type_of(node, name, depth), required)
+
+
+def _checked(node: Node, name: str) -> t.Type:
+    """A type by its name, whose numbers Arrow can have."""
+    kind = _named(name, node)
+    if isinstance(kind, t.Decimal) and not 0 < kind.precision <= 38:
+        raise node.fault(f"has the type {name[:60]}: decimals have 1 to 38 digits")
+    if isinstance(kind, t.Fixed) and kind.length > INT_MAX:
+        raise node.fault(f"has the type {name[:60]}: that is longer than {INT_MAX}")
+    return kind
+
+
+def _default(node: Node, name: str, kind: t.Type) -> Any:
+    """The default of a field, which has to be a value of its type."""
+    value = node.value.get(name)
+    if value is None:
+        return None
+    try:
+        found = _value(value, kind)
+        pa.scalar(found, kind.arrow())
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
+        raise node.fault(f"has {told(value)} for {name!r}, which is not a value of type {kind}") from error
+    return found
+
+
+def _named(name: str, node: Node) -> t.Type:
+    if (simple := _SIMPLE.get(name)) is not None:
+        return simple
+    if found := _DECIMAL.fullmatch(name):
+        return t.Decimal(int(found[1]), int(found[2]))
+    if found := _FIXED.fullmatch(name):
+        return t.Fixed(int(found[1]))
+    if found := _GEO.fullmatch(name):
+        return t.Geospatial(found[1], found[2] or "OGC:CRS84", found[3] or "spherical")
+    raise UnsupportedFeature(f"column type {name[:60]!r}", f"{node.source}: {node.place} has it.")
+
+
+def _value(value: Any, kind: t.Type) -> Any:
+    """A default from its JSON single-value form."""
+    match kind:
+        case t.Struct():
+            return {f.name: value.get(str(f.id)) for f in kind.fields}
+        case t.ListOf():
+            return [_value(v, kind.element.type) for v in value]
+        case t.MapOf():
+            keys = [_value(k, kind.key.type) for k in value["keys"]]
+            return list(zip(keys, [_value(v, kind.value.type) for v in value["values"]], strict=True))
+        case t.Decimal():
+            return PyDecimal(value)
+        case t.DATE:
+            return date.fromisoformat(value)
+        case t.TIME:
+            return time.fromisoformat(value)
+        case t.Timestamp(unit="ns"):
+            return _nanoseconds(value)
+        case t.Timestamp():
+            return datetime.fromisoformat(value)
+        case t.UUID:
+            return uuid.UUID(value).bytes
+        case t.Fixed() | t.BINARY:
+            return bytes.fromhex(value)
+    return value
+
+
+def _nanoseconds(text: str) -> int:
+    """A time as nanoseconds since 1970, which Python's own times cannot tell."""
+    seconds, _, rest = text.partition(".")
+    digits = re.match("[0-9]*", rest)
+    fraction = digits[0] if digits else ""
+    moment = datetime.fromisoformat(seconds + rest[len(fraction) :])
+    whole = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - EPOCH
+    return whole // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0")[:9])

@@ -1,0 +1,48 @@
+"""Sort orders: how a table's writers are asked to sort rows within files (specification, "Sorting")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakescan.common.schema import Schema
+from lakescan.iceberg.metadata.json_node import INT_MAX, Node
+from lakescan.iceberg.metadata.partition_spec import Transform, described, source_id
+
+
+@dataclass(frozen=True)
+class SortField:
+    """A transform of a source column, its direction (asc, desc) and where nulls go (nulls-first, nulls-last)."""
+
+    source_id: int
+    transform: Transform
+    direction: str
+    null_order: str
+
+
+@dataclass(frozen=True)
+class SortOrder:
+    """Fields, the most significant first; none for unsorted tables."""
+
+    id: int
+    fields: tuple[SortField, ...]
+
+    def describe(self, schema: Schema) -> str:
+        """The order in words, such as `day(ts) desc nulls last, id asc nulls first`."""
+        parts = [
+            f"{described(f.transform, schema.path_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
+            f"{f.null_order.replace('-', ' ')}"
+            for f in self.fields
+        ]
+        return ", ".join(parts) or "unsorted"
+
+
+UNSORTED = SortOrder(0, ())
+
+
+def parse_sort_order(node: Node) -> SortOrder:
+    """A sort order of table metadata; raises `CorruptMetadata` for what is not one."""
+    fields = tuple(
+        SortField(source_id(each), Transform.of(each), each.text("direction"), each.text("null-order"))
+        for each in node.children("fields")
+    )
+    return SortOrder(node.integer("order-id", most=INT_MAX), fields)

@@ -1,0 +1,1 @@
+"""From a snapshot to its file table: manifests pruned, deletes matched."""

@@ -1,0 +1,110 @@
+"""Bucket transforms: the bucket of a literal, and so which partitions an equality can match.
+
+Specification, "Bucket Transform Details" and appendix B, "32-bit Hash Requirements": Murmur3, 32 bits, x86, seed 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Context
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.expressions.predicate import Comparison, In, Predicate
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec
+
+_MASK = 0xFFFFFFFF
+_WIDE = Context(prec=76)  # decimals have up to 38 digits; the default rounds to 28
+
+
+def murmur3(data: bytes) -> int:
+    """The hash of some bytes, as a signed 32-bit integer."""
+    state = 0
+    whole = len(data) - len(data) % 4
+    for at in range(0, whole, 4):
+        state ^= _scrambled(int.from_bytes(data[at : at + 4], "little"))
+        state = (_rotated(state, 13) * 5 + 0xE6546B64) & _MASK
+    state ^= _scrambled(int.from_bytes(data[whole:], "little"))
+    state ^= len(data)
+    state = ((state ^ state >> 16) * 0x85EBCA6B) & _MASK
+    state = ((state ^ state >> 13) * 0xC2B2AE35) & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def _scrambled(block: int) -> int:
+    return _rotated(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+
+
+def _rotated(value: int, by: int) -> int:
+    return (value << by | value >> (32 - by)) & _MASK
+
+
+def hash_value(value: pa.Scalar, kind: t.Type) -> int | None:
+    """The hash of a literal bound to a column of the type; None for types that cannot be bucketed."""
+    if kind in (t.INT, t.LONG, t.DATE, t.TIME):
+        return murmur3(_long(int(value.value if hasattr(value, "value") else value.as_py())))
+    match kind:
+        case t.Timestamp():
+            return murmur3(_long(value.value // 1000 if kind.unit == "ns" else value.value))
+        case t.STRING:
+            return murmur3(value.as_py().encode())
+        case t.Decimal():
+            unscaled = int(value.as_py().scaleb(kind.scale, _WIDE))
+            width = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+            return murmur3(unscaled.to_bytes(width, "big", signed=True))
+        case t.UUID | t.BINARY | t.Fixed():
+            return murmur3(value.as_py())
+    return None
+
+
+def _long(number: int) -> bytes:
+    return number.to_bytes(8, "little", signed=True)
+
+
+@dataclass(frozen=True)
+class WantedBuckets:
+    """Buckets that rows can be in, ascending, for the partition field at `place` of a spec."""
+
+    place: int
+    buckets: np.ndarray
+
+    def among(self, values: pa.Array) -> pa.Array:
+        """For each partition value, whether it is one of them."""
+        return pc.is_in(values.cast(pa.int32()), value_set=pa.array(self.buckets, pa.int32()))
+
+    def between(self, lower: pa.Array, upper: pa.Array) -> pa.Array:
+        """For each range of partition values, whether one of them lies in it; true where a bound is not known."""
+        low = pc.fill_null(lower, -1).to_numpy(zero_copy_only=False)
+        high = pc.fill_null(upper, np.iinfo(np.int32).max).to_numpy(zero_copy_only=False)
+        first = np.searchsorted(self.buckets, low, side="left")
+        return pa.array(np.searchsorted(self.buckets, high, side="right") > first)
+
+
+def wanted_buckets(
+    conjuncts: Iterable[Predicate], spec: PartitionSpec, columns: Mapping[int, t.Field]
+) -> list[WantedBuckets]:
+    """The buckets that equalities among the conjuncts leave: one step a literal and bucketed field."""
+    found = []
+    for part in conjuncts:
+        match part:
+            case Comparison(op="=", value=value):
+                literals = (value,)
+            case In(values=literals, negate=False):
+                pass
+            case _:
+                continue
+        for place, field in enumerate(spec.fields):
+            source = columns.get(field.source_id)
+            if field.transform.name != "bucket" or source is None or source.id != part.bound_id:
+                continue
+            hashes = [hash_value(v, source.type) for v in literals]
+            count = field.transform.parameter
+            if count is not None and None not in hashes:
+                buckets = np.unique([(h & 0x7FFFFFFF) % count for h in hashes if h is not None])
+                found.append(WantedBuckets(place, buckets.astype(np.int64)))
+    return found

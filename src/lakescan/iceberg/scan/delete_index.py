@@ -1,0 +1,253 @@
+"""The delete index: which delete files apply to which data files (specification, "Scan Planning").
+
+- A deletion vector applies to the one data file that it references, and supersedes position deletes there.
+- A position delete file applies to data files of its partition, or only to the one that it references, that are not
+  newer than it (data sequence number <= delete sequence number).
+- An equality delete file applies to data files of its partition, or to all where its spec is unpartitioned, that are
+  older (data sequence number < delete sequence number), unless statistics show that no key of it can be in the file.
+
+Matching is columnar: pairs are made partition by partition for all files at once, then filtered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.manifests.bounds import column_stats
+from lakescan.iceberg.scan.equality_ranges import may_share_keys
+from lakescan.iceberg.scan.file_names import FileNames
+from lakescan.planning.file_table import DELETES, EQUALITY, POSITION, VECTOR, no_deletes
+from lakescan.reading.deletes.positions import DELETED_PATH
+from lakescan.storage.locations import Places
+
+_POSITION_CONTENT, _EQUALITY_CONTENT = 1, 2
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Matches of data files with delete files: row numbers in both, as two arrays of one length."""
+
+    data: np.ndarray
+    delete: np.ndarray
+
+    def where(self, mask: np.ndarray) -> _Pairs:
+        return _Pairs(self.data[mask], self.delete[mask])
+
+
+@dataclass(frozen=True)
+class DeleteIndex:
+    """The live delete files of a snapshot: `entries` as read from manifests, `table` as planning knows them.
+
+    `named` and `respelled` say of each of them whether `match` found a data file that it may name, and whether one is
+    named only in another spelling.
+    """
+
+    entries: pa.Table
+    table: pa.Table
+    unpartitioned_specs: frozenset[int]
+    fields: Mapping[int, t.Field]
+    places: Places
+    named: np.ndarray = field(init=False, compare=False)
+    respelled: np.ndarray = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("named", "respelled"):
+            object.__setattr__(self, name, np.zeros(self.table.num_rows, dtype=bool))
+
+    @staticmethod
+    def build(
+        entries: pa.Table | None,
+        unpartitioned_specs: frozenset[int],
+        fields: Mapping[int, t.Field],
+        places: Places | None = None,
+    ) -> DeleteIndex:
+        """The index of delete entries, None where the snapshot has no delete manifest.
+
+        `fields` are those that the table has or had: the keys of equality deletes are among them. `places` tells where
+        data files are, in whatever spelling deletes name them.
+        """
+        places = places or Places()
+        if entries is None or not entries.num_rows:
+            return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs, fields, places)
+        is_vector = pc.equal(entries["file_format"], "puffin")
+        is_equality = pc.equal(entries["content"], _EQUALITY_CONTENT)
+        kind = pc.if_else(is_equality, EQUALITY, pc.if_else(is_vector, VECTOR, POSITION))
+        table = pa.table(
+            {
+                "kind": kind,
+                "path": entries["file_path"],
+                "file_format": entries["file_format"],
+                "offset": entries["content_offset"],
+                "length": entries["content_size_in_bytes"],
+                "inline": pa.nulls(entries.num_rows, pa.binary()),
+                "record_count": entries["record_count"],
+                "size": pc.coalesce(entries["content_size_in_bytes"], entries["file_size_in_bytes"]),
+                "sequence_number": entries["sequence_number"],
+                "equality_ids": entries["equality_ids"],
+                "key_metadata": entries["key_metadata"],
+                "scope": _scopes(entries, unpartitioned_specs),
+                "kept": pa.nulls(entries.num_rows, pa.bool_()),
+            },
+            schema=DELETES,
+        )
+        return DeleteIndex(entries, table, unpartitioned_specs, fields, places)
+
+    @property
+    def compares_keys(self) -> bool:
+        """Whether there are equality deletes, which statistics of data files can rule out."""
+        return len(self._rows(EQUALITY)) > 0
+
+    @property
+    def by_position(self) -> bool:
+        """Whether there are deletes that name data files: position deletes and vectors."""
+        return self.table.num_rows > len(self._rows(EQUALITY))
+
+    @property
+    def dangling(self) -> int:
+        """How many delete files name none of the data files that were matched: all of the table's, if all were."""
+        return int((~self.named & pc.not_equal(self.table["kind"], EQUALITY).to_numpy()).sum())
+
+    def match(self, data: pa.Table, names: FileNames | None = None) -> pa.Array:
+        """For each data file, the row numbers of its deletes: a list array.
+
+        `names` are those of all data files that are planned together, where these are some of them. Raises
+        `UnsupportedFeature` where it cannot be told which file a delete names.
+        """
+        if not self.table.num_rows:
+            return no_deletes(data.num_rows)
+        names = names or FileNames(pc.unique(data["file_path"]), self.places)
+        vectors = self._vectors(data, names)
+        positions = self._positions(data, names)
+        positions = positions.where(~np.isin(positions.data, vectors.data))
+        found = [vectors, positions, self._equality(data)]
+        return _as_lists(
+            np.concatenate([p.data for p in found]), np.concatenate([p.delete for p in found]), data.num_rows
+        )
+
+    def _rows(self, kind: str) -> np.ndarray:
+        result: np.ndarray = np.flatnonzero(pc.equal(self.table["kind"], kind).to_numpy())
+        return result
+
+    def _vectors(self, data: pa.Table, names: FileNames) -> _Pairs:
+        rows = self._rows(VECTOR)
+        if self._references.names.take(pa.array(rows)).null_count:
+            raise CorruptMetadata("a deletion vector does not say which data file it belongs to")
+        pairs = self._by_name(data, names, self._named_by_vectors, rows)
+        if len(np.unique(pairs.data)) != len(pairs.data):
+            doubled = data["file_path"][int(pairs.data[np.argsort(pairs.data)[0]])]
+            raise CorruptMetadata(f"data files have more than one deletion vector, {doubled} among them or alike")
+        return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
+
+    def _positions(self, data: pa.Table, names: FileNames) -> _Pairs:
+        rows = self._rows(POSITION)
+        if not len(rows):
+            return _Pairs(rows, rows)
+        known = pc.is_valid(self._references.names).to_numpy(zero_copy_only=False)[rows]
+        named = self._by_name(data, names, self._named_by_positions, rows[known])
+        by_partition = self._by_partition(data, rows[~known])
+        self.named[by_partition.delete] = True
+        pairs = _Pairs(
+            np.concatenate([named.data, by_partition.data]),
+            np.concatenate([named.delete, by_partition.delete]),
+        )
+        return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
+
+    @cached_property
+    def _references(self) -> FileNames:
+        """The one data file that each delete file names, null where there are several, or it is not known."""
+        lower, upper = self._path_bounds
+        single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
+        referenced = pc.coalesce(self.entries["referenced_data_file"].combine_chunks(), single)
+        is_vector = pc.equal(self.table["kind"], VECTOR).combine_chunks()
+        own = pc.if_else(is_vector, self.entries["referenced_data_file"].combine_chunks(), referenced)
+        return FileNames(own, self.places)
+
+    @cached_property
+    def _named_by_vectors(self) -> FileNames:
+        return FileNames(self._references.names.take(pa.array(self._rows(VECTOR))), self.places)
+
+    @cached_property
+    def _named_by_positions(self) -> FileNames:
+        return FileNames(self._references.names.take(pa.array(self._rows(POSITION))).drop_null(), self.places)
+
+    def _by_name(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
+        """The data files that deletes name, which are rows of the index."""
+        found = names.find(data["file_path"], wanted)
+        delete = rows[found.name]
+        self.named[delete] = True
+        self.respelled[delete[found.respelled]] = True
+        return _Pairs(found.data, delete)
+
+    def _equality(self, data: pa.Table) -> _Pairs:
+        rows = self._rows(EQUALITY)
+        if not len(rows):
+            return _Pairs(rows, rows)
+        specs = self.entries["spec_id"].take(pa.array(rows)).to_numpy()
+        is_global = np.isin(specs, list(self.unpartitioned_specs))
+        everywhere = _Pairs(
+            np.tile(np.arange(data.num_rows), int(is_global.sum())), np.repeat(rows[is_global], data.num_rows)
+        )
+        inside = self._by_partition(data, rows[~is_global])
+        pairs = _Pairs(
+            np.concatenate([everywhere.data, inside.data]), np.concatenate([everywhere.delete, inside.delete])
+        )
+        pairs = pairs.where(_sequence(self.entries, pairs.delete) > _sequence(data, pairs.data))
+        return pairs.where(may_share_keys(data, self.entries, pairs.data, pairs.delete, self.fields))
+
+    @cached_property
+    def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
+        stats = self.entries["stats"].combine_chunks()
+        counts = self.entries["record_count"].combine_chunks()
+        found = column_stats(stats, DELETED_PATH, counts)
+        unknown = pa.nulls(self.entries.num_rows, pa.string())
+        return (
+            unknown if found.lower is None else found.lower,
+            unknown if found.upper is None else found.upper,
+        )
+
+    def _by_partition(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
+        """Every data file with every one of these delete files of the same spec and partition."""
+        if not len(rows) or not data.num_rows:
+            return _Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
+        data_keys, delete_keys = _partition_keys(data, self.entries.take(pa.array(rows)))
+        order = np.argsort(data_keys, kind="stable")
+        low = np.searchsorted(data_keys[order], delete_keys, side="left")
+        counts = np.searchsorted(data_keys[order], delete_keys, side="right") - low
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return _Pairs(order[np.repeat(low, counts) + within], np.repeat(rows, counts))
+
+
+def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
+    """Where each equality delete applies: a partition of a spec, or, under an unpartitioned spec, everywhere."""
+    everywhere = pc.is_in(entries["spec_id"], value_set=pa.array(sorted(unpartitioned_specs), pa.int32()))
+    partition = pc.binary_join_element_wise(entries["spec_id"].cast(pa.string()), entries["partition_key"], "/")
+    return pc.if_else(everywhere, "", partition)
+
+
+def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
+    result: np.ndarray = files["sequence_number"].to_numpy()[rows]
+    return result
+
+
+def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each distinct (spec, partition) of both tables together; the keys are text (`partition_key`)."""
+    specs, partitions = (
+        pa.chunked_array([*data[n].chunks, *deletes[n].chunks]).combine_chunks() for n in ("spec_id", "partition_key")
+    )
+    codes = partitions.dictionary_encode().indices.to_numpy().astype(np.int64)
+    keys = specs.to_numpy().astype(np.int64) * (codes.max(initial=0) + 1) + codes
+    return keys[: data.num_rows], keys[data.num_rows :]
+
+
+def _as_lists(data: np.ndarray, delete: np.ndarray, rows: int) -> pa.Array:
+    order = np.lexsort((delete, data))
+    offsets = np.searchsorted(data[order], np.arange(rows + 1))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(delete[order], pa.int32()))

@@ -1,0 +1,124 @@
+"""The names of data files, as manifests have them, for deletes that name one: by the name itself, else by its place.
+
+A delete that has the very name of a data file means that file. One that has the name of none means the file at its
+place (`locations.Places`), if there is just one: `s3a://b/f` is `s3://b/f`. Where several data files are at the place
+under different names, nobody can tell which one is meant, and the delete is refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.reading.deletes.named_positions import ambiguous
+from lakescan.storage.locations import Places
+
+_NAMES = pa.list_(pa.string())
+
+
+@dataclass(frozen=True)
+class Named:
+    """Matches of names with data files: row numbers in both; `respelled` says which are by place only."""
+
+    data: np.ndarray
+    name: np.ndarray
+    respelled: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class FileNames:
+    """Names of data files: the distinct ones of all that are planned together, or those that deletes have."""
+
+    names: pa.Array
+    places: Places
+
+    @cached_property
+    def family(self) -> tuple[str, str] | None:
+        """What all names begin with; see `Places.family`."""
+        return self.places.family(self.names)
+
+    @cached_property
+    def where(self) -> pa.Array:
+        """The place of each name."""
+        return self.places.of(self.names)
+
+    @cached_property
+    def shared(self) -> dict[str, list[str]]:
+        """The names of data files at each place that several of them have; there are hardly ever any."""
+        if self.family is not None:
+            return {}
+        places, counts = self.where, self.where.value_counts()
+        several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        mask = pc.is_in(places, value_set=several)
+        found: dict[str, list[str]] = defaultdict(list)
+        for place, name in zip(places.filter(mask).to_pylist(), self.names.filter(mask).to_pylist(), strict=True):
+            found[place].append(name)
+        return dict(found)
+
+    def others(self, paths: pa.ChunkedArray) -> pa.Array:
+        """For each data file, the names of others at its place; null where it is alone there, as nearly all are."""
+        if not self.shared:
+            return pa.nulls(len(paths), _NAMES)
+        places = self.places.of(paths).to_pylist()
+        known = [self.shared.get(place) for place in places]
+        rows = zip(known, paths.to_pylist(), strict=True)
+        return pa.array([None if names is None else [n for n in names if n != path] for names, path in rows], _NAMES)
+
+    def find(self, data: pa.ChunkedArray, wanted: FileNames) -> Named:
+        """Which of some data files the names of deletes mean; a file that is listed twice is found twice.
+
+        Raises `UnsupportedFeature` where that cannot be told.
+        """
+        exact = joined(data, wanted.names)
+        by_place = np.zeros(len(exact[0]), dtype=bool)
+        if self.family is not None and self.family == wanted.family:
+            return Named(*exact, by_place)
+        unknown = np.flatnonzero(pc.invert(pc.is_in(wanted.names, value_set=self.names)).to_numpy(zero_copy_only=False))
+        if not len(unknown):
+            return Named(*exact, by_place)
+        names, where = (values.take(pa.array(unknown)) for values in (wanted.names, wanted.where))
+        self._refuse_shared(names, where)
+        rows, found = joined(self.places.of(data), where)
+        return Named(
+            np.append(exact[0], rows),
+            np.append(exact[1], unknown[found]),
+            np.append(by_place, np.ones(len(rows), dtype=bool)),
+        )
+
+    def _refuse_shared(self, names: pa.Array, places: pa.Array) -> None:
+        if not self.shared:
+            return
+        among = pc.is_in(places, value_set=pa.array(list(self.shared), pa.string()))
+        if pc.any(among).as_py():
+            raise ambiguous(names.filter(among)[0].as_py(), self.shared[places.filter(among)[0].as_py()])
+
+    def check_apart(self, earlier: FileNames) -> None:
+        """Raise where one of these names and an earlier one, of files that are planned already, are of one place."""
+        if self.family is not None and self.family == earlier.family:
+            return
+        new = self.names.filter(pc.invert(pc.is_in(self.names, value_set=earlier.names)))
+        clash = pc.is_in(self.places.of(new), value_set=earlier.where)
+        if pc.any(clash).as_py():
+            name = new.filter(clash)[0].as_py()
+            raise UnsupportedFeature(
+                "position deletes where a data file is in the table under two names",
+                f"{name} is one of them: another name of the same place is in a manifest that is read long before.",
+            )
+
+
+def joined(left: pa.ChunkedArray | pa.Array, right: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of all pairs of equal texts."""
+    known = pc.unique(left)
+    codes = pc.index_in(left, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)
+    wanted = pc.fill_null(pc.index_in(right, value_set=known), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    order = np.argsort(codes, kind="stable")
+    low = np.searchsorted(codes[order], wanted, side="left")
+    counts = np.where(wanted < 0, 0, np.searchsorted(codes[order], wanted, side="right") - low)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[np.repeat(low, counts) + within], np.repeat(np.arange(len(wanted)), counts)

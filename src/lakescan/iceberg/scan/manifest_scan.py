@@ -1,0 +1,217 @@
+"""What a scan takes from some manifests: their live entries, pruned by partition, then by statistics.
+
+It is work for an executor: it holds all that it needs, runs in this process or in any other, and only what survives
+comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.predicate import Predicate, conjuncts
+from lakescan.iceberg.manifests.batches import Manifest, read_batch
+from lakescan.iceberg.manifests.bounds import column_stats, has_exact_bounds
+from lakescan.iceberg.manifests.manifest_checks import known_ages
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec
+from lakescan.iceberg.scan.bucket import wanted_buckets
+from lakescan.iceberg.scan.file_names import FileNames
+from lakescan.iceberg.scan.partition_bounds import (
+    bounds_of_summaries,
+    stats_of_partitions,
+    stats_of_summaries,
+    tightened,
+)
+from lakescan.iceberg.scan.partition_key import with_partition_key
+from lakescan.planning.candidates import Candidates
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.file_table import FILES, FileTable, no_deletes, struct_of
+from lakescan.planning.prune import might_match
+from lakescan.planning.residual import needed_conjuncts
+from lakescan.storage.storage import Storage
+
+_MATCHED_BY = ("file_path", "sequence_number", "spec_id", "partition_key")
+
+
+@dataclass(frozen=True)
+class ScannedFiles:
+    """The data files that some manifests have for a scan, and the columns by which their deletes are found.
+
+    `names` are those of all files that are planned with them, where deletes name files.
+    """
+
+    candidates: Candidates
+    matching: pa.Table | None
+    names: FileNames | None = None
+
+
+@dataclass(frozen=True)
+class ScannedDeletes:
+    """The delete files that some manifests have for a scan, and how many their partitions ruled out."""
+
+    entries: pa.Table
+    skipped: int
+
+
+@dataclass(frozen=True)
+class ManifestScan:
+    """What a scan asks of manifests: `columns` are those whose statistics it wants.
+
+    `partition_names` are the names that partition fields have in the table's newest spec, by id. `with_deletes` and
+    `with_keys` say whether the snapshot has deletes that may apply, and equality deletes among them. With `changed_by`,
+    files are those that these snapshots added, or `removed`. `is_encrypted` says that the table has an encryption key.
+    """
+
+    specs: Mapping[int, PartitionSpec]
+    schema: Schema
+    partition_names: Mapping[int, str]
+    predicate: Predicate
+    columns: Mapping[int, t.Field]
+    storage: Storage
+    with_deletes: bool = False
+    with_keys: bool = False
+    changed_by: tuple[int, ...] | None = None
+    removed: bool = False
+    is_encrypted: bool = False
+
+    def data_files(self, manifests: Sequence[Manifest]) -> ScannedFiles:
+        """The data files of some manifests of one spec."""
+        spec = self.specs[manifests[0]["partition_spec_id"]]
+        with_stats = bool(self.columns) or self.with_keys
+        files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
+        if self.changed_by is not None:
+            files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by, pa.int64())))
+        files = _with_ages(files, manifests, needed=self.with_deletes)
+        kept, by_partition, skipped = self._in_partitions(spec, files)
+        self._check_keys(kept)
+        stats = self._stats(kept, by_partition)
+        mask = might_match(self.predicate, stats, kept.num_rows)
+        left = kept.filter(mask)
+        stats = {i: s.filter(mask) for i, s in stats.items()}
+        by_partition = {i: s.filter(mask) for i, s in by_partition.items()}
+        needed = needed_conjuncts(self.predicate, stats, by_partition, left.num_rows)
+        table = self._file_table(left, spec, stats)
+        return ScannedFiles(Candidates(table, needed, skipped, kept.num_rows - left.num_rows), self._matching(left))
+
+    def delete_files(self, manifests: Sequence[Manifest]) -> ScannedDeletes:
+        """The delete files of some manifests of one spec: those of other partitions apply to no file of the scan."""
+        spec = self.specs[manifests[0]["partition_spec_id"]]
+        files = read_batch(manifests, spec, self.storage, with_stats=True)
+        files = _with_ages(files, manifests, needed=True)
+        stats = stats_of_partitions(files["partition"].combine_chunks(), spec, self.columns)
+        kept = files.filter(might_match(self.predicate, stats, files.num_rows))
+        self._check_keys(kept)
+        return ScannedDeletes(with_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
+
+    def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
+        """For each manifest of a spec (rows of a manifest list), whether its partitions may have matching rows."""
+        spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
+        mask = might_match(self.predicate, stats_of_summaries(summaries, spec, self.columns), manifests.num_rows)
+        for wanted in wanted_buckets(conjuncts(self.predicate), spec, self.columns):
+            mask = pc.and_(mask, wanted.between(*bounds_of_summaries(summaries, spec, wanted.place)))
+        return mask
+
+    def _in_partitions(self, spec: PartitionSpec, files: pa.Table) -> tuple[pa.Table, dict[int, ColumnStats], int]:
+        """The files whose partitions may match, what these say of columns, and how many files there are beside."""
+        partitions = files["partition"].combine_chunks()
+        by_partition = stats_of_partitions(partitions, spec, self.columns)
+        mask = might_match(self.predicate, by_partition, files.num_rows)
+        for wanted in wanted_buckets(conjuncts(self.predicate), spec, self.columns):
+            mask = pc.and_(mask, wanted.among(partitions.field(wanted.place)))
+        if pc.all(mask).as_py():
+            return files, by_partition, 0
+        kept = files.filter(mask)
+        return kept, {i: s.filter(mask) for i, s in by_partition.items()}, files.num_rows - kept.num_rows
+
+    def _stats(self, files: pa.Table, by_partition: Mapping[int, ColumnStats]) -> dict[int, ColumnStats]:
+        if not self.columns:
+            return {}
+        found = {i: self._recorded(files, f) for i, f in self.columns.items()}
+        return {i: tightened(s, by_partition[i]) if i in by_partition else s for i, s in found.items()}
+
+    def _recorded(self, files: pa.Table, field: t.Field) -> ColumnStats:
+        """What manifests say of a column, as far as the writers of the files can be believed."""
+        counts, lists = files["record_count"].combine_chunks(), files["stats"].combine_chunks()
+        found = column_stats(lists, field, counts)
+        formats = files["file_format"].combine_chunks()
+        kinds = pc.unique(formats)
+        exact = kinds.filter(pa.array([has_exact_bounds(field.type, kind) for kind in kinds.to_pylist()], pa.bool_()))
+        nulls = found.null_count
+        if nulls is not None and self.schema.top_level_of[field.id] is not field:
+            # ORC does not count the members of structs that are null: no nulls may be some.
+            uncounted = pc.and_(pc.equal(formats, "orc"), pc.equal(nulls, 0))
+            nulls = pc.if_else(pc.fill_null(uncounted, False), pa.scalar(None, nulls.type), nulls)
+        return replace(found, null_count=nulls, exact=pc.is_in(formats, value_set=exact))
+
+    def _matching(self, files: pa.Table) -> pa.Table | None:
+        if not self.with_deletes:
+            return None
+        wanted = (*_MATCHED_BY, "record_count", "stats") if self.with_keys else _MATCHED_BY
+        return with_partition_key(files).select(wanted)
+
+    def _file_table(self, files: pa.Table, spec: PartitionSpec, stats: dict[int, ColumnStats]) -> FileTable:
+        """The file table, its deletes still to be found."""
+        columns = {
+            "path": files["file_path"],
+            "file_format": files["file_format"],
+            "size": files["file_size_in_bytes"],
+            "record_count": files["record_count"],
+            "spec_id": files["spec_id"],
+            "sequence_number": files["sequence_number"],
+            "first_row_id": files["first_row_id"],
+            "split_offsets": files["split_offsets"],
+            "key_metadata": files["key_metadata"],
+            "same_place": pa.nulls(files.num_rows, pa.list_(pa.string())),
+            "deletes": no_deletes(files.num_rows),
+        }
+        partition = files["partition"].combine_chunks()
+        constants = self._constants(partition, spec)
+        listed = pa.table(columns, schema=FILES).append_column("partition", self._shown(partition, spec))
+        fields = {spec.id: tuple(int(f.name) for f in constants.type)}
+        return FileTable(listed.append_column("constants", constants), stats=stats, constant_fields=fields)
+
+    def _shown(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
+        """Partition values under the names that their fields have in the table's newest spec."""
+        names = self.partition_names
+        members = {names.get(f.id, f.name): partition.field(i) for i, f in enumerate(spec.fields)}
+        return struct_of(members, len(partition))
+
+    def _constants(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
+        """Identity partition values by source field id (specification, "Column Projection", the first rule)."""
+        members: dict[str, pa.Array] = {}
+        for position, each in enumerate(spec.fields):
+            source = self.schema.by_id.get(each.source_id)
+            if each.transform.name == "identity" and source is not None:
+                members[str(source.id)] = _as_column(partition.field(position), source.type)
+        return struct_of(members, len(partition))
+
+    def _check_keys(self, files: pa.Table) -> None:
+        """Raise `UnsupportedFeature` where the table is encrypted and there is no key manager.
+
+        Key metadata in other tables says nothing: some writers record it of plain files.
+        """
+        if not self.is_encrypted or self.storage.key_manager is not None:
+            return
+        if files.num_rows > files["key_metadata"].null_count:
+            raise UnsupportedFeature(
+                "encrypted files without a key manager",
+                "The table's manifests carry key metadata: open it with key_manager=, which turns that into keys.",
+            )
+
+
+def _with_ages(files: pa.Table, manifests: Sequence[Manifest], *, needed: bool) -> pa.Table:
+    numbers = known_ages(files["sequence_number"], manifests[0]["manifest_path"], needed=needed)
+    return files.set_column(files.schema.get_field_index("sequence_number"), "sequence_number", numbers)
+
+
+def _as_column(values: pa.Array, kind: t.Type) -> pa.Array:
+    arrow = kind.arrow()
+    if isinstance(arrow, pa.ExtensionType):
+        return pa.ExtensionArray.from_storage(arrow, values)
+    return values.cast(arrow)

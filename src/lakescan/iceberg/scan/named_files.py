@@ -1,0 +1,65 @@
+"""All files that an Iceberg table names, so that none of them is ever taken for one that nothing needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.locate import HINT
+from lakescan.iceberg.metadata.parse import STATISTICS
+from lakescan.iceberg.metadata_tables.entries import read_entries
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage.storage import join
+
+
+def named_files(table: IcebergTable) -> Iterator[pa.Array]:
+    """The locations of all files that a table's metadata names, some at a time.
+
+    They are those of every snapshot that the metadata has, whatever branch or tag it is of, or none (staged ones):
+    data files, deletes, manifests and their lists; statistics; the metadata file, its predecessors in the log.
+    """
+    yield pa.array(_of_metadata(table), pa.string())
+    yield from _of_manifests(table, known=())
+
+
+def added_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
+    """The locations of all files that snapshots beside known ones added, and of their manifests and lists.
+
+    Files that were written after the known snapshots were all of the table are named there, or nowhere.
+    """
+    new = [each for each in table.metadata.snapshots.values() if each.id not in known]
+    yield pa.array([each.manifest_list for each in new if each.manifest_list is not None], pa.string())
+    yield from _of_manifests(table, known)
+
+
+def _of_metadata(table: IcebergTable) -> list[str]:
+    """What the metadata file itself names; raises `CorruptMetadata` where that cannot be told."""
+    metadata = table.metadata
+    for name in ("metadata-log", *STATISTICS):
+        metadata.check_log(name)
+    lists = [each.manifest_list for each in metadata.snapshots.values() if each.manifest_list is not None]
+    log = [file for _, file in metadata.metadata_log]
+    return [metadata.source, join(metadata.location, "metadata", HINT), *log, *lists, *metadata.statistics_files]
+
+
+def _of_manifests(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
+    """Manifests that no known snapshot added, each once, and the files that live in them."""
+    seen: set[str] = set()
+    for snapshot in table.metadata.snapshots.values():
+        if snapshot.id in known:
+            continue
+        listed = read_manifest_list(snapshot, table.storage).drop_columns(["partitions"])
+        if known:
+            added = pc.is_in(listed["added_snapshot_id"], value_set=pa.array(list(known), pa.int64()))
+            listed = listed.filter(pc.invert(added))
+        for manifest in listed.to_pylist():
+            if manifest["manifest_path"] not in seen:
+                seen.add(manifest["manifest_path"])
+                entries = read_entries(manifest, table.metadata, table.storage)
+                live = entries.filter(pc.not_equal(entries["status"], DELETED))
+                yield pc.struct_field(live["data_file"].combine_chunks(), "file_path")
+    yield pa.array(sorted(seen), pa.string())

@@ -1,0 +1,160 @@
+"""What partitions say of source columns, as column statistics: partition values of files, summaries of manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.iceberg.manifests.bounds import decode_values
+from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec
+from lakescan.planning.column_stats import ColumnStats
+
+Compare = Callable[[pa.Array, pa.Array], pa.Array]
+
+
+def stats_of_partitions(
+    partitions: pa.StructArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
+) -> dict[int, ColumnStats]:
+    """Statistics of the spec's source columns in files, from partition structs whose members follow the spec."""
+    found: dict[int, ColumnStats] = {}
+    for position, each in enumerate(spec.fields):
+        source = sources.get(each.source_id)
+        if source is None or not each.transform.keeps_nulls():
+            continue
+        values = partitions.field(position)
+        exact = ColumnStats.of_constants(values)
+        lower, upper = _source_bounds(each, exact.lower, exact.upper, source)
+        is_value = each.transform.name == "identity"
+        nan_count = exact.nan_count if is_value else None
+        stats = ColumnStats(
+            lower, upper, exact.null_count, nan_count, exact.value_count, exact.exact if is_value else None
+        )
+        found[source.id] = tightened(found.get(source.id), stats)
+    return found
+
+
+def stats_of_summaries(
+    summaries: pa.ListArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
+) -> dict[int, ColumnStats]:
+    """Statistics of the spec's source columns in manifests, from their partition summaries."""
+    found: dict[int, ColumnStats] = {}
+    for position, each in enumerate(spec.fields):
+        source = sources.get(each.source_id)
+        if source is None or not each.transform.keeps_nulls():
+            continue
+        summary = _nth(summaries, position, len(spec.fields))
+        lower, upper = _source_bounds(each, *bounds_of_summaries(summaries, spec, position), source)
+        found[source.id] = tightened(found.get(source.id), _counted(summary, lower, upper, each, source))
+    return found
+
+
+def bounds_of_summaries(
+    summaries: pa.ListArray, spec: PartitionSpec, position: int
+) -> tuple[pa.Array | None, pa.Array | None]:
+    """The least and the greatest value of one partition field in manifests; None where its type has no bounds."""
+    summary = _nth(summaries, position, len(spec.fields))
+    kind = spec.fields[position].type
+    lower, upper = (decode_values(summary.field(n), kind) for n in ("lower_bound", "upper_bound"))
+    return lower, upper
+
+
+def _counted(
+    summary: pa.StructArray,
+    lower: pa.Array | None,
+    upper: pa.Array | None,
+    each: PartitionField,
+    source: t.Field,
+) -> ColumnStats:
+    """Null and NaN counts that say no more than 'none' and 'all': a summary has flags, not counts."""
+    has_null, has_nan = summary.field("contains_null"), summary.field("contains_nan")
+    no_bounds = pc.is_null(summary.field("lower_bound"))
+    one, zero, unknown = (pa.scalar(v, pa.int64()) for v in (1, 0, None))
+    may_have_nan = pc.fill_null(has_nan, True) if source.type in t.FLOATING else pa.repeat(False, len(summary))
+    all_null = pc.and_(pc.and_(pc.fill_null(has_null, False), no_bounds), pc.invert(may_have_nan))
+    null_count = pc.if_else(all_null, one, pc.if_else(pc.fill_null(pc.invert(has_null), False), zero, unknown))
+    nan_count = None
+    if source.type in t.FLOATING and each.transform.name == "identity":
+        nan_count = pc.if_else(pc.fill_null(pc.invert(has_nan), False), zero, unknown)
+    return ColumnStats(lower, upper, null_count, nan_count, pa.repeat(one, len(summary)))
+
+
+def _source_bounds(
+    each: PartitionField, lower: pa.Array | None, upper: pa.Array | None, source: t.Field
+) -> tuple[pa.Array | None, pa.Array | None]:
+    if lower is None or upper is None:
+        return None, None
+    low, high = each.transform.source_bounds(lower, upper, source.type)
+    return _as_type(low, source.type), _as_type(high, source.type)
+
+
+def _as_type(bound: pa.Array | None, kind: t.Type) -> pa.Array | None:
+    """The bound in the column's type of today, wider than the partition's if it was promoted; None where it is not."""
+    if bound is None or kind in (t.UUID, t.VARIANT):
+        return None
+    if isinstance(kind, t.Fixed):
+        return bound.cast(pa.binary())
+    try:
+        return bound.cast(kind.arrow())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def tightened(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
+    """Two sources of statistics on one column as one: the greater lower bound, the lesser upper one.
+
+    Counts come from `known` where it has them; where it does not, they are those of `more` put in its terms: none, or
+    all of its values.
+    """
+    if known is None:
+        return more
+    lower = _better(known.lower, more.lower, pc.greater_equal)
+    upper = _better(known.upper, more.upper, pc.less_equal)
+    return ColumnStats(
+        lower=lower,
+        upper=upper,
+        null_count=_count(known, more, known.null_count, more.null_count),
+        nan_count=_count(known, more, known.nan_count, more.nan_count),
+        value_count=known.value_count if known.value_count is not None else more.value_count,
+        exact=_either(_exact_as(known, lower, upper), _exact_as(more, lower, upper)),
+    )
+
+
+def _exact_as(source: ColumnStats, lower: pa.Array | None, upper: pa.Array | None) -> pa.Array | None:
+    """Where a source says that its bounds are values, and they are these."""
+    if source.exact is None or source.lower is None or source.upper is None or lower is None or upper is None:
+        return None
+    same = pc.and_(pc.equal(source.lower, lower), pc.equal(source.upper, upper))
+    return pc.and_(pc.fill_null(same, False), pc.fill_null(source.exact, False))
+
+
+def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
+    return (one if other is None else other) if one is None or other is None else pc.or_(one, other)
+
+
+def _better(one: pa.Array | None, other: pa.Array | None, is_better: Compare) -> pa.Array | None:
+    """Of two bounds, row by row, the one that `is_better`; the known one where the other is null."""
+    if one is None or other is None:
+        return one if other is None else other
+    other = other.cast(one.type)
+    if pa.types.is_floating(one.type):
+        one = pc.if_else(pc.is_nan(one), pa.scalar(None, one.type), one)
+    return pc.if_else(pc.coalesce(is_better(one, other), pc.is_valid(one)), one, other)
+
+
+def _count(known: ColumnStats, more: ColumnStats, own: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
+    if other is None or more.value_count is None or known.value_count is None:
+        return own
+    everything = pc.if_else(pc.equal(other, more.value_count), known.value_count, pa.scalar(None, pa.int64()))
+    translated = pc.if_else(pc.equal(other, 0), pa.scalar(0, pa.int64()), everything)
+    return translated if own is None else pc.coalesce(own, translated)
+
+
+def _nth(summaries: pa.ListArray, position: int, expected: int) -> pa.StructArray:
+    """The summary of one partition field, a row a manifest; null where a manifest has not as many as its spec."""
+    lengths = pc.fill_null(pc.list_value_length(summaries), 0).to_numpy(zero_copy_only=False)
+    starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+    return summaries.flatten().take(pa.array(starts + position, pa.int64(), mask=lengths != expected))

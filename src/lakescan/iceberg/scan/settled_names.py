@@ -1,0 +1,43 @@
+"""Names that only one column ever had, and that had no other: data files know just that column by them.
+
+Data files keep the names that their columns had when they were written, and columns are found by field id. A reader
+that looks at names as well (Spark's, which pushes filters into Parquet by name) may do so for these columns only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lakescan.common.schema import Schema
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAY_STAND_FOR_ANOTHER = re.compile(r"_\d|.*_x[0-9a-f]", re.IGNORECASE)
+
+
+def settled_names(schemas: Mapping[int, Schema], last_column_id: int | None) -> frozenset[int]:
+    """The ids of the top-level columns that always had the name they have, which no other column had in any case.
+
+    None of them where the history is not whole: where numbers of schemas or of fields are missing, since schemas that
+    no snapshot uses may be removed while files written by them stay; or where `last_column_id` is not known. Files
+    have names that are not plain in another spelling (`a_x2Eb` for `a.b`): they, and what may be such a spelling, are
+    left out.
+    """
+    known = {field_id for schema in schemas.values() for field_id in schema.by_id}
+    is_whole = set(schemas) == set(range(len(schemas))) and known == set(range(1, (last_column_id or 0) + 1))
+    if not is_whole:
+        return frozenset()
+    owners: dict[str, set[int]] = {}
+    names: dict[int, set[str]] = {}
+    for schema in schemas.values():
+        for field in schema.fields:
+            owners.setdefault(field.name.lower(), set()).add(field.id)
+            names.setdefault(field.id, set()).add(field.name)
+    plain = {name for name in owners if _PLAIN.fullmatch(name)}
+    if len(plain) < len(owners):
+        plain = {name for name in plain if not _MAY_STAND_FOR_ANOTHER.match(name)}
+    return frozenset(
+        field_id
+        for field_id, own in names.items()
+        if len(own) == 1 and all(name.lower() in plain and owners[name.lower()] == {field_id} for name in own)
+    )

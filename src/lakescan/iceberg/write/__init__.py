@@ -1,0 +1,1 @@
+"""Data files, snapshots and commits of Iceberg tables."""

@@ -1,0 +1,160 @@
+"""Committing to an Iceberg table through its catalog: appends, and files that replace others.
+
+A commit whose answer is an error, or is lost, is looked up in the table by its snapshot's id: it was made, or has
+provably failed, or its state is unknown. What was written for one that has failed is removed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakescan.errors import CommitConflict
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.iceberg.write.outcomes import Failed, commit_snapshot
+from lakescan.write.table_writes import WrittenFile
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table, Transaction
+
+_SECONDS, _FIRST_WAIT = 120.0, 0.05  # that appends are tried again for
+
+# As Iceberg's own sink for Spark has them, so that either goes on where the other was.
+QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+
+
+def has_epoch(table: IcebergTable, branch: str, query: str, epoch: int) -> bool:
+    """Whether a snapshot of a branch was committed by a streaming query under this number, or a later one."""
+    snapshots = table.metadata.snapshots
+    head = table.metadata.refs.get(branch)
+    at, seen = None if head is None else snapshots.get(head.snapshot_id), set()
+    while at is not None and at.id not in seen:
+        seen.add(at.id)
+        if at.summary.get(QUERY) == query and EPOCH in at.summary:
+            return int(at.summary[EPOCH]) >= epoch
+        at = None if at.parent_id is None else snapshots.get(at.parent_id)
+    return False
+
+
+@dataclass(frozen=True)
+class IcebergCommit:
+    """One commit to a table as it was when it was opened.
+
+    `known` are the snapshots that it had then; `properties` go into the new snapshot's summary. `epoch` is the
+    streaming query and the number of its micro-batch, which is committed once.
+    """
+
+    table: Table
+    writes: IcebergWrites
+    known: Collection[int]
+    branch: str = "main"
+    properties: Mapping[str, str] = field(default_factory=dict)
+    epoch: tuple[str, int] | None = None
+
+    def append(self, files: Iterable[WrittenFile]) -> None:
+        """Add files, whatever other writers commit meanwhile.
+
+        Raises `CommitConflict` where that never ends, or another writer has committed the epoch; and
+        `CommitStateUnknown`.
+        """
+        from lakescan.iceberg.write.producers import appending
+
+        written = list(files)
+        started, wait, table = time.monotonic(), _FIRST_WAIT, copy(self.table)
+        while True:
+
+            def add(transaction: Transaction, table: Table = table) -> Any:
+                producer = appending(transaction, self.branch, self._summary)
+                for each in written:
+                    producer.append_data_file(self._data_file(each, table))
+                return producer
+
+            failed = self._commit(table, add)
+            if failed is None:
+                return
+            if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
+                raise CommitConflict(f"{self._where}: another writer has committed the batch {self.epoch[1]}")
+            if time.monotonic() - started > _SECONDS:
+                raise CommitConflict(f"{self._where}: other writers were always faster: {failed.error}")
+            time.sleep(wait)
+            wait = min(2 * wait, 1.0)
+            table = failed.table
+
+    def replace(self, removed: Collection[str], files: Iterable[WrittenFile], *, same_rows: bool = False) -> None:
+        """Put files in the place of others; where they have the `same_rows`, streams pass the commit over.
+
+        Raises `CommitConflict` where another writer has committed to the branch since, whatever it was, and
+        `CommitStateUnknown`.
+        """
+        from pyiceberg.expressions import AlwaysTrue
+
+        from lakescan.iceberg.write.producers import overwriting, rewriting
+
+        kind = rewriting if same_rows else overwriting
+        written, table = list(files), copy(self.table)
+
+        def put(transaction: Transaction) -> Any:
+            producer = kind(transaction, self.branch, self._summary)
+            producer.delete_by_predicate(AlwaysTrue())  # files to remove are looked for in all manifests
+            for each in self._files_at(removed):
+                producer.delete_data_file(each)
+            for file in written:
+                producer.append_data_file(self._data_file(file, table))
+            return producer
+
+        failed = self._commit(table, put)
+        if failed is not None:
+            raise CommitConflict(f"{self._where}: {failed.error}") from failed.error
+
+    @property
+    def _summary(self) -> dict[str, str]:
+        epoch = {} if self.epoch is None else {QUERY: self.epoch[0], EPOCH: str(self.epoch[1])}
+        return {**self.properties, **epoch}
+
+    def _commit(self, table: Table, build: Callable[[Transaction], Any]) -> Failed | None:
+        """Make a snapshot and commit it: None where that was done, else why it provably was not."""
+        return commit_snapshot(table, build, self.known, self.writes.storage)
+
+    @property
+    def _where(self) -> str:
+        return ".".join(self.table.name())
+
+    def _data_file(self, file: WrittenFile, table: Table) -> DataFile:
+        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+        details = dict(file.details)
+        spec_id = details.pop("spec_id")
+        if spec_id != table.metadata.default_spec_id:
+            raise CommitConflict(f"{self._where}: another writer changed the partition spec: write the rows anew")
+        found = DataFile.from_args(
+            _table_format_version=max(2, table.metadata.format_version),
+            content=DataFileContent.DATA,
+            file_path=file.location,
+            file_format=FileFormat.PARQUET,
+            partition=self.writes.partition_record(file.key),
+            file_size_in_bytes=file.size,
+            sort_order_id=None,
+            equality_ids=None,
+            key_metadata=None,
+            spec_id=spec_id,
+            **details,
+        )
+        found.spec_id = spec_id
+        return found
+
+    def _files_at(self, locations: Collection[str]) -> list[DataFile]:
+        """Data files of the branch by location."""
+        snapshot = self.table.metadata.snapshot_by_name(self.branch)
+        if snapshot is None or not locations:
+            return []
+        wanted, found = set(locations), []
+        for manifest in snapshot.manifests(self.table.io):
+            for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
+                if entry.data_file.content == 0 and entry.data_file.file_path in wanted:
+                    found.append(entry.data_file)
+        return found

@@ -1,0 +1,178 @@
+"""Making Iceberg tables: a definition as pyiceberg's schema, partition spec and sort order."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakescan.common import types as t
+from lakescan.definition.table_definition import TableDefinition, Term
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.iceberg.metadata.table_properties import check_properties
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.sorting import SortOrder
+
+# Iceberg has no narrower integers.
+_WIDENED = {t.BYTE: "int", t.SHORT: "int"}
+_SINCE_3 = (t.UNKNOWN, t.VARIANT)
+
+
+def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -> dict[str, Any]:
+    """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for what the format version does not have."""
+    check_properties(definition.properties)
+    version = format_version(definition.properties, default_version)
+    for column in t.walk(definition.columns):
+        is_new = column.type in _SINCE_3 or isinstance(column.type, t.Geospatial)
+        is_new |= isinstance(column.type, t.Timestamp) and column.type.unit == "ns"
+        what = str(column.type) if is_new else "" if column.write_default is None else "with a default"
+        if what and version < 3:
+            raise InvalidOption(
+                f"column {column.name!r} is {what}, which takes format version 3: set 'format-version'='3'"
+            )
+    schema = as_schema(definition)
+    comment = {} if definition.comment is None else {"comment": definition.comment}
+    return {
+        "schema": schema,
+        "location": definition.location,
+        "partition_spec": _spec(definition, schema),
+        "sort_order": _order(definition, schema),
+        "properties": {"format-version": str(version), **definition.properties, **comment},
+    }
+
+
+def as_schema(definition: TableDefinition) -> Schema:
+    """The columns as pyiceberg's schema."""
+    from pyiceberg.schema import Schema
+
+    schema = definition.schema
+    keys = [schema.field(name).id for name in definition.primary_key]
+    node = {"type": "struct", "schema-id": 0, "identifier-field-ids": keys, "fields": list(map(_field, schema.fields))}
+    try:
+        return Schema.model_validate_json(json.dumps(node))
+    except ValueError as error:
+        why = str(error).splitlines()[-2].strip() if len(str(error).splitlines()) > 1 else str(error)
+        raise UnsupportedFeature("making a table with such columns by pyiceberg", why) from error
+
+
+def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> None:
+    """Make a table of format version 3: pyiceberg leaves out its next row id, and defaults of columns."""
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import TableAlreadyExistsError
+    from pyiceberg.table.update import AddSchemaUpdate
+
+    schema = arguments["schema"]
+    if not isinstance(catalog, MetastoreCatalog):  # a server writes the metadata
+        with catalog.create_table_transaction(name, **arguments) as transaction:
+            transaction._updates = tuple(
+                AddSchemaUpdate(schema_=schema) if isinstance(each, AddSchemaUpdate) else each
+                for each in transaction._updates
+            )
+        return
+    staged = catalog._create_staged_table(name, **arguments)
+    metadata = staged.metadata.model_copy(update={"next_row_id": 0, "schemas": [schema]})
+    catalog._write_metadata(metadata, staged.io, staged.metadata_location)
+    try:
+        catalog.register_table(name, staged.metadata_location)
+    except TableAlreadyExistsError:
+        if catalog.load_table(name).metadata_location == staged.metadata_location:
+            return  # it was made, and the answer was lost
+        staged.io.delete(staged.metadata_location)
+        raise
+
+
+def format_version(properties: Mapping[str, str], default: str = "2") -> int:
+    """What `format-version` says; raises `InvalidOption` for what is no version."""
+    text = properties.get("format-version", default)
+    if text not in ("1", "2", "3"):
+        raise InvalidOption(f"'format-version'={text!r}: Iceberg tables are of version 1, 2 or 3")
+    return int(text)
+
+
+def _field(field: t.Field) -> dict[str, Any]:
+    node = {"id": field.id, "name": field.name, "required": field.required, "type": _type(field.type)}
+    if field.doc is not None:
+        node["doc"] = field.doc
+    if field.write_default is not None:  # the column is new: rows before and after are alike
+        node["initial-default"] = node["write-default"] = _json(field)
+    return node
+
+
+def _json(field: t.Field) -> Any:
+    """A default as a JSON value (specification, "JSON single-value serialization")."""
+    value = field.write_default
+    match field.type:
+        case t.BOOLEAN | t.STRING | t.BYTE | t.SHORT | t.INT | t.LONG | t.FLOAT | t.DOUBLE:
+            return value
+        case t.Decimal():
+            return f"{value:f}"
+        case t.DATE | t.TIME:
+            return value.isoformat()
+        case t.Timestamp(unit="us"):
+            return value.isoformat(timespec="microseconds")
+        case t.UUID:
+            return str(uuid.UUID(bytes=value))
+        case t.BINARY | t.Fixed():
+            return value.hex()
+    raise UnsupportedFeature(f"a default of column {field.name!r}, which is {field.type}")
+
+
+def _type(kind: t.Type) -> str | dict[str, Any]:
+    match kind:
+        case t.Struct():
+            return {"type": "struct", "fields": list(map(_field, kind.fields))}
+        case t.ListOf():
+            of = kind.element
+            return {"type": "list", "element-id": of.id, "element": _type(of.type), "element-required": of.required}
+        case t.MapOf():
+            of = kind.value
+            key = {"type": "map", "key-id": kind.key.id, "key": _type(kind.key.type)}
+            return {**key, "value-id": of.id, "value": _type(of.type), "value-required": of.required}
+    return _WIDENED.get(kind, str(kind))  # type: ignore[call-overload]
+
+
+def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+
+    fields = []
+    for number, term in enumerate(definition.partition_by):
+        source = schema.find_field(term.column)
+        transform = _transform(term)
+        if not transform.can_transform(source.field_type):
+            raise InvalidOption(f"{term}: column {term.column!r} is {source.field_type}, which has no such partitions")
+        fields.append(PartitionField(source.field_id, 1000 + number, transform, _partition_name(term)))
+    return PartitionSpec(*fields)
+
+
+def _partition_name(term: Term) -> str:
+    """The name as Spark's own DDL has it."""
+    suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(term.name, f"_{term.name}")
+    return term.column.replace(".", "_") + suffix if suffix else term.column
+
+
+def _order(definition: TableDefinition, schema: Schema) -> SortOrder:
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+
+    if not definition.sort_by:
+        return UNSORTED_SORT_ORDER
+    return SortOrder(
+        *(
+            SortField(
+                schema.find_field(each.term.column).field_id,
+                _transform(each.term),
+                SortDirection.DESC if each.descending else SortDirection.ASC,
+                NullOrder.NULLS_FIRST if each.nulls_first else NullOrder.NULLS_LAST,
+            )
+            for each in definition.sort_by
+        )
+    )
+
+
+def _transform(term: Term) -> Any:
+    from pyiceberg.transforms import parse_transform
+
+    return parse_transform(term.name if term.number is None else f"{term.name}[{term.number}]")

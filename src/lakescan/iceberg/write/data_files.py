@@ -1,0 +1,296 @@
+"""Writing the data files of an Iceberg table: field ids, partition keys and locations as pyiceberg has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import metadata_columns as m
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.definition.from_rows import iceberg_columns
+from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
+from lakescan.expressions.predicate import Predicate
+from lakescan.iceberg.metadata.schema_json import parse_schema
+from lakescan.iceberg.metadata.table_properties import check_obeyed
+from lakescan.iceberg.write.metrics import file_metrics
+from lakescan.reading.casting import cast_leaf
+from lakescan.storage.storage import Storage
+from lakescan.write.statistics import FileStatistics
+from lakescan.write.table_writes import ByOptions, Key
+
+_CODECS = {"uncompressed": "none"}
+_LEVELS = ("zstd", "gzip", "brotli")  # codecs that have levels; for others, Iceberg passes them over
+_TARGET_SIZE = 512 * 2**20  # write.target-file-size-bytes, where the table does not say
+
+
+@dataclass(frozen=True)
+class IcebergWrites(ByOptions):
+    """A table by the JSON of its metadata; `overrides` are write options over its properties.
+
+    With `keeps_lineage`, rows come with their ids, and when they were last changed, and keep them.
+    """
+
+    metadata_json: str
+    storage: Storage
+    overrides: Mapping[str, str]
+    keeps_lineage: bool = False
+
+    def __post_init__(self) -> None:
+        if (kind := self._properties.get("write.format.default", "parquet").lower()) != "parquet":
+            raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
+        if any(name.startswith("encryption.") for name in self._properties):
+            raise UnsupportedFeature("writing encrypted Iceberg tables")
+        check_obeyed(self._properties, self._metadata.location)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @cached_property
+    def _metadata(self) -> Any:
+        from pyiceberg.table.metadata import TableMetadataUtil
+
+        return TableMetadataUtil.parse_raw(self.metadata_json)
+
+    @cached_property
+    def _properties(self) -> dict[str, str]:
+        return {**self._metadata.properties, **self.overrides}
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The current columns."""
+        found = parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
+        if not self.keeps_lineage:
+            return found
+        if taken := {m.ROW_ID.name, m.LAST_UPDATED.name}.intersection(found.names):
+            raise UnsupportedFeature(f"moving rows of a table with a column {min(taken)!r} of its own")
+        return found.extended((m.ROW_ID, m.LAST_UPDATED))
+
+    @property
+    def of_moved_rows(self) -> IcebergWrites:
+        """From version 3 on, rows keep their ids (specification, "Row Lineage")."""
+        return replace(self, keeps_lineage=True) if self._metadata.format_version > 2 else self
+
+    @property
+    def target_size(self) -> int:
+        """`write.target-file-size-bytes`."""
+        return int(self._properties.get("write.target-file-size-bytes", _TARGET_SIZE))
+
+    @property
+    def constraints(self) -> Mapping[str, Predicate]:
+        """The format has none."""
+        return {}
+
+    @property
+    def is_clustered(self) -> bool:
+        """`write.distribution-mode`, which is `hash` by default; `range` is taken for it."""
+        return bool(self._transforms) and self._properties.get("write.distribution-mode", "hash") != "none"
+
+    @property
+    def partition_sources(self) -> Sequence[str]:
+        """The columns of the default partition spec."""
+        return [self.schema.fields[path[0]].name for path, _ in self._transforms]
+
+    @cached_property
+    def parquet_options(self) -> Mapping[str, Any]:
+        """The codec, its level if it has any, and the page size."""
+        codec = self._properties.get("write.parquet.compression-codec", "zstd").strip().lower()
+        level = self._properties.get("write.parquet.compression-level", "null").strip()
+        return {
+            "compression": _CODECS.get(codec, codec),
+            "compression_level": None if level == "null" or codec not in _LEVELS else _level(codec, int(level)),
+            "data_page_size": int(self._properties.get("write.parquet.page-size-bytes", 2**20)),
+        }
+
+    def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
+        """By the format version."""
+        return iceberg_columns(rows, self._metadata.format_version)
+
+    def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
+        """All columns, with field ids; those of unknown type are in no file."""
+        return [(place, _with_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
+
+    @cached_property
+    def _transforms(self) -> list[tuple[list[int], Any]]:
+        """Of each partition field, the way to its column by place, and its transform of Arrow arrays."""
+        found = []
+        for field in self._metadata.spec().fields:
+            source = self._metadata.schema().find_field(field.source_id)
+            path = self._path(field.source_id)
+            if str(source.field_type).endswith("_ns") and str(field.transform) == "identity":
+                raise UnsupportedFeature(
+                    f"writing to an Iceberg table that is partitioned by the nanoseconds of {source.name!r}",
+                    "pyiceberg cannot read the manifests back: partition it by hours(...) or days(...).",
+                )
+            found.append((path, _transform(field.transform, source.field_type)))
+        return found
+
+    def _path(self, field_id: int) -> list[int]:
+        path, among = [], self.schema.fields
+        while True:
+            place = next(i for i, f in enumerate(among) if any(inner.id == field_id for inner in t.walk((f,))))
+            path.append(place)
+            if among[place].id == field_id:
+                return path
+            among = t.children(among[place].type)
+
+    def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
+        """The values of the default partition spec."""
+        names = self.partition_names
+        keys = [transform(_at(rows, path)) for path, transform in self._transforms]
+        return [_of_type(key, name) for key, name in zip(keys, names, strict=True)]
+
+    @cached_property
+    def _sort_keys(self) -> list[tuple[list[int], Any, str, bool]]:
+        """Of each sort field: the way to its column, its transform, its direction, whether nulls are first."""
+        order = self._metadata.sort_order_by_id(self._metadata.default_sort_order_id)
+        found = []
+        for field in order.fields if order is not None else ():
+            source = self._metadata.schema().find_field(field.source_id)
+            direction = "descending" if field.direction.name == "DESC" else "ascending"
+            first = field.null_order.name == "NULLS_FIRST"
+            transform = _transform(field.transform, source.field_type)
+            found.append((self._path(field.source_id), transform, direction, first))
+        return found
+
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """By the default sort order; NaN comes after other values."""
+        in_file = {place: number for number, (place, _) in enumerate(self.file_columns())}
+        ranks = [
+            _ranked(transform(_at(rows, [in_file[path[0]], *path[1:]])), direction, nulls_first=first)
+            for path, transform, direction, first in self._sort_keys
+        ]
+        return rows.take(pa.array(np.lexsort(ranks[::-1]))) if ranks else rows
+
+    @property
+    def spec_id(self) -> int:
+        """The default partition spec."""
+        return int(self._metadata.default_spec_id)
+
+    @property
+    def partition_names(self) -> Sequence[str]:
+        """The fields of the default partition spec."""
+        return [field.name for field in self._metadata.spec().fields]
+
+    def partition_record(self, key: Key) -> Any:
+        """pyiceberg's record of a partition: numbers for times, as manifests have them."""
+        from pyiceberg.typedef import Record
+
+        return Record(*key)
+
+    def new_location(self, key: Key, name: str) -> str:
+        """Where the table's location provider puts it."""
+        from pyiceberg.partitioning import PartitionKey
+        from pyiceberg.table.locations import load_location_provider
+
+        folder = self._folder(key)
+
+        class OfPartition(PartitionKey):
+            def to_path(self) -> str:
+                return folder
+
+        try:
+            provider = load_location_provider(self._metadata.location, self._properties)
+        except ValueError as error:
+            raise UnsupportedFeature(
+                f"writing to {self._metadata.location} by its own location provider", str(error)
+            ) from error
+        spec = self._metadata.spec()
+        partition = None if spec.is_unpartitioned() else OfPartition([], spec, self._metadata.schema())
+        return str(provider.new_data_location(name, partition))
+
+    def _folder(self, key: Key) -> str:
+        """The partition in a path, as it is in the summary of the commit, too, which pyiceberg makes."""
+        try:
+            return str(self._metadata.spec().partition_to_path(self.partition_record(key), self._metadata.schema()))
+        except (OverflowError, TypeError, ValueError) as error:
+            named = ", ".join(f"{name}={value}" for name, value in zip(self.partition_names, key, strict=True))
+            raise UnsupportedFeature(
+                f"the partition {named} of an Iceberg table",
+                f"pyiceberg, which commits it, has no words for it ({error}): years are 1 to 9999.",
+            ) from error
+
+    @property
+    def data_folder(self) -> str:
+        """`write.data.path`, else `data` in the table's folder."""
+        return self._properties.get("write.data.path", f"{self._metadata.location.rstrip('/')}/data")
+
+    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
+        """Counts, bounds by the metrics mode of each column, and split offsets."""
+        return {**file_metrics(found, self._properties), "spec_id": self._metadata.default_spec_id}
+
+
+def _level(codec: str, level: int) -> int:
+    if codec == "gzip" and level not in range(-1, 10):
+        raise InvalidOption(f"compression level {level} of gzip: it has -1 to 9")
+    return level
+
+
+def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
+    """A column, or a member of one, by the places on the way."""
+    column = rows.column(path[0])
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(path) > 1:
+        column = pc.struct_field(column, path[1:])
+    if pa.types.is_decimal(column.type):  # pyiceberg's transforms want them where 16 divides the address
+        column = column.take(pa.array(np.arange(len(column))))
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def _of_type(values: pa.Array, name: str) -> pa.Array:
+    """Partition values; raises `SchemaMismatch` for a decimal that has more digits once it is truncated."""
+    if not pa.types.is_decimal(values.type) or values.null_count == len(values):
+        return values
+    least, kind = pc.min(values).as_py(), values.type
+    if least and least.adjusted() >= kind.precision - kind.scale:
+        raise SchemaMismatch(
+            f"partition {name!r} would have the value {least}, which has more digits than decimal({kind.precision},"
+            f"{kind.scale}): the table cannot have this row"
+        )
+    return values
+
+
+def _transform(transform: Any, kind: Any) -> Any:
+    """pyiceberg's transform of Arrow arrays; of nanoseconds, all but two are those of the microsecond around them."""
+    if not str(kind).endswith("_ns") or str(transform) in ("identity", "void"):
+        return transform.pyarrow_transform(kind)
+    from pyiceberg.types import TimestampType, TimestamptzType
+
+    of_micros = transform.pyarrow_transform(TimestamptzType() if "tz" in str(kind) else TimestampType())
+    return lambda values: of_micros(cast_leaf(values, t.Timestamp("us", zoned="tz" in str(kind)), ""))
+
+
+def _ranked(values: pa.Array, direction: str, *, nulls_first: bool) -> np.ndarray:
+    """The places of values among all, those that are alike at the same one."""
+    ranks: np.ndarray = pc.rank(values, direction, tiebreaker="dense").to_numpy().astype(np.int64)
+    if nulls_first and values.null_count:
+        ranks[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return ranks
+
+
+def _with_ids(field: t.Field) -> pa.Field:
+    """The Arrow field of a file's column, each nested one with its id."""
+    metadata = {"PARQUET:field_id": str(field.id)}
+    return pa.field(field.name, _type_with_ids(field.type), nullable=not field.required, metadata=metadata)
+
+
+def _type_with_ids(kind: t.Type) -> pa.DataType:
+    match kind:
+        case t.Struct():
+            return pa.struct([_with_ids(f) for f in kind.fields])
+        case t.ListOf():
+            return pa.list_(_with_ids(kind.element))
+        case t.MapOf():
+            return pa.map_(_with_ids(kind.key), _with_ids(kind.value))
+    return pa.binary(16) if kind == t.UUID else kind.arrow()

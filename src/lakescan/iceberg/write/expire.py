@@ -1,0 +1,142 @@
+"""Snapshots and refs of an Iceberg table that have expired (specification, "Snapshot Retention Policy"), and their end.
+
+Pure until `commit_expiry`. Branches and tags say how long they are kept, else the table (`history.expire.*`) does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.metadata.table_metadata import Reference, TableMetadata
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.outcomes import Failed, commit
+from lakescan.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+MAIN = "main"
+_MAX_SNAPSHOT_AGE, _MIN_SNAPSHOTS = "max-snapshot-age-ms", "min-snapshots-to-keep"
+_MAX_REF_AGE = "max-ref-age-ms"
+_DEFAULTS = {_MAX_SNAPSHOT_AGE: 5 * 24 * 60 * 60 * 1000, _MIN_SNAPSHOTS: 1, _MAX_REF_AGE: 2**63 - 1}
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What goes: snapshots by id, refs by name."""
+
+    snapshots: frozenset[int]
+    refs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long snapshots are kept where their branch does not say: `older_than` and `now` in milliseconds."""
+
+    now: int
+    older_than: int
+    at_least: int
+    ref_age: int
+
+    @staticmethod
+    def of(properties: Mapping[str, str], now: int, older_than: int | None, at_least: int | None) -> Retention:
+        """What is asked for, else what the table's properties say, else Iceberg's defaults."""
+        own = {name: _number(properties, name) for name in _DEFAULTS}
+        return Retention(
+            now,
+            now - own[_MAX_SNAPSHOT_AGE] if older_than is None else older_than,
+            own[_MIN_SNAPSHOTS] if at_least is None else at_least,
+            own[_MAX_REF_AGE],
+        )
+
+    def expired(self, metadata: TableMetadata) -> Expired:
+        """As Iceberg's `RemoveSnapshots` has it.
+
+        A ref but `main` goes where its snapshot is older than it may be. A branch keeps its newest snapshots, and
+        those that are not too old; snapshots that no branch or tag leads to (staged ones) stay until they are too old.
+        """
+        refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or self._is_young(ref, metadata)}
+        kept, reached = {ref.snapshot_id for ref in refs.values()}, set()
+        for ref in refs.values():
+            line = list(_line(metadata, ref.snapshot_id)) if ref.kind == "branch" else [ref.snapshot_id]
+            reached.update(line)
+            kept.update(self._kept(ref, line, metadata) if ref.kind == "branch" else line)
+        staged = metadata.snapshots.keys() - reached
+        kept |= {each for each in staged if metadata.snapshots[each].timestamp_ms >= self.older_than}
+        return Expired(frozenset(metadata.snapshots.keys() - kept), frozenset(metadata.refs.keys() - refs.keys()))
+
+    def _is_young(self, ref: Reference, metadata: TableMetadata) -> bool:
+        age = self.now - metadata.snapshots[ref.snapshot_id].timestamp_ms
+        return age <= ref.retention.get(_MAX_REF_AGE, self.ref_age)
+
+    def _kept(self, branch: Reference, line: list[int], metadata: TableMetadata) -> Iterator[int]:
+        """The newest snapshots of a branch, up to the first that is too many and too old."""
+        own = branch.retention
+        older_than = self.now - own[_MAX_SNAPSHOT_AGE] if _MAX_SNAPSHOT_AGE in own else self.older_than
+        at_least = own.get(_MIN_SNAPSHOTS, self.at_least)
+        for number, each in enumerate(line):
+            if number >= at_least and metadata.snapshots[each].timestamp_ms < older_than:
+                return
+            yield each
+
+
+def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: Storage) -> Failed | None:
+    """Take snapshots and refs out of a table that is just as `now` has it; None where that was done."""
+    from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
+
+    refs = now.metadata.refs
+    updates: tuple[Any, ...] = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in sorted(expired.refs))
+    if expired.snapshots:
+        updates = (*updates, RemoveSnapshotsUpdate(snapshot_ids=sorted(expired.snapshots)))
+    heads = tuple(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in refs.items())
+
+    def is_done(later: IcebergTable) -> bool:
+        left = later.metadata
+        return expired.snapshots.isdisjoint(left.snapshots) and expired.refs.isdisjoint(left.refs)
+
+    return commit(table, updates, (*heads, *_unchanged(table, now.metadata)), storage, is_done)
+
+
+def _unchanged(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
+    """That no ref was made meanwhile, where the catalog is pyiceberg's own and checks that itself.
+
+    A REST server knows no such requirement: the refs that there were are asserted, and the table is looked at anew
+    just before.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import AssertTableUUID
+
+    if not isinstance(table.catalog, MetastoreCatalog):
+        return ()
+    heads = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+
+    class AssertRefs(AssertTableUUID):
+        """The refs of the table are these."""
+
+        def validate(self, base_metadata: Any) -> None:
+            super().validate(base_metadata)
+            if {name: ref.snapshot_id for name, ref in base_metadata.refs.items()} != heads:
+                raise CommitFailedException("Requirement failed: branches or tags have changed")
+
+    return (AssertRefs(uuid=table.metadata.table_uuid),)
+
+
+def _line(metadata: TableMetadata, head: int) -> Iterator[int]:
+    """A snapshot and those that it came from, as far as they are there, the newest first."""
+    at, seen = head, set()
+    while at in metadata.snapshots and at not in seen:
+        seen.add(at)
+        yield at
+        at = metadata.snapshots[at].parent_id  # type: ignore[assignment]
+
+
+def _number(properties: Mapping[str, str], name: str) -> int:
+    text = properties.get(f"history.expire.{name}")
+    try:
+        return _DEFAULTS[name] if text is None else int(text)
+    except ValueError as error:
+        raise CorruptMetadata(f"the table property 'history.expire.{name}' is {text!r}, which is no number") from error

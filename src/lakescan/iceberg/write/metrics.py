@@ -1,0 +1,141 @@
+"""The metrics of a data file for its manifest entry: counts, and bounds by the metrics mode of each column.
+
+Specification, "Manifests" (`lower_bounds`, `upper_bounds`) and appendix D, "Binary single-value serialization". What is
+written is true of all rows; where a true bound is not known, none is written.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.write.statistics import Extreme, FileStatistics, LeafStatistics
+
+_DEFAULT = "truncate(16)"
+_MODE = re.compile(r"(none|counts|full)|truncate\(\s*(\d+)\s*\)", re.IGNORECASE)
+_PACKED = {t.BOOLEAN: "<?", t.INT: "<i", t.LONG: "<q", t.FLOAT: "<f", t.DOUBLE: "<d", t.DATE: "<i", t.TIME: "<q"}
+_LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
+
+
+@dataclass(frozen=True)
+class MetricsMode:
+    """What is kept of a column: `name` is none, counts, truncate or full; `length` is that of truncated bounds."""
+
+    name: str
+    length: int | None = None
+
+    @staticmethod
+    def parse(text: str | None) -> MetricsMode | None:
+        """From the value of a property; None for one that says nothing, which Iceberg passes over."""
+        found = _MODE.fullmatch((text or "").strip())
+        if found is None or (found[2] is not None and int(found[2]) == 0):
+            return None
+        return MetricsMode("truncate", int(found[2])) if found[1] is None else MetricsMode(found[1].lower())
+
+
+def metrics_mode(properties: Mapping[str, str], column: str, number: int) -> MetricsMode:
+    """The mode of a column by its dotted name: its own, or the default, which is for the first hundred columns."""
+    if (own := MetricsMode.parse(properties.get(f"write.metadata.metrics.column.{column}"))) is not None:
+        return own
+    if (said := MetricsMode.parse(properties.get("write.metadata.metrics.default"))) is not None:
+        return said
+    most = int(properties.get("write.metadata.metrics.max-inferred-column-defaults", 100))
+    default = MetricsMode.parse(_DEFAULT)
+    assert default is not None
+    return default if number < most else MetricsMode("none")
+
+
+def file_metrics(found: FileStatistics, properties: Mapping[str, str]) -> dict[str, Any]:
+    """The metrics in a manifest's `data_file`, by field id; columns within lists and maps have sizes alone."""
+    metrics: dict[str, Any] = {
+        "record_count": found.rows,
+        "split_offsets": list(found.split_offsets),
+        "column_sizes": {each.leaf.field.id: each.size for each in found.leaves},
+        **{name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts")},
+        **{name: {} for name in ("lower_bounds", "upper_bounds")},
+    }
+    for number, each in enumerate(found.leaves):
+        if not each.leaf.is_repeated:
+            mode = metrics_mode(properties, ".".join(field.name for field in each.leaf.way), number)
+            _add(metrics, each, mode)
+    return metrics
+
+
+def _add(metrics: dict[str, Any], each: LeafStatistics, mode: MetricsMode) -> None:
+    if mode.name == "none":
+        return
+    field = each.leaf.field
+    metrics["value_counts"][field.id] = each.values
+    if each.nulls is not None:
+        metrics["null_value_counts"][field.id] = each.nulls
+    if field.type in t.FLOATING:
+        metrics["nan_value_counts"][field.id] = each.nans
+    if mode.name == "counts" or each.least is None or each.most is None:
+        return
+    if (lower := _lower(each.least, field.type, mode.length)) is not None:
+        metrics["lower_bounds"][field.id] = lower
+    # Engines for which NaN is the greatest value would not look for it above a bound of the others.
+    if not each.nans and (upper := _upper(each.most, field.type, mode.length)) is not None:
+        metrics["upper_bounds"][field.id] = upper
+
+
+def _lower(value: Extreme, kind: t.Type, length: int | None) -> bytes | None:
+    if length is None or not isinstance(value, bytes):
+        return single_value(value, kind)
+    if kind == t.STRING:
+        text = _text(value)
+        return None if text is None else text[:length].encode()
+    return value[:length] if kind == t.BINARY else single_value(value, kind)
+
+
+def _upper(value: Extreme, kind: t.Type, length: int | None) -> bytes | None:
+    if length is None or not isinstance(value, bytes):
+        return single_value(value, kind)
+    if kind == t.STRING:
+        text = _text(value)
+        return None if text is None else _text_above(text, length)
+    return _bytes_above(value, length) if kind == t.BINARY else single_value(value, kind)
+
+
+def single_value(value: Extreme, kind: t.Type) -> bytes | None:
+    """A value as bounds have it; None for UUIDs, whose order engines do not agree on, and types without bounds."""
+    match kind:
+        case t.Decimal():
+            number = int(value)
+            return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+        case t.Timestamp():
+            return struct.pack("<q", value)
+        case t.STRING | t.BINARY | t.Fixed():
+            return value if isinstance(value, bytes) else None
+    return struct.pack(_PACKED[kind], value) if kind in _PACKED else None
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _text_above(text: str, length: int) -> bytes | None:
+    """The text, or the least of so many characters that is greater; None where there is none."""
+    if len(text) <= length:
+        return text.encode()
+    for place in range(length - 1, -1, -1):
+        following = ord(text[place]) + 1
+        if following in _SURROGATES:  # these are no characters
+            following = _SURROGATES.stop
+        if following <= _LAST:
+            return (text[:place] + chr(following)).encode()
+    return None
+
+
+def _bytes_above(value: bytes, length: int) -> bytes | None:
+    if len(value) <= length:
+        return value
+    kept = value[:length].rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

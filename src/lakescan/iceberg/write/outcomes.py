@@ -1,0 +1,173 @@
+"""What became of a commit: made, provably failed, or unknown. An answer that was lost is looked up, never guessed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError, NoSuchTable, UnsupportedFeature
+from lakescan.iceberg.scan.named_files import added_since
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage.removal import discard
+from lakescan.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
+_LOOKS = (0.0, 0.1, 0.5, 1.0)  # seconds before each look at the table
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A commit that was not made, and never will be: its error, and the table as it is now."""
+
+    error: Exception
+    table: Table
+    now: IcebergTable
+
+
+def commit_snapshot(
+    table: Table, build: Callable[[Transaction], Any], known: Collection[int], storage: Storage
+) -> Failed | None:
+    """Commit the snapshot of a producer that `build` makes: None where that was done, else why it provably was not.
+
+    `known` are the snapshots that the table had before anything was written. The manifests of a snapshot that is not
+    committed are removed. Raises `CommitConflict` where it cannot be made any more, and what `commit` raises.
+    """
+    return _commit_built(table, build, lambda transaction: None, known, storage)
+
+
+def commit_emptied(
+    table: Table, change: Callable[[Transaction], None], known: Collection[int], storage: Storage
+) -> Failed | None:
+    """Commit changes to a table together with a snapshot that removes all of its files; see `commit_snapshot`."""
+    from lakescan.iceberg.write.producers import emptying
+
+    return _commit_built(table, emptying, change, known, storage)
+
+
+def _commit_built(
+    table: Table,
+    build: Callable[[Transaction], Any],
+    change: Callable[[Transaction], None],
+    known: Collection[int],
+    storage: Storage,
+) -> Failed | None:
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+    transaction = table.transaction()
+    producer = build(transaction)
+
+    def look() -> Iterator[pa.Array]:
+        return added_since(_loaded(table, storage)[1], known)
+
+    try:
+        made = producer._commit()
+        transaction._stage(*made)
+        change(transaction)
+    except Exception as error:  # nothing was sent
+        discard(storage, _written(producer), look)
+        if isinstance(error, (CommitFailedException, ValidationException)):
+            raise CommitConflict(f"{'.'.join(table.name())}: {error}") from error
+        if isinstance(error, (ValueError, TypeError, NotImplementedError)) and not isinstance(error, LakescanError):
+            raise UnsupportedFeature(f"committing to {'.'.join(table.name())} by pyiceberg", str(error)) from error
+        raise
+    mine = producer.snapshot_id if made[0] else None
+    updates, requirements = transaction._updates, transaction._requirements
+    failed = commit(table, updates, requirements, storage, lambda now: mine in now.metadata.snapshots)
+    if failed is not None:
+        discard(storage, _written(producer), lambda: added_since(failed.now, known))
+    return failed
+
+
+def commit(
+    table: Table,
+    updates: tuple[Any, ...],
+    requirements: tuple[Any, ...],
+    storage: Storage,
+    is_made: Callable[[IcebergTable], bool],
+) -> Failed | None:
+    """Commit changes to a table: None where they were made, as `is_made` tells by the table, else why they were not.
+
+    Raises `CommitStateUnknown` where that cannot be told, `CommitConflict` where another table has the name now, and
+    `NoSuchTable`.
+    """
+    from pyiceberg.table.update import AssertTableUUID
+
+    if not updates:
+        return None
+    try:
+        table._do_commit(updates, (*requirements, AssertTableUUID(uuid=table.metadata.table_uuid)))
+    except Exception as error:
+        return _looked_up(table, error, storage, is_made)
+    return None
+
+
+def _looked_up(
+    table: Table, error: Exception, storage: Storage, is_made: Callable[[IcebergTable], bool]
+) -> Failed | None:
+    name, refused = ".".join(table.name()), _is_refusal(error, table)
+    why: Exception = error
+    for wait in _LOOKS:
+        time.sleep(wait)
+        try:
+            fresh, now = _loaded(table, storage)
+        except (CommitConflict, NoSuchTable):
+            raise
+        except Exception as unseen:
+            why = unseen
+            continue
+        if is_made(now):
+            return None
+        if refused:
+            return Failed(error, fresh, now)
+    raise CommitStateUnknown(
+        f"a commit to {name} ended with {type(error).__name__}: {error}. Whether it was made is not known"
+        f"{'' if why is error else f' ({why})'}: its files stay. Look at the table before it is repeated."
+    ) from error
+
+
+def _loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
+    """The table as the catalog has it now, with all snapshots that its metadata has, whatever a catalog shows."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        fresh = table.catalog.load_table(table.name())
+    except NoSuchTableError as error:
+        raise NoSuchTable(f"{'.'.join(table.name())} was dropped meanwhile") from error
+    check_same(table, fresh)
+    return fresh, IcebergTable.open(fresh.metadata_location, storage)
+
+
+def check_same(before: Table, now: Table) -> None:
+    """Raise `CommitConflict` where another table has the name by now."""
+    if before.metadata.table_uuid != now.metadata.table_uuid:
+        raise CommitConflict(
+            f"{'.'.join(before.name())} was dropped, and made again, since it was opened: open it again"
+        )
+
+
+def _is_refusal(error: Exception, table: Table) -> bool:
+    """Whether the catalog said that it did not commit; every other error may have come after the commit."""
+    from pyiceberg import exceptions as theirs
+    from pyiceberg.catalog import MetastoreCatalog
+
+    kinds = (
+        theirs.CommitFailedException,
+        theirs.ValidationException,
+        theirs.NoSuchTableError,
+        theirs.BadRequestError,
+        theirs.UnauthorizedError,
+        theirs.ForbiddenError,
+    )
+    # pyiceberg's own catalogs check updates before anything is written, and say so by a ValueError.
+    checked_here = type(error) is ValueError and isinstance(table.catalog, MetastoreCatalog)
+    return isinstance(error, kinds) or checked_here
+
+
+def _written(producer: Any) -> Sequence[str]:
+    return [*producer._written_manifests, *producer._written_manifest_lists]

@@ -1,0 +1,163 @@
+"""The kinds of snapshots that are committed: appends, overwrites, and rewrites, which pyiceberg has none of.
+
+They are made here, and committed by `outcomes`: pyiceberg's own commits look for conflicts that are not ours (deletes
+that others add to files that are replaced may escape them), and remove the files of a commit on its catalog's word.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.schema import index_by_id
+from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.table.update.snapshot import (
+    _DeleteFiles,
+    _FastAppendFiles,
+    _MergeAppendFiles,
+    _OverwriteFiles,
+    _SnapshotProducer,
+)
+from pyiceberg.types import DoubleType
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.write.row_lineage import LineageSnapshot
+
+
+class _Kept:
+    """A snapshot that leaves its branch the retention that it has, which pyiceberg's commits forget.
+
+    One that removes files is given `delete_by_predicate(AlwaysTrue())`, so that all manifests are looked through.
+    """
+
+    def _commit(self: Any) -> Any:
+        updates, requirements = super()._commit()  # type: ignore[misc]
+        before = self._transaction.table_metadata.refs.get(self._target_branch)
+        return tuple(_with_retention(each, before) for each in updates), requirements
+
+    def _build_delete_files_partition_predicate(self) -> None:
+        """Nothing: files are looked for in all manifests, and pyiceberg has no words for a partition of NaN."""
+
+
+def _with_retention(update: Any, before: SnapshotRef | None) -> Any:
+    if before is None or not isinstance(update, SetSnapshotRefUpdate):
+        return update
+    names = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+    return update.model_copy(update={name: getattr(before, name) for name in names})
+
+
+class _Replace(_Kept):
+    """A `replace`, which changes no rows."""
+
+    def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
+        found = super()._summary(snapshot_properties)  # type: ignore[misc]
+        return Summary(operation=Operation.REPLACE, **found.additional_properties)
+
+
+class _FastAppend(_Kept, _FastAppendFiles):
+    pass
+
+
+class _MergeAppend(_Kept, _MergeAppendFiles):
+    pass
+
+
+class _Overwrite(_Kept, _OverwriteFiles):
+    pass
+
+
+class _Delete(_Kept, _DeleteFiles):
+    pass
+
+
+class _Rewrite(_Replace, _OverwriteFiles):
+    pass
+
+
+class _LineageAppend(_Kept, LineageSnapshot, _FastAppendFiles):
+    pass
+
+
+class _LineageOverwrite(_Kept, LineageSnapshot, _OverwriteFiles):
+    pass
+
+
+class _LineageRewrite(_Replace, LineageSnapshot, _OverwriteFiles):
+    pass
+
+
+def appending(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
+    """Files added; manifests are merged where the table asks for it, but in version 3."""
+    metadata = transaction.table_metadata
+    merges = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+    kind = _LineageAppend if metadata.format_version > 2 else _MergeAppend if merges else _FastAppend
+    if kind is _MergeAppend:
+        _check_partitions_are_read(metadata)
+    return _made(kind, Operation.APPEND, transaction, branch, properties)
+
+
+def overwriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
+    """Files in the place of others; an append where there are none."""
+    metadata = transaction.table_metadata
+    _check_partitions_are_read(metadata)
+    is_first = metadata.snapshot_by_name(branch) is None
+    kind = _LineageOverwrite if metadata.format_version > 2 else _Overwrite
+    return _made(kind, Operation.APPEND if is_first else Operation.OVERWRITE, transaction, branch, properties)
+
+
+def rewriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
+    """Files in the place of others that have the same rows."""
+    _check_partitions_are_read(transaction.table_metadata)
+    kind = _LineageRewrite if transaction.table_metadata.format_version > 2 else _Rewrite
+    return _made(kind, Operation.OVERWRITE, transaction, branch, properties)
+
+
+def emptying(transaction: Transaction) -> _SnapshotProducer[Any]:
+    """All files removed from the main branch."""
+    metadata = transaction.table_metadata
+    _check_partitions_are_read(metadata)
+    has_lineage = metadata.format_version > 2 and metadata.current_snapshot() is not None
+    kind = _LineageOverwrite if has_lineage else _Delete
+    producer = _made(kind, Operation.DELETE, transaction, "main", {})
+    if isinstance(producer, LineageSnapshot):
+        producer.remove_all()
+    else:
+        producer.delete_by_predicate(AlwaysTrue())
+    return producer
+
+
+def _check_partitions_are_read(metadata: TableMetadata) -> None:
+    """Raises `UnsupportedFeature` where entries of manifests would be written anew with other partitions.
+
+    pyiceberg 0.12 reads doubles as floats (0.1 as 0.10000000149011612) where its compiled decoder is installed.
+    """
+    if new_decoder(struct.pack("<d", 0.1)).read_double() == 0.1:
+        return
+    columns = (index_by_id(schema).values() for schema in metadata.schemas)
+    doubles = {field.field_id for each in columns for field in each if field.field_type == DoubleType()}
+    for spec in metadata.partition_specs:
+        for each in spec.fields:
+            if each.source_id in doubles and str(each.transform) == "identity":
+                raise UnsupportedFeature(
+                    f"replacing files of an Iceberg table that is partitioned by the doubles of {each.name!r}",
+                    "This version of pyiceberg, which commits it, reads doubles of manifests as floats. Append to it.",
+                )
+
+
+def _made(
+    kind: Any, operation: Operation, transaction: Transaction, branch: str, properties: dict[str, str]
+) -> _SnapshotProducer[Any]:
+    found: _SnapshotProducer[Any] = kind(
+        operation=operation,
+        transaction=transaction,
+        io=transaction._table.io,
+        branch=branch,
+        snapshot_properties=properties,
+    )
+    return found

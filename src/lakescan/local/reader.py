@@ -1,0 +1,109 @@
+"""The in-process engine: a plan's task groups, read by a few threads, as Arrow record batches in plan order."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from lakescan.planning.plan import ScanPlan
+from lakescan.reading.context import ReadContext
+from lakescan.reading.deletes.equality import EqualityDeletes
+from lakescan.reading.reader import read_group
+
+_MANY = 1 << 30
+_AHEAD = 4  # batches that each reader may be ahead of the consumer
+
+
+def default_readers() -> int:
+    """How many groups are read at once: one a core, eight at most."""
+    return min(8, os.cpu_count() or 1)
+
+
+def read_batches(
+    plans: Iterable[tuple[ScanPlan, ReadContext]], *, limit: int | None = None, readers: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of plans, in plan order, cut at a limit; a plan is asked for when the readers come to it.
+
+    Memory is bounded by a few batches a reader, not by the table. Closing the iterator stops the readers.
+    """
+    remaining = limit
+    if remaining == 0:
+        return
+    readers = min(readers or default_readers(), limit or _MANY)
+    for batch in _batches(_sources(plans, readers), readers):
+        if remaining is not None:
+            batch = batch.slice(0, remaining)
+            remaining -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if remaining == 0:
+            return
+
+
+def _sources(plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The batches of each group of the plans, not read yet."""
+    for plan, context in plans:
+        groups = plan.groups.sharing_deletes(readers)
+        equality = EqualityDeletes(context, plan.deletes, groups.tasks)
+        for group in groups:
+            yield read_group(group, context, equality)
+
+
+def _batches(sources: Iterator[Iterator[pa.RecordBatch]], readers: int) -> Iterator[pa.RecordBatch]:
+    first = list(itertools.islice(sources, 2))
+    if readers == 1 or len(first) < 2:
+        yield from itertools.chain.from_iterable(itertools.chain(first, sources))
+        return
+    stopped = threading.Event()
+    running: list[_Reader] = []
+    sources = itertools.chain(first, sources)
+    try:
+        while True:
+            while len(running) < readers and (source := next(sources, None)) is not None:
+                running.append(_Reader(source, stopped))
+            if not running:
+                return
+            yield from running.pop(0).batches()
+    finally:
+        stopped.set()
+
+
+class _Reader:
+    """One group read by a thread of its own into a short queue."""
+
+    _END = object()
+
+    def __init__(self, source: Iterator[pa.RecordBatch], stopped: threading.Event) -> None:
+        self._queue: queue.Queue[object] = queue.Queue(_AHEAD)
+        self._stopped = stopped
+        threading.Thread(target=self._run, args=(source,), daemon=True).start()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        while (item := self._queue.get()) is not self._END:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def _run(self, source: Iterator[pa.RecordBatch]) -> None:
+        last: object = self._END
+        try:
+            for batch in source:
+                if not self._put(batch):
+                    return
+        except BaseException as error:  # handed to the consumer, which raises it
+            last = error
+        self._put(last)
+
+    def _put(self, item: object) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False

@@ -1,0 +1,63 @@
+"""Other tables in a table's own folder: made again at its place, or given the same location. Their files stay, too."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lakescan.errors import LakescanError, UnsupportedFeature
+from lakescan.iceberg.scan.named_files import named_files
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage.locations import normalize
+from lakescan.storage.storage import FileEntry, Storage
+
+_HEAD = 1 << 14
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
+
+
+def named_by_neighbours(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
+    """The files that the newest metadata of each other table names that is in the same folder.
+
+    Raises `UnsupportedFeature` where such metadata cannot be followed.
+    """
+    newest: dict[str, FileEntry] = {}
+    for entry, uuid in _of_others(table, metadata_files):
+        if uuid not in newest or _age(entry) > _age(newest[uuid]):
+            newest[uuid] = entry
+    for uuid, entry in newest.items():
+        try:
+            yield from named_files(IcebergTable.open(entry.location, table.storage))
+        except LakescanError as error:
+            raise UnsupportedFeature(
+                f"removing files of {table.location}, where another table is, or was ({uuid})",
+                f"What that one names cannot be read from {entry.location}: {error}. Where it was dropped, remove its "
+                "metadata files first.",
+            ) from error
+
+
+def _of_others(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[tuple[FileEntry, str]]:
+    metadata = table.metadata
+    mine = pa.array([metadata.source, *(file for _, file in metadata.metadata_log)], pa.string())
+    own = set(normalize(mine).to_pylist())
+    places = normalize(pa.array([each.location for each in metadata_files], pa.string())).to_pylist()
+    for entry, place in zip(metadata_files, places, strict=True):
+        if place not in own:
+            uuid = _uuid_of(entry, table.storage)
+            if uuid is not None and uuid != metadata.uuid:
+                yield entry, uuid
+
+
+def _uuid_of(entry: FileEntry, storage: Storage) -> str | None:
+    """The table's UUID, from the beginning of a metadata file; None where it does not say one there."""
+    head = storage.read(entry.location, 0, min(_HEAD, entry.size))
+    if head[:2] == b"\x1f\x8b":
+        head = zlib.decompressobj(31).decompress(head, 1 << 20)
+    found = _UUID.search(head)
+    return None if found is None else found[1].decode()
+
+
+def _age(entry: FileEntry) -> tuple[float, str]:
+    return (0.0 if entry.modified is None else entry.modified.timestamp()), entry.name

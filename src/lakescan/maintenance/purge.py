@@ -1,0 +1,97 @@
+"""Purges: Iceberg tables dropped with their files, as far as no other table of the catalog names these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.lookup import translated
+from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.iceberg.scan.named_files import named_files
+from lakescan.iceberg.table import IcebergTable
+from lakescan.maintenance.listing import is_in
+from lakescan.options.write import WriteOptions
+from lakescan.storage.locations import normal
+from lakescan.storage.removal import remove_unnamed, unnamed
+from lakescan.storage.storage import Storage
+from lakescan.transaction.iceberg import GC_ENABLED, IcebergTarget
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
+    """Drop a table, and remove the files that its metadata names, beside those of other tables; what was removed.
+
+    A server removes files itself, and is asked to. Raises `UnsupportedFeature` for a table whose `gc.enabled` is false,
+    or that has another name, too; what is named is read before anything is dropped.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+
+    target = IcebergTarget.open(identifier, WriteOptions())
+    target.check_owned("purging")
+    with translated(identifier):
+        if not isinstance(catalog, MetastoreCatalog):
+            catalog.purge_table(identifier.within)
+            return []
+        neighbours = [each for each in _others(catalog, identifier) if _may_share(target, each)]
+        for other in neighbours:
+            if str(other.metadata.table_uuid) == target.identity:
+                raise UnsupportedFeature(
+                    f"purging {identifier}, which is {'.'.join(other.name())}, too",
+                    "One of the names can be dropped without its files.",
+                )
+        files = list(dict.fromkeys(path for part in named_files(target.opened) for path in part.to_pylist()))
+        unnamed(target.storage, files, _named_by(neighbours, target.storage))  # so that it is known before the drop
+        catalog.drop_table(identifier.within)
+        _check_gone(catalog, identifier)
+    return remove_unnamed(target.storage, files, lambda: _named_by(neighbours, target.storage))
+
+
+def _others(catalog: Catalog, identifier: Identifier) -> Iterator[Table]:
+    """The other tables of a catalog, all of its namespaces."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    waiting = list(catalog.list_namespaces())
+    while waiting:
+        namespace = waiting.pop()
+        waiting += [each for each in catalog.list_namespaces(namespace) if len(each) > len(namespace)]
+        for name in catalog.list_tables(namespace):
+            if tuple(name) != tuple(identifier.within):
+                try:
+                    yield catalog.load_table(name)
+                except NoSuchTableError:
+                    continue
+                except Exception as error:
+                    raise UnsupportedFeature(
+                        f"purging {identifier}, as whether {'.'.join(name)} names files of it is not known",
+                        f"That table cannot be opened: {error}",
+                    ) from error
+
+
+def _may_share(target: IcebergTarget, other: Table) -> bool:
+    """Whether another table may name files of this: it is the same, owns none of its files, or is in one's folder."""
+    mine, theirs = normal(target.opened.metadata.location), normal(other.metadata.location)
+    owns_none = other.metadata.properties.get(GC_ENABLED, "true").lower() != "true"
+    is_near = mine == theirs or is_in(mine, theirs) or is_in(theirs, mine)
+    return owns_none or is_near or str(other.metadata.table_uuid) == target.identity
+
+
+def _check_gone(catalog: Catalog, identifier: Identifier) -> None:
+    if catalog.table_exists(identifier.within):
+        raise CommitConflict(f"{identifier} was made again as it was dropped: its files stay")
+
+
+def _named_by(tables: list[Table], storage: Storage) -> Iterator[pa.Array]:
+    """What other tables name now; those that were dropped meanwhile, what they named."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    for table in tables:
+        with suppress(NoSuchTableError):
+            table.refresh()
+        yield from named_files(IcebergTable.open(table.metadata_location, storage))

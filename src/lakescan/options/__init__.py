@@ -1,0 +1,1 @@
+"""Options by the ecosystem's own names: of reads, writes and streams."""

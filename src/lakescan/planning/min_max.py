@@ -1,0 +1,108 @@
+"""The least or greatest value of a column: from metadata where that is exact, and which files have to be read for it.
+
+SQL's order: nulls do not count, NaN is greater than everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.expressions.predicate import TRUE
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.file_table import delete_counts
+from lakescan.planning.plan import ScanPlan
+
+# The types that have an order here, beside decimals and timestamps.
+ORDERED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, t.STRING, t.BINARY)
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The extreme of what metadata tells exactly, None where it tells nothing, and a mask of the files left to read."""
+
+    value: pa.Scalar | None
+    unknown: pa.Array
+
+
+def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool) -> Extreme:
+    """The extreme of the files that need not be read.
+
+    A file need not be read if every row of it counts and its bound is a value that a row has; nor if all its values are
+    null; nor if its bound, which holds for every row, shows that it cannot have a better value than the others.
+    """
+    stats = _with_constants(plan, field)
+    bound = stats.upper if largest else stats.lower
+    rows = len(plan.table)
+    if bound is None:
+        return Extreme(None, pc.invert(_all_null(stats, rows)))
+    present = pc.is_valid(bound).to_numpy(zero_copy_only=False)
+    if largest and field.type in t.FLOATING:
+        present &= _zeros(stats.nan_count, rows)
+    known = present & _true(stats.exact, rows) & _every_row_counts(plan)
+    values = bound.filter(pa.array(known))
+    best = extreme_of(values, largest=largest)
+    beaten = np.zeros(rows, dtype=bool)
+    if best is not None:
+        compare = pc.less_equal if largest else pc.greater_equal
+        beaten = present & pc.fill_null(compare(bound, best), False).to_numpy(zero_copy_only=False)
+    done = known | beaten | _all_null(stats, rows).to_numpy(zero_copy_only=False)
+    return Extreme(best, pa.array(~done))
+
+
+def extreme_of(values: pa.Array | pa.ChunkedArray, *, largest: bool) -> pa.Scalar | None:
+    """The extreme of some values; None where all are null."""
+    values = values.drop_null()
+    if not len(values):
+        return None
+    if pa.types.is_floating(values.type):
+        is_nan = pc.is_nan(values)
+        if pc.any(is_nan).as_py() and (largest or pc.all(is_nan).as_py()):
+            return pa.scalar(float("nan"), values.type)
+        values = values.filter(pc.invert(is_nan))
+    return pc.max(values) if largest else pc.min(values)
+
+
+def _with_constants(plan: ScanPlan, field: t.Field) -> ColumnStats:
+    """The column's statistics; where it is constant in every file, those are the constants themselves."""
+    if len(plan.table) and _is_constant(plan, field).all():
+        return ColumnStats.of_constants(pc.struct_field(plan.files["constants"].combine_chunks(), str(field.id)))
+    return plan.table.stats.get(field.id, ColumnStats())
+
+
+def _is_constant(plan: ScanPlan, field: t.Field) -> np.ndarray:
+    specs = [spec_id for spec_id, ids in plan.table.constant_fields.items() if field.id in ids]
+    return np.isin(plan.files["spec_id"].to_numpy(), specs)
+
+
+def _every_row_counts(plan: ScanPlan) -> np.ndarray:
+    """Files without deletes, of which no row is filtered."""
+    counts = pc.equal(delete_counts(plan.files), 0).to_numpy()
+    filtered = np.array([residual != TRUE for residual in plan.residuals], dtype=bool)
+    splits = plan.splits
+    counts[splits["file"].to_numpy()[filtered[splits["residual"].to_numpy()]]] = False
+    return counts
+
+
+def _all_null(stats: ColumnStats, rows: int) -> pa.Array:
+    if stats.null_count is None or stats.value_count is None:
+        return pa.array(np.zeros(rows, dtype=bool))
+    return pc.fill_null(pc.equal(stats.null_count, stats.value_count), False)
+
+
+def _zeros(counts: pa.Array | None, rows: int) -> np.ndarray:
+    if counts is None:
+        return np.zeros(rows, dtype=bool)
+    return _true(pc.equal(counts, 0), rows)
+
+
+def _true(mask: pa.Array | None, rows: int) -> np.ndarray:
+    """Where the mask is known and true."""
+    if mask is None:
+        return np.zeros(rows, dtype=bool)
+    result: np.ndarray = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
+    return result

@@ -1,0 +1,1 @@
+"""Avro files: blocks, codecs, records."""

@@ -1,0 +1,103 @@
+"""The codecs of Avro blocks, each up to a number of bytes: what a few packed bytes become is not left to them."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.storage.faults import shown
+
+_PIECE = 1 << 20
+_CHECKSUM = 4
+
+
+class TooLarge(ValueError):
+    """A block unpacks to more than was asked for."""
+
+
+def unpacked(codec: str, block: bytes, most: int) -> bytes:
+    """The bytes of a block; raises `TooLarge` past `most`, `ValueError` for what the codec cannot unpack."""
+    try:
+        return _CODECS[codec](block, most)
+    except (zlib.error, lzma.LZMAError, OSError, EOFError, pa.ArrowException) as error:
+        raise ValueError(f"a block cannot be unpacked ({codec}): {error}") from None
+
+
+def check_codec(codec: str, source: str) -> None:
+    """Raise `UnsupportedFeature` for a codec that the specification does not have."""
+    if codec not in _CODECS:
+        known = ", ".join(_CODECS)
+        raise UnsupportedFeature(
+            f"Avro codec {codec[:40]!r}", f"{shown(source)} says that it uses it; known are {known}."
+        )
+
+
+def _plain(block: bytes, most: int) -> bytes:
+    if len(block) > most:
+        raise TooLarge
+    return block
+
+
+def _deflate(block: bytes, most: int) -> bytes:
+    return _ended(zlib.decompressobj(-15), block, most)
+
+
+def _bzip2(block: bytes, most: int) -> bytes:
+    return _ended(bz2.BZ2Decompressor(), block, most)
+
+
+def _xz(block: bytes, most: int) -> bytes:
+    return _ended(lzma.LZMADecompressor(memlimit=1 << 27), block, most)
+
+
+def _ended(
+    decompressor: zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor, block: bytes, most: int
+) -> bytes:
+    """All that a decompressor makes of a block, which has to end where the block does."""
+    data = decompressor.decompress(block, most + 1)
+    if len(data) > most:
+        raise TooLarge
+    if not decompressor.eof:
+        raise EOFError("it breaks off")
+    return data
+
+
+def _zstandard(block: bytes, most: int) -> bytes:
+    stream, pieces, size = pa.CompressedInputStream(pa.BufferReader(block), "zstd"), [], 0
+    while piece := stream.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise TooLarge
+    return b"".join(pieces)
+
+
+def _snappy(block: bytes, most: int) -> bytes:
+    """Snappy's raw format, which begins with the size, and a checksum of what comes out."""
+    packed, checksum = block[:-_CHECKSUM], block[-_CHECKSUM:]
+    size = 0
+    for place, byte in enumerate(packed[:5]):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    if size > most:
+        raise TooLarge
+    data: bytes = pa.Codec("snappy").decompress(packed, decompressed_size=size, asbytes=True)
+    if zlib.crc32(data).to_bytes(4, "big") != checksum:
+        raise EOFError("its checksum is another")
+    return data
+
+
+_CODECS: dict[str, Callable[[bytes, int], bytes]] = {
+    "null": _plain,
+    "deflate": _deflate,
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": _bzip2,
+    "xz": _xz,
+}

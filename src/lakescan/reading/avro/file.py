@@ -1,0 +1,63 @@
+"""Avro data and delete files. They have no row groups and are never split: batches come in file order."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakescan.reading.avro.blocks import AvroBlocks, open_blocks
+from lakescan.reading.avro.records import arrow_field, column
+from lakescan.reading.batches import batch_of
+from lakescan.reading.decoding import decoding
+from lakescan.reading.projection import Projection
+from lakescan.storage.storage import Storage
+
+
+@dataclass(frozen=True)
+class AvroData:
+    """An open Avro file."""
+
+    blocks: AvroBlocks
+    schema: pa.Schema
+    path: str
+
+    @property
+    def rows(self) -> None:
+        """Not known before the last block: Avro has no footer."""
+        return None
+
+    def chunks(self, start: int, stop: int) -> list[int]:
+        """The whole file as one chunk, in the split that begins it."""
+        return [0] if start == 0 else []
+
+    def batches(
+        self, chunks: list[int], projection: Projection, batch_size: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches of the projection's columns, each with the position in the file of its first row.
+
+        Raises `CorruptData` where blocks cannot be decoded, or have other rows than they say.
+        """
+        fields = [self.schema.field(i) for i in projection.columns]
+        position = 0
+        with decoding(self.path, "a block"):
+            for records in self.blocks.records():
+                for start in range(0, len(records), batch_size):
+                    some = records[start : start + batch_size]
+                    arrays = [column([r[f.name] for r in some], f.type) for f in fields]
+                    yield position, batch_of(arrays, pa.schema(fields), len(some))
+                    position += len(some)
+
+
+@contextmanager
+def open_avro(storage: Storage, path: str) -> Iterator[AvroData]:
+    """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not Avro."""
+    with storage.open(path) as handle:
+        with decoding(path, "its header"):
+            size = int(handle.size())
+            blocks = open_blocks(io.BufferedReader(handle), path, size)
+            schema = pa.schema([arrow_field(f) for f in blocks.record["fields"]])
+        yield AvroData(blocks, schema, path)

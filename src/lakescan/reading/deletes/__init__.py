@@ -1,0 +1,1 @@
+"""Deletes: positions, vectors, keys; decoded once, applied as masks."""

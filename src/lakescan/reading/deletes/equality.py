@@ -1,0 +1,226 @@
+"""Equality deletes: which rows of a batch have a key that was deleted after their file was written.
+
+All delete files with the same columns that apply in the same place (a partition, or the whole table) become one map:
+key -> newest sequence number that deletes it. A row is deleted if that number is greater than its file's (Iceberg
+specification, "Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever
+their ages. A null in a delete matches null; NaN matches NaN,
+and 0.0 does not match -0.0, as in the reference.
+
+Where there are more keys than are held at once, they are gone through in pieces: the key columns of the data files are
+read once a piece, and what is kept is the positions of the rows that it deletes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakescan.common.schema import Schema
+from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.evaluate import Columns, columns_of
+from lakescan.planning.file_table import key_texts
+from lakescan.planning.plan import FileScanTask, Place
+from lakescan.planning.split import NO_END
+from lakescan.reading.context import ReadContext
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.decoding import decoding
+from lakescan.reading.deletes.cache import DeleteCache
+from lakescan.reading.deletes.keys import DeletedKeys, comparable
+from lakescan.reading.deletes.positions import check_columns, check_count
+from lakescan.reading.deletes.roaring import bitmap_of, within
+from lakescan.reading.file_schema import read_fields
+from lakescan.reading.projection import resolve
+from lakescan.reading.row_batches import row_batches
+
+_BATCH = 1 << 17
+_NO_NUMBERS = np.empty(0, dtype=np.int64)
+KEYS_AT_ONCE = 1 << 21
+# None where there are more keys than are held at once.
+KEYS: DeleteCache[DeletedKeys | None] = DeleteCache(lambda keys: 0 if keys is None else keys.nbytes)
+
+
+class _Deleted(Protocol):
+    """What equality deletes of one place hit."""
+
+    def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
+        """The mask of a batch whose first row is at `first`: true where a delete hits the row."""
+
+
+@dataclass(frozen=True)
+class _ByKey:
+    keys: DeletedKeys
+
+    def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
+        result: np.ndarray = self.keys.newest_delete(columns, rows) > task.sequence_number
+        return result
+
+
+@dataclass(frozen=True)
+class _ByPosition:
+    positions: Mapping[str, BitMap64]
+
+    def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
+        mask = np.zeros(rows, dtype=bool)
+        if (found := self.positions.get(task.path)) is not None:
+            mask[within(found, first, rows)] = True
+        return mask
+
+
+class _Held:
+    """Deleted keys that are held, with their sequence numbers."""
+
+    def __init__(self, ids: tuple[int, ...], schema: Schema) -> None:
+        self._ids, self._schema = ids, schema
+        self._batches: list[pa.RecordBatch] = []
+        self._sequence: list[np.ndarray] = [_NO_NUMBERS]
+        self.rows = 0
+
+    def add(self, batch: pa.RecordBatch, sequence: int) -> None:
+        self._batches.append(batch)
+        self._sequence.append(np.full(batch.num_rows, sequence, dtype=np.int64))
+        self.rows += batch.num_rows
+
+    def full(self) -> DeletedKeys | None:
+        """The keys, where there is no room for more; None where leaving out what is there twice halves them.
+
+        Upserts delete the same keys again and again.
+        """
+        table, sequence = self._table()
+        keys, number = DeletedKeys.numbered(self._ids, self._columns(table), sequence)
+        if 2 * len(keys.newest) > KEYS_AT_ONCE:
+            return keys
+        first = np.zeros(len(keys.newest), dtype=np.int64)
+        first[number[::-1]] = np.arange(len(number))[::-1]
+        self._batches = table.take(pa.array(first)).combine_chunks().to_batches()
+        self._sequence, self.rows = [keys.newest], len(first)
+        return None
+
+    def keys(self) -> DeletedKeys:
+        """All of them."""
+        table, sequence = self._table()
+        return DeletedKeys.of(self._ids, self._columns(table), sequence)
+
+    def _columns(self, table: pa.Table) -> list[pa.Array]:
+        found = columns_of(table, self._schema)
+        return [comparable(found(i)) for i in self._ids]
+
+    def _table(self) -> tuple[pa.Table, np.ndarray]:
+        return pa.Table.from_batches(self._batches, schema=self._schema.arrow()), np.concatenate(self._sequence)
+
+
+class EqualityDeletes:
+    """The equality deletes of a task group, or of a whole plan: each file is decoded once, when it is first needed.
+
+    Safe to share between threads. More deletes than a file's own do no harm: what counts is their sequence numbers.
+    `tasks` gives the tasks that they are for, as often as it is asked.
+    """
+
+    def __init__(self, context: ReadContext, deletes: pa.Table, tasks: Callable[[], Iterable[FileScanTask]]) -> None:
+        self._context, self._deletes, self._tasks = context, deletes, tasks
+        self._found: dict[Place, _Deleted] = {}
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def columns_of(task: FileScanTask) -> set[int]:
+        """The field ids that the task's equality deletes compare."""
+        return {field_id for place in task.equality_places for field_id in place.ids}
+
+    def hits(
+        self, task: FileScanTask, first: int, columns: Columns, rows: int, *, kept: bool = False
+    ) -> np.ndarray | None:
+        """The mask of a batch of the task whose first row is at `first`: true where an equality delete hits the row.
+
+        None where the task has none, of those that delete rows, or of those whose rows are kept.
+        """
+        places = [place for place in task.equality_places if place.kept is kept]
+        found = [self._at(place).hits(task, first, columns, rows) for place in places]
+        return np.logical_or.reduce(found) if found else None
+
+    def _at(self, place: Place) -> _Deleted:
+        with self._lock:
+            if place not in self._found:
+                self._found[place] = self._load(place)
+            return self._found[place]
+
+    def _load(self, place: Place) -> _Deleted:
+        ids = place.ids
+        by_these = pc.equal(key_texts(self._deletes), ",".join(map(str, ids)))
+        there = pc.equal(self._deletes["scope"].combine_chunks(), place.scope)
+        same = pc.equal(pc.fill_null(self._deletes["kept"], False).combine_chunks(), place.kept)
+        named = pc.and_(by_these, pc.and_(there, same))
+        files = self._deletes.filter(named).to_pylist()
+        context = self._context
+        columns = compared_columns(context, ids).arrow().to_string()
+        read_as = (ids, columns, repr(context.matching), context.verify, context.storage.identity, KEYS_AT_ONCE)
+        key = (tuple(sorted((file["path"], file["sequence_number"]) for file in files)), *read_as)
+        begun: list[Iterator[DeletedKeys]] = []
+
+        def load() -> DeletedKeys | None:
+            pieces = self._pieces(ids, files)
+            first, second = next(pieces), next(pieces, None)
+            if second is None:
+                return first
+            begun.append(chain([first, second], pieces))
+            return None
+
+        if (keys := KEYS.get(key, load)) is not None:
+            return _ByKey(keys)
+        return _ByPosition(self._positions(place, begun[0] if begun else self._pieces(ids, files)))
+
+    def _pieces(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> Iterator[DeletedKeys]:
+        """The distinct keys of all files, about so many at a time as are held at once; one piece at least."""
+        schema = compared_columns(self._context, ids)
+        held = _Held(ids, schema)
+        for file in files:
+            for batch in read_deleted_keys(self._context, file, schema):
+                if held.rows and held.rows + batch.num_rows > KEYS_AT_ONCE and (full := held.full()) is not None:
+                    yield full
+                    held = _Held(ids, schema)
+                held.add(batch, file["sequence_number"])
+        yield held.keys()
+
+    def _positions(self, place: Place, pieces: Iterator[DeletedKeys]) -> dict[str, BitMap64]:
+        """The rows that the keys delete, by data file."""
+        schema = compared_columns(self._context, place.ids)
+        deleted: dict[str, BitMap64] = {}
+        for keys in pieces:
+            for task in self._tasks():
+                if place not in task.equality_places:
+                    continue
+                for first, batch in row_batches(task, self._context, schema):
+                    newest = keys.newest_delete(columns_of(batch, schema), batch.num_rows)
+                    rows = np.flatnonzero(newest > task.sequence_number) + first
+                    deleted.setdefault(task.path, BitMap64()).update(bitmap_of(rows))
+        return deleted
+
+
+def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
+    """The table's columns that hold the compared fields, dropped ones included."""
+    known = context.table_schema
+    missing = [i for i in ids if i not in known.by_id]
+    if missing:
+        raise UnsupportedFeature(f"equality deletes by dropped nested fields (id {missing[0]})")
+    tops = {known.top_level_of[i].id: known.top_level_of[i] for i in ids}
+    return Schema(tuple(tops.values()))
+
+
+def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """The keys of an equality delete file (a row of a delete table), as columns of the schema, some at a time."""
+    path, matching = file["path"], context.matching
+    opened = open_data_file(context.storage, path, file["file_format"], file["key_metadata"], verify=context.verify)
+    with opened as data, decoding(path, "its deleted keys"):
+        projection = resolve(read_fields(data.schema, matching), schema, matching, {})
+        check_columns(path, projection)
+        rows = 0
+        for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
+            rows += batch.num_rows
+            yield pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow())
+        check_count(path, rows, file["record_count"])

@@ -1,0 +1,79 @@
+"""Deleted keys: for each, the newest sequence number that deletes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.expressions.evaluate import Columns, storage
+from lakescan.reading.deletes.key_codes import KeyCodes
+
+
+@dataclass(frozen=True)
+class DeletedKeys:
+    """Keys as numbers, column by column: `codes` of its values, and `levels`, the known numbers of the columns so far.
+
+    `newest` has, for each number of all columns, the newest sequence number that deletes the key.
+    """
+
+    columns: tuple[int, ...]
+    codes: tuple[KeyCodes, ...]
+    levels: tuple[np.ndarray | None, ...]
+    newest: np.ndarray
+
+    @staticmethod
+    def of(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeys:
+        """The map of keys (an array a column) that were deleted at these sequence numbers."""
+        return DeletedKeys.numbered(columns, keys, sequence)[0]
+
+    @staticmethod
+    def numbered(
+        columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray
+    ) -> tuple[DeletedKeys, np.ndarray]:
+        """The map, and the number of each of the keys."""
+        codes: list[KeyCodes] = []
+        levels: list[np.ndarray | None] = []
+        numbers = np.zeros(len(sequence), dtype=np.int64)
+        for key in map(comparable, keys):
+            known, found = KeyCodes.of(key)
+            if codes:
+                level, numbers = np.unique(numbers * len(known) + found, return_inverse=True)
+                levels.append(level)
+            else:  # every number of the first column is known
+                numbers = found
+                levels.append(None)
+            codes.append(known)
+        newest = np.full(int(numbers.max(initial=-1)) + 1, -1, dtype=np.int64)
+        np.maximum.at(newest, numbers, sequence)
+        return DeletedKeys(columns, tuple(codes), tuple(levels), newest), numbers
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes it takes, about."""
+        levels = sum(level.nbytes for level in self.levels if level is not None)
+        return self.newest.nbytes + levels + sum(codes.nbytes for codes in self.codes)
+
+    def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
+        """For each row, the newest sequence number that deletes its key; -1 where none does."""
+        if not len(self.newest):
+            return np.full(rows, -1, dtype=np.int64)
+        numbers, known = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
+        for field_id, codes, level in zip(self.columns, self.codes, self.levels, strict=True):
+            found = codes.find(comparable(columns(field_id)))
+            known &= found >= 0
+            wanted = numbers * len(codes) + found
+            if level is None:
+                numbers = np.maximum(wanted, 0)
+            else:
+                numbers = np.minimum(np.searchsorted(level, wanted), len(level) - 1)
+                known &= level[numbers] == wanted
+        result: np.ndarray = np.where(known, self.newest[numbers], -1)
+        return result
+
+
+def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Values as one array of plain storage; those of unknown type, which are null, of a type that can be compared."""
+    found = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+    return pa.nulls(len(found), pa.bool_()) if pa.types.is_null(found.type) else found

@@ -1,0 +1,216 @@
+"""The footer of a Parquet file: where row groups begin, their rows, and what it knows of their columns.
+
+pyarrow ends the process where the metadata of a damaged column chunk is touched (a repetition that does not exist, a
+bound of too few bytes, a histogram of another length). So it is asked for row counts alone; the rest is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakescan import limits
+from lakescan.errors import CorruptData
+from lakescan.reading.decoding import decoding
+from lakescan.reading.parquet import thrift
+from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_groups
+from lakescan.storage.faults import read_whole, shown
+
+_MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
+_TAIL = 64 * 2**10  # bytes that are read at once: enough for most footers
+_DO = "The file is damaged: restore it, or write its rows again."
+
+# Fields by their numbers (Parquet format, `parquet.thrift`).
+_ROW_GROUPS, _COLUMN_ORDERS = 4, 7
+_COLUMNS = 1
+_METADATA = 3
+_TYPE, _DATA_PAGE, _DICTIONARY_PAGE, _STATISTICS = 1, 9, 11, 12
+_OLD_MAX, _OLD_MIN, _NULL_COUNT, _MAX, _MIN = 1, 2, 3, 5, 6
+
+_Fields = dict[int, Any]
+
+
+@dataclass(frozen=True)
+class ChunkStatistics:
+    """What a footer says of a column chunk: encoded bounds, None where there are none.
+
+    `physical_type` is its number in the format. Where the bounds are not `ordered`, no order was said for them.
+    """
+
+    physical_type: int | None = None
+    lower: bytes | None = None
+    upper: bytes | None = None
+    null_count: int | None = None
+    ordered: bool = False
+
+
+@dataclass(frozen=True)
+class Footer:
+    """A footer: pyarrow's `metadata`, and its bytes, which are None where it is encrypted."""
+
+    path: str
+    metadata: pq.FileMetaData
+    data: bytes | None
+
+    @cached_property
+    def first_rows(self) -> np.ndarray:
+        """The position in the file of each row group's first row, and behind them the number of all rows.
+
+        Raises `CorruptData` where the footer contradicts itself.
+        """
+        counts = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
+        if min(counts, default=0) < 0 or sum(counts) != self.metadata.num_rows:
+            raise CorruptData(
+                f"{shown(self.path)}: its footer says {self.metadata.num_rows:,} rows, and its row groups have "
+                f"{sum(counts):,}. {_DO}"
+            )
+        result: np.ndarray = np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))])
+        return result
+
+    def starts(self, size: int) -> list[int]:
+        """Where each row group begins in the file of `size` bytes: at its first column's first page."""
+        if self.data is None:  # it was authenticated when it was decrypted
+            chunks = [self.metadata.row_group(i).column(0) for i in range(self.metadata.num_row_groups)]
+            found = [_first_page(c.dictionary_page_offset, c.data_page_offset) for c in chunks]
+        else:
+            firsts = [group.get(0, {}) for group in self._chunks(frozenset())]
+            found = [_first_page(c.get(_DICTIONARY_PAGE), c.get(_DATA_PAGE, -1)) for c in firsts]
+        for number, start in enumerate(found):
+            if not 0 <= start < size:
+                raise CorruptData(
+                    f"{shown(self.path)}: row group {number} is said to begin at byte {start:,} of {size:,}. {_DO}"
+                )
+        return found
+
+    def statistics(self, leaves: Iterable[int]) -> dict[int, list[ChunkStatistics]]:
+        """For each of these leaf columns what is known of each row group."""
+        wanted = frozenset(leaves)
+        if self.data is None:
+            return {leaf: [ChunkStatistics()] * self.metadata.num_row_groups for leaf in wanted}
+        groups = self._chunks(wanted)
+        return {leaf: [_statistics(g.get(leaf, {}), leaf in self._ordered) for g in groups] for leaf in wanted}
+
+    def _chunks(self, leaves: frozenset[int]) -> list[dict[int, _Fields]]:
+        """Of each row group the metadata of its first column, and of these leaves, by leaf."""
+
+        def column(data: bytes, at: int, leaf: int) -> tuple[_Fields, int]:
+            metadata = _with_statistics if leaf in leaves else _without_statistics
+            chunk, at = thrift.struct(data, at, {_METADATA: metadata})
+            return chunk.get(_METADATA, {}), at
+
+        def columns(data: bytes, at: int, kind: int) -> tuple[dict[int, _Fields], int]:
+            count, inner, at = thrift.head_of_list(data, at)
+            found = {}
+            for leaf in range(count):
+                if leaf == 0 or leaf in leaves:
+                    found[leaf], at = column(data, at, leaf)
+                else:
+                    at = thrift.skipped(data, at, inner)
+            return found, at
+
+        groups = self._elements(_ROW_GROUPS, {_COLUMNS: columns})
+        if len(groups) != self.metadata.num_row_groups:
+            raise CorruptData(f"{shown(self.path)}: its footer has other row groups than it says. {_DO}")
+        return [group.get(_COLUMNS, {}) for group in groups]
+
+    @cached_property
+    def _ordered(self) -> frozenset[int]:
+        """The leaf columns whose values have the order of their type, as the footer says."""
+        orders = self._elements(_COLUMN_ORDERS, {1: _present})
+        return frozenset(leaf for leaf, order in enumerate(orders) if order)
+
+    def _elements(self, number: int, wanted: Mapping[int, thrift.Reader]) -> list[_Fields]:
+        """The elements of one of the footer's lists, with the wanted fields."""
+
+        def elements(data: bytes, at: int, kind: int) -> tuple[list[_Fields], int]:
+            count, _, at = thrift.head_of_list(data, at)
+            found = []
+            for _ in range(count):
+                each, at = thrift.struct(data, at, wanted)
+                found.append(each)
+            return found, at
+
+        assert self.data is not None
+        with decoding(self.path, "its footer"):
+            found: list[_Fields] = thrift.struct(self.data, 0, {number: elements})[0].get(number, [])
+            return found
+
+
+def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
+    """The bytes of an open file's footer; None where it is encrypted. Raises `CorruptData` for what is not Parquet."""
+    size = int(file.size())
+    tail = _end_of(file, path, size, min(size, _TAIL))
+    if len(tail) < 12 or tail[-4:] not in (_MAGIC, _ENCRYPTED):
+        raise CorruptData(
+            f"{shown(path)} is not a Parquet file that can be read: its {size:,} bytes do not end as one does. "
+            "It was cut off, or is another file: restore it."
+        )
+    if tail[-4:] == _ENCRYPTED:
+        return None
+    length = int.from_bytes(tail[-8:-4], "little")
+    if length > min(size - 8, limits.FOOTER):
+        raise CorruptData(
+            f"{shown(path)} is not a Parquet file that can be read: its footer is said to have {length:,} bytes "
+            f"where the file has {size:,}. Restore it."
+        )
+    if length + 8 > len(tail):
+        tail = _end_of(file, path, size, length + 8)
+    return tail[-8 - length : -8]
+
+
+def parsed_footer(data: bytes, path: str) -> Footer:
+    """The footer of these bytes; raises `CorruptData`."""
+    with decoding(path, "its footer"):
+        try:
+            return Footer(path, _metadata(data), data)
+        except OSError as error:
+            if REFUSAL not in str(error):
+                raise
+        data = without_unknown_groups(data)
+        return Footer(path, _metadata(data), data)
+
+
+def _metadata(data: bytes) -> pq.FileMetaData:
+    return pq.read_metadata(pa.BufferReader(_MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC))
+
+
+def _end_of(file: pa.NativeFile, path: str, size: int, length: int) -> bytes:
+    file.seek(size - length)
+    return read_whole(file, path, length)
+
+
+def _first_page(dictionary: int | None, data: int) -> int:
+    return data if not dictionary or dictionary > data else dictionary
+
+
+def _statistics(chunk: _Fields, ordered: bool) -> ChunkStatistics:
+    found, kind = chunk.get(_STATISTICS, {}), chunk.get(_TYPE)
+    lower, upper = (found.get(_MIN), found.get(_MAX)) if ordered else (found.get(_OLD_MIN), found.get(_OLD_MAX))
+    return ChunkStatistics(kind, lower, upper, found.get(_NULL_COUNT), ordered)
+
+
+def _present(data: bytes, at: int, kind: int) -> tuple[bool, int]:
+    return True, thrift.skipped(data, at, kind)
+
+
+def _read_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+    bounds = dict.fromkeys((_OLD_MAX, _OLD_MIN, _MAX, _MIN), thrift.binary)
+    return thrift.struct(data, at, {**bounds, _NULL_COUNT: thrift.integer})
+
+
+_PAGES: Mapping[int, thrift.Reader] = dict.fromkeys((_TYPE, _DATA_PAGE, _DICTIONARY_PAGE), thrift.integer)
+_ALL: Mapping[int, thrift.Reader] = {**_PAGES, _STATISTICS: _read_statistics}
+
+
+def _without_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+    return thrift.struct(data, at, _PAGES)
+
+
+def _with_statistics(data: bytes, at: int, kind: int) -> tuple[_Fields, int]:
+    return thrift.struct(data, at, _ALL)

@@ -1,0 +1,69 @@
+"""Rows of a Spark data frame, written by its workers, each task its own files; what they wrote is committed here."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.functions import arrow_udf, col
+
+from lakescan.expressions.predicate import Predicate
+from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.types import quoted, schema_of_rows
+from lakescan.spark.workers import use_this_python
+from lakescan.transaction.base import Target
+from lakescan.transaction.save import write_checked
+from lakescan.write.clustering import partition_codes
+from lakescan.write.table_writes import TableWrites, WrittenFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_CODE = "__lakescan_partition"
+
+
+class SparkRows:
+    """The rows of a data frame."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, as workers get them."""
+        return schema_of_rows(self._frame.schema)
+
+    @property
+    def executor(self) -> SparkExecutor:
+        """Its workers."""
+        return SparkExecutor(self._frame.sparkSession)
+
+    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+        """By Spark's tasks; one that fails removes its files, one that is killed leaves what no commit names."""
+        use_this_python(self._frame.sparkSession)
+        writes = target.writes
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            done = [pickle.dumps(file, protocol=5) for file in write_checked(writes, batches, write_id, where)]
+            yield pa.RecordBatch.from_pydict({"file": pa.array(done, pa.binary())})
+
+        frame = _clustered(self._frame, writes) if writes.is_clustered else self._frame
+        found = frame.mapInArrow(write, "file binary").collect()
+        return [pickle.loads(row["file"]) for row in found]
+
+
+def _clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
+    """The frame shuffled by partition; Spark puts small partitions together, and cuts large ones."""
+    there = {name.lower(): name for name in frame.columns}
+    names = [name for name in dict.fromkeys(writes.partition_sources) if name.lower() in there]
+    if not names:
+        return frame
+
+    def code(*columns: pa.Array) -> pa.Array:
+        return partition_codes(writes, dict(zip(names, columns, strict=True)))
+
+    sources = [col(quoted(there[name.lower()])) for name in names]
+    with_code = frame.withColumn(_CODE, arrow_udf(code, "long")(*sources))
+    return with_code.hint("rebalance", _CODE).drop(_CODE)

@@ -1,0 +1,54 @@
+"""The filesystem of a location, by its scheme, with the settings that were given for it."""
+
+from __future__ import annotations
+
+import re
+
+from pyarrow import fs as pafs
+
+from lakescan.errors import InvalidOption, StorageError
+from lakescan.storage.options import StorageOptions
+
+_NO_CLIENT = re.compile(r"libjvm|libhdfs")
+
+
+def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
+    """The filesystem; nothing is asked of it yet. Raises `InvalidOption` for a scheme that none is known for."""
+    match scheme:
+        case "file":
+            return pafs.LocalFileSystem()
+        case "s3":
+            return pafs.S3FileSystem(**options.s3())
+        case "gcs":
+            return pafs.GcsFileSystem(**options.gcs())
+        case "abfs":
+            return pafs.AzureFileSystem(**options.abfs(account_of(authority)))
+        case "hdfs":
+            return _hdfs(authority, options)
+    raise InvalidOption(
+        f"no filesystem for {scheme}:// locations: known are file, s3, gs, abfs, hdfs; "
+        "for a table that was copied, pass relocate={old_prefix: new_prefix}"
+    )
+
+
+def account_of(authority: str) -> str:
+    """The Azure account of `container@account.host`."""
+    return authority.rpartition("@")[2].partition(".")[0].lower()
+
+
+def _hdfs(authority: str, options: StorageOptions) -> pafs.FileSystem:
+    host, _, port = authority.partition(":")
+    arguments = options.hdfs()
+    given = arguments.pop("host", "default"), arguments.pop("port", 0)
+    try:
+        return pafs.HadoopFileSystem(host or given[0], int(port or given[1]), **arguments)
+    except OSError as error:
+        if _NO_CLIENT.search(str(error)) is None:
+            raise
+        raise StorageError(f"hdfs://{authority} cannot be reached without a Hadoop client. {HADOOP_ADVICE}") from error
+
+
+HADOOP_ADVICE = (
+    "Install Java and Hadoop, set JAVA_HOME, HADOOP_HOME (libhdfs.so is in its lib/native) and "
+    "CLASSPATH=$(hadoop classpath --glob), and start Python anew; or read a copy: relocate={old_prefix: new_prefix}."
+)

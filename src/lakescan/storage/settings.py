@@ -1,0 +1,227 @@
+"""The settings of filesystems that are known: pyarrow's arguments, delta-rs's names, and all others that they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lakescan.common.option_values import boolean, duration, mapping
+from lakescan.errors import InvalidOption, nearest
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> str:
+    return str(value)
+
+
+def _reversed(value: Any) -> bool:
+    return not boolean(value)
+
+
+def _milliseconds(value: Any) -> float:
+    """Hadoop's durations, which are milliseconds where they have no unit."""
+    text = str(value).strip()
+    return duration(f"{text}ms" if text.isdigit() else text)
+
+
+def _moment(value: Any) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromtimestamp(int(value) / 1000, UTC)
+
+
+def _span(value: Any) -> timedelta:
+    return value if isinstance(value, timedelta) else timedelta(seconds=duration(value))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a store: pyarrow's argument, delta-rs's name, and how its value is read under other names.
+
+    Either is empty where the library does not have it. The first of `names` is shown in messages.
+    """
+
+    store: str
+    arrow: str
+    delta: str
+    names: tuple[str, ...]
+    parse: Callable[[Any], Any] = _text
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells the setting from others."""
+        return self.store, self.arrow or self.delta
+
+
+def _many(store: str, *rows: tuple[Any, ...]) -> tuple[Setting, ...]:
+    return tuple(Setting(store, *row) for row in rows)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    *_many(
+        "s3",
+        (
+            "access_key",
+            "aws_access_key_id",
+            ("s3.access-key-id", "access_key_id", "client.access-key-id", "fs.s3a.access.key"),
+        ),
+        (
+            "secret_key",
+            "aws_secret_access_key",
+            ("s3.secret-access-key", "secret_access_key", "client.secret-access-key", "fs.s3a.secret.key"),
+        ),
+        (
+            "session_token",
+            "aws_session_token",
+            ("s3.session-token", "aws_token", "token", "client.session-token", "fs.s3a.session.token"),
+        ),
+        (
+            "region",
+            "aws_region",
+            ("s3.region", "aws_default_region", "default_region", "client.region", "fs.s3a.endpoint.region"),
+        ),
+        (
+            "endpoint_override",
+            "aws_endpoint_url",
+            ("s3.endpoint", "aws_endpoint_url_s3", "endpoint_url", "aws_endpoint", "endpoint", "fs.s3a.endpoint"),
+        ),
+        ("", "aws_allow_http", ("aws_allow_http", "allow_http"), boolean),
+        ("", "aws_use_ssl", ("fs.s3a.connection.ssl.enabled",), boolean),
+        ("", "aws_profile", ("s3.profile-name", "client.profile-name", "profile")),
+        ("scheme", "", ("scheme",)),
+        ("anonymous", "aws_skip_signature", ("s3.anonymous", "skip_signature"), boolean),
+        (
+            "force_virtual_addressing",
+            "aws_virtual_hosted_style_request",
+            ("s3.force-virtual-addressing", "virtual_hosted_style_request"),
+            boolean,
+        ),
+        ("force_virtual_addressing", "", ("fs.s3a.path.style.access", "s3.path-style-access"), _reversed),
+        ("connect_timeout", "connect_timeout", ("s3.connect-timeout",), duration),
+        ("connect_timeout", "", ("fs.s3a.connection.establish.timeout",), _milliseconds),
+        ("request_timeout", "timeout", ("s3.request-timeout",), duration),
+        ("request_timeout", "", ("fs.s3a.connection.timeout", "fs.s3a.connection.request.timeout"), _milliseconds),
+        ("role_arn", "aws_iam_role_arn", ("s3.role-arn", "client.role-arn", "aws_role_arn", "fs.s3a.assumed.role.arn")),
+        (
+            "session_name",
+            "aws_iam_role_session_name",
+            ("s3.role-session-name", "client.role-session-name", "aws_role_session_name"),
+        ),
+        ("external_id", "", ("client.external-id",)),
+        ("load_frequency", "", (), int),
+        ("proxy_options", "proxy_url", ("s3.proxy-uri",)),
+        ("tls_ca_file_path", "", ()),
+        ("background_writes", "", (), boolean),
+        ("allow_delayed_open", "", (), boolean),
+        ("allow_bucket_creation", "", (), boolean),
+        ("allow_bucket_deletion", "", (), boolean),
+        ("check_directory_existence_before_creation", "", (), boolean),
+        ("default_metadata", "", (), _as_is),
+        ("retry_strategy", "", (), _as_is),
+        ("", "aws_s3_allow_unsafe_rename", ("allow_unsafe_rename",)),
+        ("", "aws_s3_locking_provider", ()),
+        ("", "aws_conditional_put", ("conditional_put",)),
+        ("", "aws_copy_if_not_exists", ("copy_if_not_exists",)),
+        ("", "delta_dynamo_table_name", ("dynamo_lock_table_name",)),
+        ("", "max_retries", ()),
+        ("", "retry_timeout", ()),
+        ("", "allow_invalid_certificates", ()),
+    ),
+    *_many(
+        "gcs",
+        ("anonymous", "google_skip_signature", (), boolean),
+        ("access_token", "", ("gcs.oauth2.token",)),
+        ("credential_token_expiration", "", ("gcs.oauth2.token-expires-at",), _moment),
+        ("target_service_account", "", ()),
+        ("project_id", "", ("gcs.project-id",)),
+        ("endpoint_override", "", ("gcs.service.host", "gcs.endpoint")),
+        ("scheme", "", ()),
+        ("default_bucket_location", "", ("gcs.default-bucket-location",)),
+        ("retry_time_limit", "", (), _span),
+        ("default_metadata", "", (), _as_is),
+    ),
+    *_many(
+        "abfs",
+        ("account_name", "azure_storage_account_name", ("adls.account-name",)),
+        (
+            "account_key",
+            "azure_storage_account_key",
+            ("adls.account-key", "azure_storage_access_key", "azure_storage_master_key"),
+        ),
+        ("sas_token", "azure_storage_sas_token", ("adls.sas-token", "azure_storage_sas_key", "sas_key")),
+        ("tenant_id", "azure_storage_tenant_id", ("adls.tenant-id", "azure_tenant_id", "azure_authority_id")),
+        ("client_id", "azure_storage_client_id", ("adls.client-id", "azure_client_id")),
+        ("client_secret", "azure_storage_client_secret", ("adls.client-secret", "azure_client_secret")),
+        ("blob_storage_authority", "", ("adls.blob-storage-authority",)),
+        ("blob_storage_scheme", "", ("adls.blob-storage-scheme",)),
+        ("dfs_storage_authority", "", ("adls.dfs-storage-authority",)),
+        ("dfs_storage_scheme", "", ("adls.dfs-storage-scheme",)),
+    ),
+    *_many(
+        "hdfs",
+        ("host", "", ("hdfs.host",)),
+        ("port", "", ("hdfs.port",), int),
+        ("user", "", ("hdfs.user",)),
+        ("kerb_ticket", "", ("hdfs.kerberos_ticket",)),
+        ("replication", "", (), int),
+        ("buffer_size", "", (), int),
+        ("default_block_size", "", (), int),
+        ("extra_conf", "", (), mapping),
+    ),
+)
+# What tunes Hadoop's own client, which is not used here: it changes no answer.
+_TUNING = re.compile(r"fs\.(s3a?|gs|abfss?)\.(impl|(threads|connection\.maximum|fast\.upload|block\.size|readahead).*)")
+_AZURE_KEY = re.compile(r"fs\.azure\.(account\.key|sas\.fixed\.token)\.([^.]+)\..+")
+# What no library here takes, and what to give instead.
+_INSTEAD = {
+    "adls.connection-string": "Give adls.account-name and adls.account-key.",
+    "azure_storage_connection_string": "Give azure_storage_account_name and azure_storage_account_key.",
+    "google_application_credentials": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
+    "google_service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
+    "google_service_account_key": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
+    "service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
+    "s3.signer": "Requests are signed here, with keys: give s3.access-key-id and s3.secret-access-key.",
+    "fs.s3a.aws.credentials.provider": "Give keys, or s3.anonymous=true; else the environment's are used.",
+}
+
+
+def _spellings() -> dict[str, list[Setting]]:
+    found: dict[str, list[Setting]] = {}
+    for setting in SETTINGS:
+        own = (setting.arrow, setting.delta) if setting.parse is not _reversed else ()
+        own = () if setting.parse is _milliseconds else own
+        for name in {*own, *setting.names} - {""}:
+            found.setdefault(name.lower(), []).append(setting)
+    return found
+
+
+_BY_NAME = _spellings()
+
+
+def settings_of(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
+    """The settings that an option says something of, with their values.
+
+    Raises `InvalidOption` for a name that nobody knows, unless those are ignored, and for a value that cannot be.
+    """
+    lower = name.lower()
+    if _TUNING.fullmatch(lower):
+        return
+    if azure := _AZURE_KEY.fullmatch(name):
+        secret = "account_key" if azure[1].lower() == "account.key" else "sas_token"
+        yield from settings_of("account_name", azure[2], ignore_unknown)
+        yield from settings_of(secret, value, ignore_unknown)
+        return
+    if lower not in _BY_NAME:
+        if ignore_unknown:
+            return
+        advice = _INSTEAD.get(lower) or nearest(name, [*_BY_NAME]).strip()
+        raise InvalidOption(f"no storage option {name!r} is known. {advice}".rstrip())
+    for setting in _BY_NAME[lower]:
+        try:
+            yield setting, setting.parse(value)
+        except ValueError as error:
+            raise InvalidOption(f"storage option {name!r} takes {error}") from error

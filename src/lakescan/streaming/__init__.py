@@ -1,0 +1,1 @@
+"""Streams: what a table gains commit by commit."""

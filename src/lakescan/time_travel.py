@@ -1,0 +1,125 @@
+"""Which state of a table the options of a read select: a version, a time, a branch, a tag, or changes of rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from lakescan.common.timestamps import as_moment, from_millis
+from lakescan.errors import InvalidOption
+from lakescan.formats.table_format import AppendRange, ChangeRange, SnapshotSelector
+from lakescan.options.read import Options
+from lakescan.options.streaming import FEED, STREAM_ONLY
+
+SELECTING = ("versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
+_CHANGES = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+_APPENDS = tuple(f"{end}-{kind}" for end in ("start", "end") for kind in ("snapshot-id", "timestamp", "tag"))
+_REPLACED = (
+    *SELECTING,
+    *_CHANGES,
+    *_APPENDS,
+    *FEED,
+    "time-zone",
+    "path",
+    "format",
+    "where",
+    "filter",
+    "relocate",
+    "storage-options",
+)
+
+
+def check_one_state(said: str, options: Options) -> None:
+    """Raise `InvalidOption` where options select a state, or changes, beside what was `said` to be read."""
+    chosen = (*SELECTING, *_CHANGES, *_APPENDS, *FEED)
+    if both := [name for name in chosen if options.get(name) not in (None, False)]:
+        raise InvalidOption(f"{said} and option {both[0]!r} both say which state to read: give one")
+
+
+def selector_from(options: Options) -> SnapshotSelector | None:
+    """The state that options select; None where they select none. Raises `InvalidOption` where they contradict."""
+    given = [name for name in SELECTING if name in options]
+    if alone := [name for name in STREAM_ONLY if name in options]:
+        raise InvalidOption(f"option {alone[0]!r} is for streams: spark.readStream, or Table.follow")
+    if any(name in options for name in _APPENDS):
+        if others := [name for name in given if name != "branch"]:
+            raise InvalidOption(f"a range of snapshots is read by itself: leave option {others[0]!r} out")
+        return SnapshotSelector(appends=_append_range(options))
+    if any(options.get(name) for name in FEED):
+        if given:
+            raise InvalidOption(f"a change feed reads a range of versions: leave option {given[0]!r} out")
+        return SnapshotSelector(changes=_change_range(options))
+    if alone := [name for name in _CHANGES if name in options]:
+        raise InvalidOption(f"option {alone[0]!r} is for change feeds: set readChangeFeed to true as well")
+    if not given:
+        return None
+    if len(given) > 1:
+        raise InvalidOption(f"options {' and '.join(map(repr, given))} both say which state to read: give one")
+    value = options[given[0]]
+    match given[0]:
+        case "versionAsOf" | "snapshot-id":
+            return SnapshotSelector(version=value)
+        case "timestampAsOf":
+            return SnapshotSelector(timestamp=as_moment(value, options.get("time-zone", UTC)))
+        case "as-of-timestamp":
+            return SnapshotSelector(timestamp=from_millis(value))
+        case "branch":
+            return SnapshotSelector(branch=value)
+    return SnapshotSelector(tag=value)
+
+
+def _append_range(options: Options) -> AppendRange:
+    ends = {end: [n for n in _APPENDS if n.startswith(end) and n in options] for end in ("start", "end")}
+    for given in ends.values():
+        if len(given) > 1:
+            raise InvalidOption(f"options {given[0]!r} and {given[1]!r} name the same end of a range: give one")
+    if not ends["start"]:
+        raise InvalidOption("a range of snapshots needs a start: start-snapshot-id, start-tag or start-timestamp")
+    after, upto = (_range_end(given[0], options) if given else None for given in ends.values())
+    return AppendRange(after, upto, options.get("branch"))
+
+
+def _range_end(name: str, options: Options) -> int | str | datetime:
+    value: int | str = options[name]
+    return from_millis(int(value)) if name.endswith("timestamp") else value
+
+
+def _change_range(options: Options) -> ChangeRange:
+    for version, timestamp in (_CHANGES[:2], _CHANGES[2:]):
+        if version in options and timestamp in options:
+            raise InvalidOption(f"options {version!r} and {timestamp!r} say the same: give one")
+    start, start_at, end, end_at = (options.get(name) for name in _CHANGES)
+    if start == "latest":
+        raise InvalidOption("startingVersion is 'latest' for streams only: give the number of a version")
+    zone = options.get("time-zone", UTC)
+    moments = [None if at is None else as_moment(at, zone) for at in (start_at, end_at)]
+    return ChangeRange(start, moments[0], end, moments[1])
+
+
+def as_text(options: Options, selector: SnapshotSelector) -> dict[str, str]:
+    """Options as text, with a selector in the place of those that select a state, so that they select it again.
+
+    What a scan says in other ways (path, filter, ...) is left out.
+    """
+    texts = {name: _text(value) for name, value in options.without(_REPLACED).items()}
+    chosen: dict[str, object] = {
+        "versionAsOf": selector.version,
+        "timestampAsOf": selector.timestamp,
+        "branch": selector.branch,
+        "tag": selector.tag,
+    }
+    if (changes := selector.changes) is not None:
+        chosen |= {
+            "readChangeFeed": "true",
+            "startingVersion": changes.start_version,
+            "endingVersion": changes.end_version,
+        }
+    if selector.appends is not None:
+        texts |= {name: str(options[name]) for name in (*_APPENDS, "branch") if name in options}
+    return texts | {name: str(value) for name, value in chosen.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, tuple | dict) else str(value)

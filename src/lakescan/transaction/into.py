@@ -1,0 +1,34 @@
+"""Saving rows into tables that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakescan.expressions.predicate import Predicate
+from lakescan.options.write import WriteOptions
+from lakescan.scan import as_predicate
+from lakescan.transaction.base import Saved, Target
+from lakescan.transaction.rows import Rows
+from lakescan.transaction.save import append, overwrite, prepared
+from lakescan.write.partitioned_writer import new_write_id
+
+
+def append_rows(target: Target, rows: Rows, options: WriteOptions) -> Saved:
+    """Add rows in one commit."""
+    if target.has_committed():
+        return Saved(0, 0, 0)
+    options.check_appends()
+    target = prepared(target, rows.schema, options)
+    return append(target, rows.write(target, new_write_id(), None))
+
+
+def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str | Predicate | None) -> Saved:
+    """Put rows in the place of others, in one commit."""
+    if target.has_committed():
+        return Saved(0, 0, 0)
+    condition: Any = options.replace_where if where is None else where
+    predicate = None if condition is None else as_predicate(condition)
+    options.check_overwrites(condition)
+    target = prepared(target, rows.schema, options)
+    files = rows.write(target, new_write_id(), predicate)
+    return overwrite(target, files, where=predicate, dynamic=options.dynamic, executor=rows.executor)

@@ -1,0 +1,64 @@
+"""Rows of a table's own files, written anew: each partition by itself, wherever an executor runs that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.executors import LOCAL, PlanningExecutor
+from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.predicate import Predicate
+from lakescan.planning.partition_groups import groups_by_partition
+from lakescan.planning.plan import ScanPlan, TaskGroup
+from lakescan.reading.context import ReadContext
+from lakescan.reading.deletes.equality import EqualityDeletes
+from lakescan.reading.reader import read_group
+from lakescan.write.partitioned_writer import new_write_id, remove_written, write_rows
+from lakescan.write.table_writes import TableWrites, WrittenFile
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    """What becomes of a group: files of its rows, but those that a bound filter matches. Sent to workers."""
+
+    writes: TableWrites
+    context: ReadContext
+    write_id: str
+    without: Predicate | None
+    equality: EqualityDeletes | None = None
+
+    def __call__(self, group: TaskGroup) -> list[WrittenFile]:
+        return write_rows(self.writes, self._rows(group), self.write_id)
+
+    def _rows(self, group: TaskGroup) -> Iterator[pa.RecordBatch]:
+        schema = self.context.table_schema
+        for batch in read_group(group, self.context, self.equality):
+            if self.without is None:
+                yield batch
+            else:
+                hit = keep(self.without, columns_of(batch, schema), batch.num_rows)
+                yield batch.filter(pc.invert(hit))
+
+
+def rewritten(
+    writes: TableWrites,
+    plan: ScanPlan,
+    context: ReadContext,
+    executor: PlanningExecutor | None,
+    without: Predicate | None = None,
+) -> list[WrittenFile]:
+    """Write the rows of a plan, which has all columns of the table first; those of a bound filter are left out.
+
+    An executor may be elsewhere; without one, threads do it. Where it fails, all files are removed.
+    """
+    groups, write_id = groups_by_partition(plan, writes.target_size), new_write_id()
+    here = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
+    work = _Rewrite(writes, context, write_id, without, here)
+    try:
+        return [file for files in (executor or LOCAL).map(work, groups) for file in files]
+    except BaseException:
+        remove_written(writes, write_id)
+        raise

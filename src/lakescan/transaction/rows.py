@@ -1,0 +1,81 @@
+"""Rows to save, whatever holds them: Arrow, pandas, Polars, DuckDB, or a Spark data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidOption
+from lakescan.executors import PlanningExecutor
+from lakescan.expressions.predicate import Predicate
+from lakescan.transaction.base import Target
+from lakescan.transaction.frames import check_duckdb, check_polars, of_pandas, read, reader_of
+from lakescan.transaction.save import write_checked
+from lakescan.write.table_writes import WrittenFile
+
+
+class Rows(Protocol):
+    """Rows that can be written."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+
+    @property
+    def executor(self) -> PlanningExecutor | None:
+        """Where rows of the table that stay are written; None for here."""
+
+    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+        """Write them all; with `where`, raise `SchemaMismatch` for rows that are not of it."""
+
+
+class ArrowRows:
+    """Record batches in this process, gone through once."""
+
+    executor = None
+
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        self.schema, self._batches = schema, batches
+
+    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+        """Here, in one task."""
+        return write_checked(target.writes, self._batches, write_id, where)
+
+
+def rows_of(data: Any) -> Rows:
+    """Rows from what has them: Arrow, pandas, Polars (lazy frames are collected), DuckDB, a Spark data frame.
+
+    Raises `InvalidOption` for what has none, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow has not.
+    """
+    if isinstance(data, pa.RecordBatch):
+        return ArrowRows(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return ArrowRows(data.schema, data.to_batches())
+    match _library(data):
+        case "pyspark" if hasattr(data, "mapInArrow"):
+            from lakescan.spark.write import SparkRows
+
+            return SparkRows(data)
+        case "pandas" if hasattr(data, "columns"):
+            table = of_pandas(data)
+            return ArrowRows(table.schema, table.to_batches())
+        case "polars":
+            data = data.collect() if hasattr(data, "collect") else data
+            if hasattr(data, "schema"):
+                check_polars(data)
+        case "duckdb" if hasattr(data, "types"):
+            check_duckdb(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = reader_of(data)
+        return ArrowRows(reader.schema, read(reader))
+    raise InvalidOption(
+        f"{type(data).__name__} holds no rows to save: give Arrow, pandas, Polars, DuckDB or a Spark data frame"
+    )
+
+
+def _library(data: Any) -> str:
+    """The library that a class, or one that it is made from, is of."""
+    modules = {each.__module__.split(".")[0].lstrip("_") for each in type(data).__mro__}
+    return next((name for name in ("pyspark", "pandas", "polars", "duckdb") if name in modules), "")

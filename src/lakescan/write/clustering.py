@@ -1,0 +1,34 @@
+"""Rows brought together by partition before they are written: a number for each row, alike within a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.write.arrow_layout import plain
+from lakescan.write.conform import fitted
+from lakescan.write.partition_key import physical
+from lakescan.write.table_writes import TableWrites
+
+
+def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """64 bits a row, by the columns that partitions are made of; those that rows do not have are the same for all.
+
+    Two partitions may have the same number: that costs nothing but a larger task.
+    """
+    rows = len(next(iter(columns.values())))
+    arrays = [
+        fitted(plain(columns[field.name]), field) if field.name in columns else pa.nulls(rows, field.type.arrow())
+        for field in writes.schema.fields
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, names=writes.schema.names)
+    found = np.zeros(rows, dtype=np.int64)
+    for key in writes.partition_keys(batch):
+        encoded = pc.dictionary_encode(physical(key), null_encoding="encode")
+        of_values = [crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]  # those of the batch
+        found = found * 31 + np.array(of_values, dtype=np.int64)[encoded.indices.to_numpy()]
+    return pa.array(found)

@@ -1,0 +1,231 @@
+"""Rows made to fit a table: columns by name, types widened where nothing is lost, required values checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.common.uuids import uuid_texts
+from lakescan.definition.from_arrow import columns_of
+from lakescan.errors import SchemaMismatch, UnsupportedFeature
+from lakescan.write.arrow_layout import plain, with_children, without_nulls
+
+_INSTEAD_OF_NANOS = (
+    " Round it to microseconds first, or give it to an Iceberg table of format version 3, which keeps nanoseconds "
+    "(of a new table: the option table-property.format-version=3)"
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How rows of a schema become rows of a table."""
+
+    schema: Schema
+    places: tuple[int | None, ...]  # of each column of the table among those of the rows
+
+    @staticmethod
+    def of(schema: Schema, rows: pa.Schema) -> Fit:
+        """Raises `SchemaMismatch` where rows do not fit; it names everything that is wrong, and both sides.
+
+        Names are told apart without case, unless the table has two that differ in nothing else. Raises
+        `UnsupportedFeature` for columns of a type that is not written.
+        """
+        for column in t.walk(schema.fields):
+            is_nested_null = column.type == t.UNKNOWN and column not in schema.fields
+            if column.type == t.VARIANT or isinstance(column.type, t.Geospatial) or is_nested_null:
+                raise UnsupportedFeature(f"writing column {schema.path_of[column.id]!r} of type {column.type}")
+        given = columns_of(rows)
+        places = places_of(schema.fields, given)
+        wrong = list(misfits(t.Struct(given), schema.struct(), of_pandas=b"pandas" in (rows.metadata or {})))
+        if wrong:
+            raise SchemaMismatch(
+                f"the rows do not fit the table: {'; '.join(wrong)}.\n  table: {_shown(schema.fields)}\n"
+                f"  rows:  {_shown(given)}\nColumns are matched by name. New ones are added with merge-schema=true."
+            )
+        return Fit(schema, places)
+
+    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the table's columns and types; raises `SchemaMismatch` for a value that does not fit."""
+        columns = [
+            _absent(field, rows.num_rows) if place is None else fitted(_plain(rows.column(place), field), field)
+            for field, place in zip(self.schema.fields, self.places, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+
+    def pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The same, in as many pieces as columns of 2 GiB of texts, or of 2^31 elements of lists, take."""
+        try:
+            yield self.apply(rows)
+        except pa.ArrowCapacityError as error:
+            if rows.num_rows < 2:
+                raise SchemaMismatch(f"a row is too large for a file: {error}") from error
+            half = rows.num_rows // 2
+            yield from self.pieces(rows.slice(0, half))
+            yield from self.pieces(rows.slice(half))
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        return pa.schema([_field(field) for field in self.schema.fields])
+
+
+def _plain(array: pa.Array, field: t.Field) -> pa.Array:
+    try:
+        return plain(array)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatch(f"column {field.name!r}: its values cannot be kept: {error}") from error
+
+
+def fitted(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) -> pa.Array:
+    """Values in the layout of `plain` as a field has them.
+
+    `hidden` is the number of nulls that those above make. Raises `SchemaMismatch` for other nulls where the field is
+    required, and for a value that its type cannot hold.
+    """
+    path = f"{where}{field.name}"
+    if field.required and array.null_count > hidden:
+        missing = array.null_count - hidden
+        raise SchemaMismatch(f"column {path!r} is required, and {missing:,} rows of a batch have none")
+    kind = field.type
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind.arrow())
+    match kind:
+        case t.Struct():
+            return _fitted_struct(array, kind, path)
+        case t.ListOf():
+            return with_children(array, kind.arrow(), [fitted(array.values, kind.element, f"{path}.")])
+        case t.MapOf():
+            key, value = fitted(array.keys, kind.key, f"{path}."), fitted(array.items, kind.value, f"{path}.")
+            return with_children(array, kind.arrow(), [key, value])
+    return _cast(array, kind, path)
+
+
+def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
+    if array.type == kind.arrow():
+        return array
+    try:
+        if kind == t.STRING and pa.types.is_fixed_size_binary(array.type):
+            return uuid_texts(array)
+        if kind == t.UUID:
+            return pa.ExtensionArray.from_storage(pa.uuid(), array.cast(pa.binary(16)))
+        if isinstance(kind, t.Fixed) and pa.types.is_fixed_size_binary(array.type):  # of another length
+            return array.cast(pa.binary()).cast(kind.arrow())
+        return array.cast(kind.arrow())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        finer = isinstance(kind, t.Timestamp) and kind.unit == "us" and getattr(array.type, "unit", "") == "ns"
+        raise SchemaMismatch(
+            f"column {path!r} is {kind}, and a value would be lost: {error}.{_INSTEAD_OF_NANOS if finer else ''}"
+        ) from error
+
+
+def _absent(field: t.Field, rows: int) -> pa.Array:
+    """What rows have of a column that is not theirs: its default."""
+    if field.write_default is None:
+        return pa.nulls(rows, field.type.arrow())
+    return pa.repeat(pa.scalar(field.write_default, field.type.arrow()), rows)
+
+
+def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
+    given = tuple(t.Field(0, name, t.UNKNOWN) for name in array.type.names)
+    members = []
+    for inner, place in zip(kind.fields, places_of(kind.fields, given), strict=True):
+        if place is None:
+            members.append(_absent(inner, len(array)))
+        else:
+            member = fitted(array.field(place), inner, f"{path}.", array.null_count)
+            members.append(without_nulls(member) if inner.required else member)
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(members, fields=[_field(f) for f in kind.fields], mask=mask)
+
+
+def renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values under a type that differs in the names and ids of members: by place, as casts do not.
+
+    The array is one of `fitted`, or a piece of one.
+    """
+    if array.type == kind and not pa.types.is_nested(kind):
+        return array
+    if pa.types.is_struct(kind):
+        members = [renamed(array.field(place), member.type) for place, member in enumerate(kind)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+    if pa.types.is_list(kind):
+        return with_children(array, kind, [renamed(array.values, kind.value_type)])
+    if pa.types.is_map(kind):
+        return with_children(array, kind, [renamed(array.keys, kind.key_type), renamed(array.items, kind.item_type)])
+    return array.storage if isinstance(array.type, pa.UuidType) else array.cast(kind)
+
+
+def _field(field: t.Field) -> pa.Field:
+    return pa.field(field.name, field.type.arrow(), nullable=not field.required)
+
+
+def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple[int | None, ...]:
+    """Of each column, or member, the place of the given one that has its name; None where there is none."""
+    names = [field.name for field in given]
+    lower = [name.lower() for name in names]
+    exact = len({field.name.lower() for field in columns}) < len(columns)
+
+    def place(name: str) -> int | None:
+        if name in names:
+            return names.index(name)
+        return None if exact or name.lower() not in lower else lower.index(name.lower())
+
+    return tuple(place(field.name) for field in columns)
+
+
+def misfits(theirs: t.Struct, ours: t.Struct, where: str = "", *, of_pandas: bool = False) -> Iterator[str]:
+    """What is wrong with columns, or members, for a table; pandas has whole numbers beside nulls as doubles."""
+    names = [field.name for field in theirs.fields]
+    yield from (f"column {where + name!r} is there twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    places = places_of(ours.fields, theirs.fields)
+    for inner, place in zip(ours.fields, places, strict=True):
+        if place is not None:
+            yield from _type_misfits(theirs.fields[place].type, inner.type, f"{where}{inner.name}", of_pandas)
+        elif inner.required and inner.write_default is None:
+            yield f"column {where + inner.name!r} is required and not there"
+    for place, name in enumerate(names):
+        if place not in places and names.index(name) == place:
+            yield f"column {where + name!r} is not the table's"
+
+
+def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> Iterator[str]:
+    match theirs, ours:
+        case t.Struct(), t.Struct():
+            yield from misfits(theirs, ours, f"{path}.", of_pandas=of_pandas)
+        case t.ListOf(), t.ListOf():
+            yield from _type_misfits(theirs.element.type, ours.element.type, f"{path}.element", of_pandas)
+        case t.MapOf(), t.MapOf():
+            yield from _type_misfits(theirs.key.type, ours.key.type, f"{path}.key", of_pandas)
+            yield from _type_misfits(theirs.value.type, ours.value.type, f"{path}.value", of_pandas)
+        case _ if not _widens(theirs, ours) and not (of_pandas and theirs in t.FLOATING and ours in t.INTEGRAL):
+            yield f"column {path!r} is {ours}, and the rows have {theirs}"
+
+
+def _widens(given: t.Type, wanted: t.Type) -> bool:
+    """Whether values of a type are of another; those that may not be are looked at one by one when they are cast."""
+    if given in (wanted, t.UNKNOWN):
+        return True
+    if given in t.INTEGRAL and wanted in t.INTEGRAL:
+        return True
+    match given, wanted:
+        case t.Decimal(), t.Decimal():
+            whole = given.precision - given.scale <= wanted.precision - wanted.scale
+            return whole and given.scale <= wanted.scale
+        case t.Decimal(scale=0), _ if wanted in t.INTEGRAL:  # sums of DuckDB, unsigned 64-bit integers
+            return True
+        case t.Timestamp(), t.Timestamp():
+            return given.zoned == wanted.zoned
+        case t.Fixed(), _:
+            return wanted == t.BINARY or (wanted == t.UUID and given.length == 16)
+        case t.UUID, _:
+            return wanted in (t.STRING, t.BINARY, t.Fixed(16))
+    return (given, wanted) == (t.FLOAT, t.DOUBLE) or (given == t.BINARY and isinstance(wanted, t.Fixed))
+
+
+def _shown(columns: tuple[t.Field, ...]) -> str:
+    return ", ".join(f"{field.name} {field.type}{' not null' if field.required else ''}" for field in columns)

@@ -1,0 +1,113 @@
+"""Parquet files that are written row group by row group, closed at a target size and begun anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakescan.storage.faults import storage_boundary
+from lakescan.write.statistics import FileStatistics, Leaf, count_nans
+from lakescan.write.table_writes import Key, TableWrites, WrittenFile
+
+_ROWS = 1 << 20  # of a row group at most
+_NO_LIMIT = 1 << 62
+
+
+class PartitionWriter:
+    """The files of one partition: rows are kept until they make a row group."""
+
+    def __init__(
+        self,
+        writes: TableWrites,
+        key: Key,
+        schema: pa.Schema,
+        leaves: Sequence[Leaf],
+        new_name: Callable[[], str],
+    ) -> None:
+        self._writes, self._key, self._schema, self._leaves, self._new_name = writes, key, schema, leaves, new_name
+        self._nans = [0] * len(leaves)  # of the open file
+        self._kept: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._written = 0  # rows of the open file
+        self.kept_bytes = 0
+        self._location = ""
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self.locations: list[str] = []
+        self.done: list[WrittenFile] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows of the partition."""
+        while (room := self._room()) < rows.num_rows:
+            self._take(rows.slice(0, room))
+            self.flush()
+            self._end()
+            rows = rows.slice(room)
+        self._take(rows)
+        if self._rows >= _ROWS or self.kept_bytes >= self._writes.target_size:
+            self.flush()
+
+    def _room(self) -> int:
+        """How many rows more the file may have."""
+        most = self._writes.max_rows
+        return _NO_LIMIT if most is None else most - self._written - self._rows
+
+    def _take(self, rows: pa.RecordBatch) -> None:
+        self._kept.append(rows)
+        self._rows += rows.num_rows
+        self.kept_bytes += rows.nbytes
+
+    def flush(self) -> None:
+        """Write what is kept as a row group; the file ends where it has its size."""
+        if not self._rows:
+            return
+        writer, sink = self._opened()
+        table = pa.Table.from_batches(self._kept, self._schema)
+        self._nans = [old + new for old, new in zip(self._nans, count_nans(table, self._leaves), strict=True)]
+        ordered = self._writes.in_order(table)
+        with storage_boundary("written", self._location, passing=pa.ArrowException):
+            writer.write_table(ordered, row_group_size=_ROWS)
+            size = sink.tell()
+        self._written += self._rows
+        self._kept, self._rows, self.kept_bytes = [], 0, 0
+        if size >= self._writes.target_size:
+            self._end()
+
+    def close(self) -> list[WrittenFile]:
+        """End the last file; all files of the partition."""
+        self.flush()
+        self._end()
+        return self.done
+
+    def abandon(self) -> None:
+        """Leave the file that is open as it is."""
+        if self._sink is not None:
+            with suppress(OSError):
+                self._sink.close()
+
+    def _opened(self) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+        if self._writer is None or self._sink is None:
+            self._location = self._writes.new_location(self._key, self._new_name())
+            self.locations.append(self._location)
+            self._sink = self._writes.storage.create(self._location)
+            options = self._writes.parquet_options
+            with storage_boundary("written", self._location, passing=pa.ArrowException):
+                self._writer = pq.ParquetWriter(self._sink, self._schema, store_decimal_as_integer=True, **options)
+        return self._writer, self._sink
+
+    def _end(self) -> None:
+        if self._writer is None or self._sink is None:
+            return
+        writer, sink = self._writer, self._sink
+        with storage_boundary("written", self._location, passing=pa.ArrowException):
+            writer.close()
+            size = sink.tell()
+            sink.close()
+        metadata = writer.writer.metadata
+        details = self._writes.describe(FileStatistics.of(metadata, self._leaves, self._nans))
+        self.done.append(WrittenFile(self._location, self._key, metadata.num_rows, size, details))
+        self._writer = self._sink = None
+        self._written, self._nans = 0, [0] * len(self._leaves)

@@ -1,0 +1,100 @@
+"""One writing task: the rows that it is given, into files; all of them are removed again where it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+import pyarrow as pa
+
+from lakescan.write.conform import Fit, renamed
+from lakescan.write.parquet import PartitionWriter
+from lakescan.write.partition_key import by_partition, identity
+from lakescan.write.statistics import leaves_of
+from lakescan.write.table_writes import Key, TableWrites, WrittenFile
+
+_KEPT = 128 * 2**20  # bytes of rows that wait for their row groups
+_OPEN = 128  # partitions whose files are open at once
+
+
+def new_write_id() -> str:
+    """What the names of a write's files begin with."""
+    return uuid.uuid4().hex[:16]
+
+
+def remove_written(writes: TableWrites, write_id: str) -> Sequence[str]:
+    """Remove all files of a write, whichever of its tasks wrote them; those that could not be."""
+    return writes.storage.remove(writes.storage.find(writes.data_folder, write_id))
+
+
+def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str) -> list[WrittenFile]:
+    """Write rows that may be of any partitions, in any order; `write_id` is in the name of each file.
+
+    Raises `SchemaMismatch` where they do not fit.
+    """
+    task = _Task(writes, write_id)
+    try:
+        for batch in batches:
+            task.write(batch)
+        return task.close()
+    except BaseException:
+        task.undo()
+        raise
+
+
+class _Task:
+    def __init__(self, writes: TableWrites, write_id: str) -> None:
+        self._writes = writes
+        self._fit: tuple[pa.Schema, Fit] | None = None
+        columns = writes.file_columns()
+        self._places, self._schema = [place for place, _ in columns], pa.schema([field for _, field in columns])
+        self._leaves = leaves_of([writes.schema.fields[place] for place in self._places])
+        self._open: dict[Key, PartitionWriter] = {}  # the one that was used last is last
+        self._done: list[WrittenFile] = []
+        self._locations: list[str] = []
+        stem, number = f"{write_id}-{uuid.uuid4().hex[:12]}", count()
+        self._new_name = lambda: f"{stem}-{next(number):05d}.parquet"
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._fit is None or self._fit[0] != batch.schema:
+            self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema)
+        for rows in self._fit[1].pieces(batch):
+            self._write_fitted(rows)
+
+    def _write_fitted(self, rows: pa.RecordBatch) -> None:
+        in_file = pa.RecordBatch.from_arrays([rows.column(place) for place in self._places], names=self._schema.names)
+        for key, mine in by_partition(self._writes.partition_keys(rows), self._named(in_file)):
+            self._writer(key).write(mine)
+        while sum(each.kept_bytes for each in self._open.values()) > _KEPT:
+            max(self._open.values(), key=lambda each: each.kept_bytes).flush()
+
+    def close(self) -> list[WrittenFile]:
+        for writer in self._open.values():
+            self._done += writer.close()
+        return self._done
+
+    def undo(self) -> None:
+        """Remove all files that were written."""
+        for writer in self._open.values():
+            with contextlib.suppress(OSError, pa.ArrowException):
+                writer.abandon()
+            self._locations += writer.locations
+        self._writes.storage.remove([*self._locations, *(file.location for file in self._done)])
+
+    def _named(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows under the names and ids that files have."""
+        arrays = [renamed(column, field.type) for column, field in zip(rows.columns, self._schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _writer(self, key: Key) -> PartitionWriter:
+        exact = identity(key)
+        found = self._open.pop(exact, None)
+        if found is None:
+            if len(self._open) >= (_OPEN if self._writes.is_fanned_out else 1):
+                oldest = next(iter(self._open))
+                self._done += self._open.pop(oldest).close()
+            found = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name)
+        self._open[exact] = found
+        return found

@@ -1,0 +1,187 @@
+"""Streams of Delta tables: where they begin, what commits they pass over, and what ends them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from samples.delta_deletes import commit_vectors, stored_vector
+
+import lakescan
+
+
+def append(path: Path, *ids: int, **options: Any) -> None:
+    write_deltalake(path, pa.table({"id": pa.array(ids, pa.int64())}), mode="append", **options)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Versions 0 to 3: a number each."""
+    for number in range(4):
+        append(tmp_path / "t", number)
+    return tmp_path / "t"
+
+
+def rows(path: Path, start: dict[str, Any] | None = None, **options: Any) -> list[int]:
+    follower = lakescan.table(path).follow(start=start, wait=False, **options)
+    return [n for batch in follower for n in batch["id"].to_pylist()]
+
+
+def test_a_version_to_start_from_counts(path: Path) -> None:
+    assert rows(path, startingVersion=2) == [2, 3]
+    assert rows(path, startingVersion=0) == [0, 1, 2, 3]
+    assert rows(path, startingVersion=4) == []
+    with pytest.raises(lakescan.NoSuchSnapshot, match="no version 9: its newest is 3"):
+        rows(path, startingVersion=9)
+
+
+def test_latest_is_what_is_committed_from_now_on(path: Path) -> None:
+    follower = lakescan.table(path).follow(wait=False, startingVersion="latest")
+    assert list(follower) == []
+    append(path, 4)
+    assert rows(path, follower.offset) == [4]
+
+
+def test_a_time_to_start_from(path: Path) -> None:
+    times = lakescan.table(path).history()["timestamp"].to_pylist()
+    assert rows(path, startingTimestamp=times[2].isoformat()) == [2, 3]
+    with pytest.raises(lakescan.NoSuchSnapshot, match="no commit at or after"):
+        rows(path, startingTimestamp=datetime(2999, 1, 1, tzinfo=UTC).isoformat())
+    with pytest.raises(lakescan.InvalidOption, match="both say where the stream begins"):
+        rows(path, startingTimestamp="2026-01-01", startingVersion=1)
+
+
+def test_files_that_change_no_data_pass(path: Path) -> None:
+    DeltaTable(path).optimize.compact()
+    append(path, 4)
+    assert rows(path, startingVersion=0) == [0, 1, 2, 3, 4]
+
+
+def test_rewritten_files_are_read_again_with_ignore_changes(path: Path) -> None:
+    append(path, 10, 11)
+    DeltaTable(path).update(updates={"id": "99"}, predicate="id = 11")
+    append(path, 12)
+    with pytest.raises(lakescan.RowsChanged, match="UPDATE"):
+        rows(path, startingVersion=5)
+    assert sorted(rows(path, startingVersion=5, ignoreChanges=True)) == [10, 12, 99]
+    assert rows(path, startingVersion=5, skipChangeCommits=True) == [12]
+    assert rows(path, startingVersion=5, **{"on-change": "skip"}) == [12]
+    assert rows(path, startingVersion=5, **{"skip-operations": "MERGE, UPDATE"}) == [12]
+    with pytest.raises(lakescan.RowsChanged, match="UPDATE"):
+        rows(path, startingVersion=5, ignoreDeletes=True)
+
+
+def test_rows_deleted_by_vectors_are_not_in_the_table_that_comes_first(path: Path) -> None:
+    append(path, 10, 11, 12)
+    name = next(f.name for f in sorted(path.glob("*.parquet"), key=lambda f: f.stat().st_mtime)[-1:])
+    commit_vectors(path, {name: stored_vector(path, [1])})
+    assert sorted(rows(path)) == [0, 1, 2, 3, 10, 12]
+    assert sorted(rows(path, startingVersion=5, ignoreChanges=True)) == [10, 12]
+
+
+def test_excluded_files_are_left_out(tmp_path: Path) -> None:
+    rows_of = pa.table({"id": pa.array([1, 2], pa.int64()), "part": ["a", "b"]})
+    write_deltalake(tmp_path / "t", rows_of, partition_by=["part"])
+    assert rows(tmp_path / "t", excludeRegex="^part=a/") == [2]
+    assert rows(tmp_path / "t", excludeRegex="part=b", startingVersion=0) == [1]
+
+
+def test_another_schema_ends_a_stream_and_a_new_one_goes_on(path: Path) -> None:
+    """What was committed before it is read first."""
+    follower = lakescan.table(path).follow(startingVersion=2, monitor_interval="10ms")
+    found = next(follower)["id"].to_pylist()
+    append(path, 100)
+    wide = pa.table({"id": pa.array([4], pa.int64()), "name": ["x"]})
+    write_deltalake(path, wide, mode="append", schema_mode="merge")
+    with pytest.raises(lakescan.SchemaChanged, match=r"a column 'name'.*Start the stream again"):
+        found.extend(n for batch in follower for n in batch["id"].to_pylist())
+    assert found == [2, 3, 100]
+    again = lakescan.table(path).follow(start=follower.offset, wait=False)
+    assert next(again).to_pylist() == [{"id": 4, "name": "x"}]
+
+
+def test_missing_commits_end_a_stream_unless_loss_is_allowed(path: Path) -> None:
+    DeltaTable(path).create_checkpoint()
+    for version in (0, 1):
+        (path / "_delta_log" / f"{version:020d}.json").unlink()
+    with pytest.raises(lakescan.NoSuchSnapshot, match="not all in the log any more"):
+        rows(path, startingVersion=0)
+    assert rows(path, startingVersion=0, failOnDataLoss=False) == [2, 3]
+
+
+def test_a_thousand_files_are_a_batch_where_nothing_is_said(tmp_path: Path) -> None:
+    from lakescan.options.streaming import limits_from
+
+    append(tmp_path / "t", 1)
+    scan = lakescan.table(tmp_path / "t").scan()
+    assert limits_from(scan.all_options, "delta").files == 1000
+    assert limits_from(scan.options(maxBytesPerTrigger="1g").all_options, "delta").files is None
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A table with a change feed: 1 and 2 inserted, 1 updated to 5, 2 deleted."""
+    path = tmp_path / "t"
+    append(path, 1, 2, configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(path).update(updates={"id": "5"}, predicate="id = 1")
+    DeltaTable(path).delete("id = 2")
+    return path
+
+
+def changes(path: Path, start: dict[str, Any] | None = None, **options: Any) -> list[tuple[Any, ...]]:
+    follower = lakescan.table(path).follow(start=start, wait=False, readChangeFeed=True, **options)
+    names = ("_commit_version", "_change_type", "id")
+    return [tuple(row[n] for n in names) for batch in follower for row in batch.to_pylist()]
+
+
+def test_a_change_feed_is_followed_version_by_version(recorded: Path) -> None:
+    expected = [
+        (0, "insert", 1),
+        (0, "insert", 2),
+        (1, "update_postimage", 5),
+        (1, "update_preimage", 1),
+        (2, "delete", 2),
+    ]
+    assert sorted(changes(recorded, startingVersion=0)) == expected
+    assert sorted(changes(recorded, startingVersion=0, maxRowsPerTrigger=1)) == expected
+    assert sorted(changes(recorded, startingVersion=1)) == expected[2:]
+    batch = lakescan.table(recorded).scan().options(readChangeFeed=True, startingVersion=0).to_arrow()
+    assert lakescan.table(recorded).follow(wait=False, readChangeFeed=True).schema == batch.schema
+
+
+def test_a_feed_without_a_start_begins_with_all_rows_as_inserts(recorded: Path) -> None:
+    append(recorded, 7)
+    follower = lakescan.table(recorded).follow(wait=False, readChangeFeed=True)
+    first = [(r["_commit_version"], r["_change_type"], r["id"]) for b in follower for r in b.to_pylist()]
+    assert sorted(first) == [(3, "insert", 5), (3, "insert", 7)]
+    append(recorded, 8)
+    assert changes(recorded, follower.offset) == [(4, "insert", 8)]
+
+
+def test_a_feed_ends_where_changes_are_not_recorded_any_more(recorded: Path) -> None:
+    follower = lakescan.table(recorded).follow(wait=False, readChangeFeed=True)
+    list(follower)
+    log = recorded / "_delta_log"
+    metadata = next(
+        json.loads(line)["metaData"]
+        for line in (log / f"{0:020d}.json").read_text().splitlines()
+        if "metaData" in json.loads(line)
+    )
+    actions = [{"commitInfo": {"operation": "SET TBLPROPERTIES"}}, {"metaData": metadata | {"configuration": {}}}]
+    (log / f"{3:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    again = lakescan.table(recorded)
+    with pytest.raises(lakescan.LakescanError, match=r"did not record changes|stops recording changes"):
+        list(again.follow(start=follower.offset, wait=False, readChangeFeed=True))
+
+
+def test_an_operation_without_metrics_says_who_did_it(path: Path) -> None:
+    """The message of a refused commit has what the commit says of itself."""
+    properties = CommitProperties(custom_metadata={"who": "me"})
+    DeltaTable(path).delete("id = 1", commit_properties=properties)
+    with pytest.raises(lakescan.RowsChanged, match=r"commit 4 \(DELETE at .*num_removed_files=1"):
+        rows(path, startingVersion=4)

@@ -1,0 +1,212 @@
+"""Streams of Iceberg tables, and the same increments as batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from samples.iceberg_deletes import commit_deletes, write_equality_deletes
+
+import lakescan
+from lakescan.common.timestamps import to_millis
+from tests.support.catalog import local_catalog
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """Four snapshots, a number each, open in pyiceberg."""
+    made = local_catalog(tmp_path).create_table("n.t", pa.schema({"id": pa.int64()}))
+    for number in range(4):
+        made.append(pa.table({"id": [number]}))
+    return made
+
+
+def follow(table: Any, start: dict[str, Any] | None = None, **options: Any) -> lakescan.Follower:
+    options = {name.replace("_", "-"): value for name, value in options.items()}
+    return lakescan.table(table.location()).follow(start=start, wait=False, **options)
+
+
+def rows(table: Any, start: dict[str, Any] | None = None, **options: Any) -> list[int]:
+    return [n for batch in follow(table, start, **options) for n in batch["id"].to_pylist()]
+
+
+def snapshots(table: Any) -> list[Any]:
+    return sorted(table.metadata.snapshots, key=lambda s: s.sequence_number)
+
+
+def test_strategies_say_where_a_stream_begins(table: Any) -> None:
+    third = snapshots(table)[2]
+    assert sorted(rows(table)) == [0, 1, 2, 3]
+    assert sorted(rows(table, starting_strategy="table_scan_then_incremental")) == [0, 1, 2, 3]
+    assert rows(table, starting_strategy="INCREMENTAL_FROM_LATEST_SNAPSHOT") == [3]
+    assert rows(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT") == [0, 1, 2, 3]
+    assert rows(table, start_snapshot_id=third.snapshot_id) == [2, 3]
+    by_time = {"start_snapshot_timestamp": third.timestamp_ms}
+    assert rows(table, starting_strategy="INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP", **by_time) == [2, 3]
+    assert rows(table, stream_from_timestamp=third.timestamp_ms) == [2, 3]
+    assert rows(table, stream_from_timestamp=snapshots(table)[3].timestamp_ms + 1) == []
+    table.manage_snapshots().create_tag(third.snapshot_id, "here").commit()
+    assert rows(table, start_tag="here") == [2, 3]
+
+
+def test_strategies_that_say_too_little_or_too_much_are_refused(table: Any) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="needs the option start-snapshot-id"):
+        rows(table, starting_strategy="INCREMENTAL_FROM_SNAPSHOT_ID")
+    with pytest.raises(lakescan.InvalidOption, match="contradict each other"):
+        rows(table, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", start_tag="x")
+    with pytest.raises(lakescan.InvalidOption, match="TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM"):
+        rows(table, starting_strategy="now")
+    with pytest.raises(lakescan.NoSuchSnapshot, match="snapshot 1 is not one of the branch's"):
+        rows(table, start_snapshot_id=1)
+
+
+def test_a_branch_is_followed(table: Any) -> None:
+    table.manage_snapshots().create_branch(snapshots(table)[1].snapshot_id, "audit").commit()
+    assert sorted(rows(table, branch="audit")) == [0, 1]
+    table.append(pa.table({"id": [7]}), branch="audit")
+    assert rows(table, branch="audit", starting_strategy="INCREMENTAL_FROM_LATEST_SNAPSHOT") == [7]
+    assert sorted(rows(table)) == [0, 1, 2, 3]
+
+
+def test_snapshots_a_batch_may_be_limited(table: Any) -> None:
+    follower = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", max_planning_snapshot_count=1)
+    places = []
+    for _ in follower:
+        places.append(follower.offset["snapshot-id"])
+    assert places == [-1, *(s.snapshot_id for s in snapshots(table)[:3])]
+
+
+def test_overwrites_are_skipped_or_read_where_it_is_asked_for(table: Any) -> None:
+    """An overwrite of pyiceberg that rewrites files: of a file with two rows, one is deleted."""
+    table.append(pa.table({"id": [4, 5]}))
+    offset = follow(table)
+    assert sorted(n for b in offset for n in b["id"].to_pylist()) == [0, 1, 2, 3, 4, 5]
+    table.delete("id = 5")
+    table.append(pa.table({"id": [6]}))
+    with pytest.raises(lakescan.RowsChanged, match=r"overwrite.*added-records=1"):
+        rows(table, offset.offset)
+    assert rows(table, offset.offset, streaming_skip_overwrite_snapshots=True) == [6]
+    assert rows(table, offset.offset, on_change="added-rows") == [4, 6]
+    with pytest.raises(lakescan.RowsChanged):
+        rows(table, offset.offset, streaming_skip_delete_snapshots=True)
+
+
+def test_upserts_give_their_added_rows(table: Any) -> None:
+    """A snapshot of deletes only adds nothing."""
+    offset = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT")
+    assert [n for b in offset for n in b["id"].to_pylist()] == [0, 1, 2, 3]
+    path = f"{table.location()}/data/eq.parquet"
+    location = commit_deletes(table.metadata_location, [write_equality_deletes(path, pa.table({"id": [1]}), {"id": 1})])
+    follower = lakescan.table(location).follow(start=offset.offset, wait=False, **{"on-change": "added-rows"})
+    assert list(follower) == []
+
+
+def test_an_expired_start_says_how_to_go_on(table: Any) -> None:
+    from pyiceberg.table.update.snapshot import ExpireSnapshots  # noqa: F401
+
+    first = follow(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", max_planning_snapshot_count=1)
+    next(first), next(first)
+    table.append(pa.table({"id": [4]}))
+    old = [s.snapshot_id for s in snapshots(table)[:3]]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+    with pytest.raises(lakescan.NoSuchSnapshot, match=r"has expired.*oldest one left.*TABLE_SCAN_THEN_INCREMENTAL"):
+        rows(table, first.offset)
+    assert sorted(rows(table)) == [0, 1, 2, 3, 4]
+    assert rows(table, starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT") == [3, 4]
+
+
+def test_a_rollback_is_told(table: Any) -> None:
+    follower = follow(table)
+    list(follower)
+    table.manage_snapshots().set_current_snapshot(snapshots(table)[1].snapshot_id).commit()
+    with pytest.raises(lakescan.NoSuchSnapshot, match="rolled back"):
+        rows(table, follower.offset)
+
+
+def test_columns_that_come_later_are_read_by_streams_that_begin_later(table: Any) -> None:
+    from pyiceberg.types import StringType
+
+    follower = lakescan.table(table.location()).follow(monitor_interval="10ms")
+    assert sorted(next(follower)["id"].to_pylist() + next(follower)["id"].to_pylist())
+    offset = follow(table).offset
+    with table.update_schema() as update:
+        update.add_column("name", StringType())
+    table.append(pa.table({"id": pa.array([9], pa.int64()), "name": ["x"]}))
+    last = [b.to_pydict() for b in follow(table, offset)][-1]
+    assert last["name"][-1] in ("x", None)
+    follower.close()
+
+
+def batch(table: Any, **options: Any) -> list[int]:
+    options = {name.replace("_", "-"): value for name, value in options.items()}
+    found = lakescan.table(table.metadata_location).scan().options(**options).to_arrow()
+    return sorted(found["id"].to_pylist())
+
+
+def test_ranges_of_snapshots_are_read_as_batches(table: Any) -> None:
+    """The start is left out and the end counts, as in Iceberg's append scans."""
+    first, second, third, _ = (s.snapshot_id for s in snapshots(table))
+    assert batch(table, start_snapshot_id=first) == [1, 2, 3]
+    assert batch(table, start_snapshot_id=first, end_snapshot_id=third) == [1, 2]
+    table.manage_snapshots().create_tag(second, "from").commit()
+    table.manage_snapshots().create_tag(third, "to").commit()
+    assert batch(table, start_tag="from", end_tag="to") == [2]
+    times = [s.timestamp_ms for s in snapshots(table)]
+    assert batch(table, start_timestamp=times[1], end_timestamp=times[2]) == [2]
+    table.delete("id = 3")
+    table.append(pa.table({"id": [8]}))
+    assert batch(table, start_snapshot_id=third) == [3, 8]
+    assert batch(table, start_snapshot_id=third, filter="id > 5") == [8]
+
+
+def test_ranges_that_cannot_be_are_refused(table: Any) -> None:
+    first, second, *_ = (s.snapshot_id for s in snapshots(table))
+    with pytest.raises(lakescan.NoSuchSnapshot, match=str(second)):
+        batch(table, start_snapshot_id=second, end_snapshot_id=first)
+    with pytest.raises(lakescan.InvalidOption, match="needs a start"):
+        batch(table, end_snapshot_id=first)
+    with pytest.raises(lakescan.InvalidOption, match="the same end of a range"):
+        batch(table, start_snapshot_id=first, start_tag="x")
+    with pytest.raises(lakescan.InvalidOption, match="read by itself"):
+        batch(table, start_snapshot_id=first, snapshot_id=second)
+
+
+@pytest.mark.spark
+def test_ranges_on_spark(spark, table: Any) -> None:
+    first = snapshots(table)[0]
+    scan = lakescan.table(table.metadata_location).scan().options(start_snapshot_id=first.snapshot_id)
+    for lane in ("native", "arrow"):
+        assert sorted(r["id"] for r in scan.options(lane=lane).to_spark(spark).collect()) == [1, 2, 3]
+    reader = spark.read.format("iceberg").option("start-timestamp", str(to_millis(scan.snapshot.timestamp) - 10**9))
+    with pytest.raises(Exception, match="no snapshot was current"):
+        reader.load(table.metadata_location).collect()
+    reader = spark.read.format("iceberg").option("start-snapshot-id", str(first.snapshot_id))
+    assert sorted(r["id"] for r in reader.load(table.metadata_location).collect()) == [1, 2, 3]
+
+
+def test_changes_of_rows_are_followed(table: Any) -> None:
+    """The whole table as inserts, then what commits change, less rows that they only move."""
+    follower = follow(table, on_change="changelog")
+    first = [row for b in follower for row in b.to_pylist()]
+    assert sorted((r["_change_type"], r["id"]) for r in first) == [("INSERT", n) for n in range(4)]
+    table.append(pa.table({"id": [10, 11]}))
+    table.delete("id = 11")
+    found = [row for b in follow(table, follower.offset, on_change="changelog") for row in b.to_pylist()]
+    assert [(r["_change_type"], r["id"]) for r in found] == [("INSERT", 10), ("INSERT", 11), ("DELETE", 11)]
+    assert len({r["_commit_snapshot_id"] for r in found}) == 2
+    one = follow(table, follower.offset, on_change="changelog", max_planning_snapshot_count=1)
+    assert [row["id"] for b in one for row in b.to_pylist()] == [10, 11, 11]
+
+
+@pytest.mark.spark
+def test_changes_of_rows_are_streamed(spark, table: Any, tmp_path: Path) -> None:
+    table.append(pa.table({"id": [10, 11]}))
+    table.delete("id = 11")
+    options = {"on-change": "changelog", "starting-strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT"}
+    frame = spark.readStream.format("iceberg").options(**options).load(table.location())
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(120)
+    found = sorted((r["_change_type"], r["id"]) for r in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert found == [("DELETE", 11), *(("INSERT", n) for n in (0, 1, 2, 3, 10, 11))]

@@ -1,0 +1,182 @@
+"""Partition values of every kind are told apart, and come back as they were, or are refused by name."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lakescan
+from lakescan.write.partition_key import by_partition, partition_codes_of
+
+NAN = float("nan")
+DAYS = [-719_162, -1, 0, 2_932_896]  # of the years 1, 1969, 1970 and 9999
+FAR = [
+    -800_000,
+    -719_163,
+    -1,
+    0,
+    2_932_896,
+    2_932_897,
+    3_000_000,
+]  # days: years -221, 0, 1969, 1970, 9999, 10000, 10183
+VALUES: dict[str, pa.Array] = {
+    "texts": pa.array(["a", "~", "%", "=", "/", "..", " ", "a b+c", "é%2F", "\x00\x01", "null", "\U0001f600", None]),
+    "dates": pa.array([*DAYS, None], pa.int32()).cast(pa.date32()),
+    "far dates": pa.array([*FAR, None], pa.int32()).cast(pa.date32()),
+    "times": pa.array([*(day * 86_400_000_000 + 1 for day in DAYS), None], pa.int64()).cast(pa.timestamp("us")),
+    "far times": pa.array([*(day * 86_400_000_000 + 1 for day in FAR), None], pa.int64()).cast(pa.timestamp("us")),
+    "instants": pa.array([*(day * 86_400_000_000 + 999_999 for day in DAYS), None], pa.timestamp("us", "UTC")),
+    "far instants": pa.array([*(day * 86_400_000_000 + 999_999 for day in FAR), None], pa.timestamp("us", "UTC")),
+    "doubles": pa.array([0.0, -0.0, NAN, math.inf, -math.inf, 5e-324, 0.1, 1.7976931348623157e308, None], pa.float64()),
+    "floats": pa.array([0.0, -0.0, NAN, math.inf, 0.1, None], pa.float32()),
+    "longs": pa.array([-(2**63), 2**63 - 1, 0, None], pa.int64()),
+    "decimals": pa.array([Decimal("-" + "9" * 38), Decimal(0), Decimal("9" * 38), None], pa.decimal128(38, 0)),
+    "binaries": pa.array([b"abc", "é".encode(), b"\x00", None], pa.binary()),
+    "booleans": pa.array([True, False, None]),
+}
+ICEBERG_ALONE: dict[str, pa.Array] = {
+    "no text": pa.array(["", None, "__HIVE_DEFAULT_PARTITION__"]),
+    "bytes": pa.array([b"", b"\xff\x00", None], pa.binary()),
+    "fixed": pa.array([b"\xff\x00", b"ab", None], pa.binary(2)),
+    "of the day": pa.array([0, 86_399_999_999, None], pa.int64()).cast(pa.time64("us")),
+}
+CASES = [
+    *[(name, values, "delta") for name, values in VALUES.items()],
+    *[(name, values, "iceberg") for name, values in VALUES.items() if "far" not in name],
+    *[(name, values, "iceberg") for name, values in ICEBERG_ALONE.items()],
+]
+
+
+def exactly(values: pa.Array) -> list[Any]:
+    """Values with the sign of zeros, and one NaN."""
+    if pa.types.is_floating(values.type):
+        return [None if value is None else value.hex() for value in values.to_pylist()]
+    return (
+        values.cast(pa.int64()).to_pylist()
+        if pa.types.is_timestamp(values.type)
+        else (values.cast(pa.int32()).to_pylist() if pa.types.is_date(values.type) else values.to_pylist())
+    )
+
+
+@pytest.mark.parametrize(("name", "values", "format"), CASES, ids=[f"{name}, {format}" for name, _, format in CASES])
+def test_each_value_is_a_partition_and_comes_back(
+    name: str, values: pa.Array, format: str, local: lakescan.Catalog, tmp_path: Path
+) -> None:
+    rows = pa.table({"p": values, "id": pa.array(range(len(values)), pa.int32())})
+    target = "local.db.t" if format == "iceberg" else str(tmp_path / "t")
+    version = {"table-property.format-version": "3"} if format == "iceberg" else {}
+    saved = lakescan.save(rows, target, format=format, partition_by="p", **version)
+    assert saved.files == len(values)
+    found = lakescan.table(target).scan().to_arrow().sort_by("id")
+    assert found["p"].type == values.type
+    assert exactly(found["p"].combine_chunks()) == exactly(values)
+    if (name, format) == ("doubles", "iceberg"):
+        with pytest.raises(lakescan.UnsupportedFeature, match="doubles"):  # pyiceberg would change the others
+            lakescan.table(target).overwrite(rows.slice(0, 1), overwrite_mode="dynamic")
+    else:
+        lakescan.table(target).overwrite(rows.slice(0, 1), overwrite_mode="dynamic")
+    again = lakescan.table(target).scan().to_arrow().sort_by("id")
+    assert exactly(again["p"].combine_chunks()) == exactly(values)
+
+
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), b"\xff" * 16, None], pa.binary(16)))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "format"),
+    [case for case in [*CASES, ("uuids", UUIDS, "iceberg")] if case[0] != "doubles" or case[2] == "delta"],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_each_partition_is_replaced_and_compacted_by_itself(
+    name: str, values: pa.Array, format: str, local: lakescan.Catalog, tmp_path: Path
+) -> None:
+    """0.0 and -0.0 are two of them; NaN is one, as null is."""
+    rows = pa.table({"p": values, "id": pa.array(range(len(values)), pa.int32())})
+    target = "local.db.t" if format == "iceberg" else str(tmp_path / "t")
+    lakescan.save(rows, target, format=format, partition_by="p")
+    assert lakescan.table(target).overwrite(rows, overwrite_mode="dynamic").removed_files == len(values)
+    assert sorted(lakescan.table(target).scan().to_arrow()["id"].to_pylist()) == [*range(len(values))]
+    lakescan.table(target).append(rows)
+    assert lakescan.table(target).compact().removed_files == 2 * len(values)
+    assert sorted(lakescan.table(target).scan().to_arrow()["id"].to_pylist()) == sorted(2 * [*range(len(values))])
+    lakescan.table(target).overwrite(rows.slice(0, 1))
+    assert lakescan.table(target).scan().to_arrow()["id"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.decimal128(19, 0), pa.decimal128(38, 10)], ids=str)
+def test_decimals_that_are_too_long_once_they_are_truncated_are_refused(kind: pa.DataType, local, tmp_path) -> None:
+    local.create_table("db.t", pa.schema([("d", kind)]), partition_by=["truncate(7, d)"])
+    table = lakescan.table("local.db.t")
+    digits = "9" * (kind.precision - kind.scale) + ("." + "9" * kind.scale if kind.scale else "")
+    far, near = Decimal(f"-{digits}"), Decimal(digits)
+    table.append(pa.table({"d": pa.array([near, Decimal(0), None], kind)}))
+    with pytest.raises(lakescan.SchemaMismatch, match="partition 'd_trunc' would have the value"):
+        table.append(pa.table({"d": pa.array([near, far], kind)}))
+    assert lakescan.table("local.db.t").scan().count() == 3
+    assert len(list(tmp_path.rglob("*.parquet"))) == 3
+
+
+@pytest.mark.parametrize(
+    "values", [pa.array(["a", ""]), pa.array(["__HIVE_DEFAULT_PARTITION__"]), pa.array([b"\xff"]), pa.array([b""])]
+)
+def test_what_deltas_log_cannot_hold_is_refused_and_nothing_stays(values: pa.Array, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    with pytest.raises(lakescan.SchemaMismatch, match="partition column 'p' has the value"):
+        lakescan.save(pa.table({"p": values, "id": [1] * len(values)}), table, format="delta", partition_by="p")
+    assert not list(table.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("name", ["far dates", "far times", "far instants"])
+def test_years_that_pyiceberg_cannot_say_are_refused_as_partitions(name: str, local: lakescan.Catalog) -> None:
+    rows = pa.table({"p": VALUES[name]})
+    with pytest.raises(lakescan.UnsupportedFeature, match="years are 1 to 9999"):
+        lakescan.save(rows, "local.db.t", partition_by="p")
+    lakescan.save(rows, "local.db.u")
+    assert exactly(lakescan.table("local.db.u").scan().to_arrow()["p"].combine_chunks()) == exactly(VALUES[name])
+
+
+def test_nanoseconds_themselves_are_no_partitions(local: lakescan.Catalog) -> None:
+    nanos = pa.array([-1, 1, 1001, 2**63 - 1, None], pa.timestamp("ns"))
+    rows = pa.table({"t": nanos, "id": pa.array(range(5), pa.int32())})
+    third = {"table-property.format-version": "3"}
+    with pytest.raises(lakescan.UnsupportedFeature, match="nanoseconds of 't'"):
+        lakescan.save(rows, "local.db.t", partition_by="t", **third)
+    lakescan.save(rows, "local.db.u", partition_by="hours(t)", **third)
+    lakescan.table("local.db.u").overwrite(rows.slice(0, 1), overwrite_mode="dynamic")
+    found = lakescan.table("local.db.u").scan().to_arrow().sort_by("id")
+    assert found["t"].combine_chunks().equals(nanos)
+
+
+def test_two_fields_may_be_made_of_one_column(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "t TIMESTAMP_NTZ, id INT", partition_by=["years(t)", "bucket(2, t)"])
+    rows = pa.table({"t": pa.array([0, 86_400_000_000 * 400], pa.timestamp("us")), "id": pa.array([1, 2], pa.int32())})
+    lakescan.table("local.db.t").append(rows)
+    assert lakescan.table("local.db.t").scan().to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
+
+
+COLUMNS = st.lists(st.lists(st.sampled_from([0, 1, 2, None]), min_size=6, max_size=6), min_size=1, max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(COLUMNS)
+def test_rows_are_shared_out_by_all_of_their_values(columns: list[list[int | None]]) -> None:
+    keys = [pa.array(each, pa.int64()) for each in columns]
+    parts = list(by_partition(keys, pa.record_batch({"row": pa.array(range(6))})))
+    assert {key: rows["row"].to_pylist() for key, rows in parts} == {
+        key: [row for row in range(6) if tuple(each[row] for each in columns) == key]
+        for key in {tuple(each[row] for each in columns) for row in range(6)}
+    }
+
+
+def test_many_values_in_many_columns_are_told_apart() -> None:
+    """More combinations than 64 bits count."""
+    keys = [pa.array(np.random.default_rng(seed).permutation(70_000)) for seed in range(5)]
+    assert len(np.unique(partition_codes_of(keys))) == 70_000

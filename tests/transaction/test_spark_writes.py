@@ -1,0 +1,257 @@
+"""Writing from Spark: by its own calls, from data frames, and by streams, each micro-batch once."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+import lakescan
+import lakescan.spark
+from lakescan.spark.types import schema_of
+from tests.transaction.killed_sink import NEVER, POINTS, run_killed
+from tests.transaction.support import NAME, Make, data_files, maker, now, pairs, rows
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def made(request: pytest.FixtureRequest, local: lakescan.Catalog) -> Make:
+    """Makes the table of each format in turn."""
+    return maker(request.param, local)
+
+
+@pytest.fixture
+def here(spark: Any, local: lakescan.Catalog) -> Any:
+    """The session, which knows the catalog."""
+    lakescan.spark.register(spark)
+    return spark
+
+
+def frame(spark: Any, *ids: int) -> Any:
+    return spark.createDataFrame([(i, "abc"[i % 3]) for i in ids], "id long, part string")
+
+
+def ids() -> list[int]:
+    return [i for i, _ in pairs()]
+
+
+def test_frames_are_appended_and_put_in_the_place_of_others(here: Any, made: Make) -> None:
+    name = made().format
+    frame(here, *range(9)).write.format(name).mode("append").save(NAME)
+    frame(here, 9).write.format("lakescan").mode("append").save(NAME)
+    assert ids() == list(range(10))
+    assert sorted(row["id"] for row in here.read.format(name).load(NAME).collect()) == list(range(10))
+    frame(here, 3, 12).write.format(name).mode("overwrite").option("replaceWhere", "part = 'a'").save(NAME)
+    assert ids() == [1, 2, 3, 4, 5, 7, 8, 12]
+    frame(here, 1).write.format(name).mode("overwrite").option("partitionOverwriteMode", "dynamic").save(NAME)
+    assert ids() == [1, 2, 3, 5, 8, 12]
+    frame(here, 1).write.format(name).mode("overwrite").save(NAME)
+    assert ids() == [1]
+
+
+def test_tables_take_frames(here: Any, made: Make) -> None:
+    made()
+    assert now().append(frame(here, *range(6)).repartition(2)).rows == 6
+    saved = now().overwrite(frame(here, 3), where="part = 'a'")
+    assert (saved.files, saved.rows) == (1, 1)
+    assert ids() == [1, 2, 3, 4, 5]
+    lakescan.save(frame(here, 7), NAME, mode="overwrite")
+    assert ids() == [7]
+
+
+def test_rows_of_frames_have_ids_in_tables_of_format_version_three(here: Any, local: lakescan.Catalog) -> None:
+    maker("iceberg version 3", local)("id BIGINT, part STRING, n INT DEFAULT 7")
+    now().append(frame(here, *range(4)))
+    frame(here, 4, 5).write.format("iceberg").mode("append").save(NAME)
+    frame(here, 5, 6).write.format("iceberg").mode("overwrite").option("replaceWhere", "id >= 5").save(NAME)
+    found = now().scan().select("id", "n", "_row_id").to_spark(here).collect()
+    assert sorted(row["id"] for row in found) == list(range(7))
+    assert {row["n"] for row in found} == {7}
+    assert len({row["_row_id"] for row in found}) == 7
+
+
+def test_workers_compact_a_table_and_write_the_rows_that_an_overwrite_leaves(
+    here: Any, local: lakescan.Catalog
+) -> None:
+    maker("iceberg version 3", local)()
+    for number in range(6):
+        now().append(rows((number, "ab"[number % 2])))
+    done = now().compact(executor=lakescan.spark.SparkExecutor(here))
+    assert (done.files, done.removed_files) == (2, 6)
+    new = here.createDataFrame([(4, "a"), (8, "a")], "id long, part string")
+    saved = now().overwrite(new, where="part = 'a' and id >= 4")
+    assert saved.removed_files == 1
+    assert pairs() == [(0, "a"), (1, "b"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (8, "a")]
+
+
+def test_an_overwrite_may_give_a_delta_table_other_columns(here: Any, local: lakescan.Catalog) -> None:
+    maker("delta", local)().append(rows((1, "a")))
+    new = here.createDataFrame([("b", 1.5)], "part string, price double")
+    with pytest.raises(PySparkException, match="mergeSchema adds columns"):
+        new.write.format("delta").mode("append").option("overwriteSchema", "true").save(NAME)
+    new.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(NAME)
+    assert now().scan().to_arrow().to_pylist() == [{"part": "b", "price": 1.5}]
+
+
+BY = {"iceberg": ("bucket(3, id)", "truncate(1, part)"), "delta": ("part",)}
+
+
+@pytest.mark.parametrize("format", BY)
+def test_rows_are_brought_together_by_partition_before_they_are_written(here: Any, local, format: str) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING, b BINARY", format=format, partition_by=BY[format])
+    data = here.range(0, 600, 1, 8).selectExpr("id", "concat(substr('xyz', id % 3 + 1, 1), id) AS part", "X'ff00' AS b")
+    if format == "delta":
+        data = data.selectExpr("id", "substr(part, 1, 1) AS part", "b")
+    together = {"delta": {"optimizeWrite": True}}.get(format, {})
+    apart = {"delta": {}}.get(format, {"distribution-mode": "none"})
+    partitions = 9 if format == "iceberg" else 3
+    assert now().append(data, **together).files == partitions
+    assert now().append(data, **apart).files == 8 * partitions
+    assert now().scan().count() == 1200
+    writer = data.write.format(format).mode("append").options(**(together or {"distribution-mode": "hash"}))
+    with pytest.raises(PySparkException, match=r"Table\.append does"):
+        writer.save(NAME)
+
+
+def test_a_table_is_made_where_none_is(here: Any, local: lakescan.Catalog, tmp_path: Path) -> None:
+    writer = frame(here, 1, 2, 3).write.mode("append").option("partition-by", "bucket(2, id)")
+    writer.format("iceberg").save(NAME)
+    assert (ids(), now().partitioning) == ([1, 2, 3], "bucket(2, id)")
+    frame(here, 1).write.format("delta").mode("append").save(str(tmp_path / "d"))
+    assert lakescan.table(tmp_path / "d").scan().count() == 1
+    with pytest.raises(PySparkException, match='cannot be written in the "ErrorIfExists" mode'):
+        frame(here, 1).write.format("delta").save(str(tmp_path / "e"))  # Spark's own rule: lakescan.save has that mode
+
+
+def test_a_write_that_fails_leaves_nothing(here: Any, made: Make, tmp_path: Path) -> None:
+    name = made().format
+    frame(here, 1).write.format(name).mode("append").save(NAME)
+    files, bad = data_files(tmp_path), frame(here, *range(100)).repartition(1)
+    with pytest.raises(PySparkException, match="rows are not of replaceWhere"):
+        bad.write.format(name).mode("overwrite").option("replaceWhere", "id < 99").save(NAME)
+    with pytest.raises(PySparkException, match="column 'extra' is not the table's"):
+        bad.selectExpr("*", "1 as extra").write.format(name).mode("append").save(NAME)
+    with pytest.raises(PySparkException, match="unknown write option 'mergeshema'"):
+        bad.write.format(name).mode("append").option("mergeShema", "true").save(NAME)
+    assert (ids(), data_files(tmp_path)) == ([1], files)
+
+
+def test_a_write_that_is_aborted_removes_the_files_of_tasks_that_were_killed(made: Make, tmp_path: Path) -> None:
+    from lakescan.spark.sink import BatchWriter, Sink
+
+    table = made()
+    writer = BatchWriter(Sink(NAME, None, {}, {}, {}), table.schema, is_overwrite=False)
+    writer.write(iter(pa.table({"id": [1, 2], "part": ["a", "b"]}).to_batches()))
+    assert data_files(tmp_path) == 2
+    writer.abort([None])
+    assert data_files(tmp_path) == 0
+
+
+def test_every_type_of_spark_comes_back(here: Any, local: lakescan.Catalog) -> None:
+    query = """
+        SELECT CAST(id AS BYTE) AS b, CAST(id AS SHORT) AS s, CAST(id AS INT) AS i, id AS l,
+            CAST(id AS FLOAT) AS f, CAST(id AS DOUBLE) AS d, CAST(id AS DECIMAL(20, 3)) AS dec, id > 1 AS bool,
+            CAST(id AS STRING) AS str, CAST(CAST(id AS STRING) AS BINARY) AS bin,
+            date_add(DATE'1969-12-31', CAST(id AS INT)) AS dt,
+            timestamp_micros(id - 2) AS ts, CAST(timestamp_micros(id) AS TIMESTAMP_NTZ) AS ntz,
+            named_struct('x', id, 'y', array(named_struct('z', id))) AS st,
+            map(CAST(id AS STRING), array(id, null)) AS m, IF(id = 2, null, array(id)) AS a
+        FROM range(4)
+    """
+    for name in ("iceberg", "delta"):
+        rows = here.sql(query)
+        table = f"local.db.types_{name}"
+        rows.write.format(name).mode("append").save(table)
+        found = here.read.format(name).load(table)
+        assert sorted(map(str, found.collect())) == sorted(map(str, rows.collect()))
+        assert schema_of(lakescan.table(table).scan()).names == rows.columns
+
+
+class Copy:
+    """A stream from one table into another, a file a micro-batch."""
+
+    def __init__(self, spark: Any, name: str, folder: Path) -> None:
+        self.spark, self.name, self.checkpoint = spark, name, folder / "checkpoint"
+
+    def run(self, **options: Any) -> None:
+        source = self.spark.readStream.format(self.name).option("maxFilesPerTrigger", 1).load("local.db.source")
+        writer = source.writeStream.format(self.name).options(**options)
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        writer.trigger(availableNow=True).start(NAME).awaitTermination()
+
+
+@pytest.fixture
+def copy(here: Any, made: Make, local: lakescan.Catalog, tmp_path: Path) -> Copy:
+    """Of a source of three files into an empty table."""
+    name = made().format
+    source = local.create_table("db.source", "id BIGINT, part STRING", format=name)
+    for number in range(3):
+        source.append(frame(here, number).toArrow())
+    return Copy(here, name, tmp_path)
+
+
+def test_a_stream_commits_each_micro_batch_once(copy: Copy) -> None:
+    copy.run()
+    assert ids() == [0, 1, 2]
+    lakescan.table("local.db.source").append(frame(copy.spark, 7).toArrow())
+    copy.run()
+    assert ids() == [0, 1, 2, 7]
+
+
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_micro_batch_that_is_repeated_is_not_committed_again(copy: Copy, last: int) -> None:
+    """As after a crash between the table's commit and Spark's own note of it: that is taken away here."""
+    copy.run()
+    for number in range(last, 3):
+        (copy.checkpoint / "commits" / str(number)).unlink()
+        (copy.checkpoint / "commits" / f".{number}.crc").unlink()
+    commits = now().history().num_rows
+    copy.run()
+    assert ids() == [0, 1, 2]
+    assert now().history().num_rows == commits
+
+
+def test_columns_that_come_up_in_a_stream_are_refused_or_added_as_asked(copy: Copy, local: lakescan.Catalog) -> None:
+    wide = frame(copy.spark, 5).selectExpr("*", "1.5D AS more")
+    lakescan.table("local.db.source").append(wide, merge_schema=True)
+    with pytest.raises(PySparkException, match="column 'more' is not the table's"):
+        copy.run()
+    copy.run(mergeSchema=True)
+    assert (ids(), now().schema.names) == ([0, 1, 2, 5], ["id", "part", "more"])
+
+
+def test_another_query_is_another_writer(copy: Copy, tmp_path: Path) -> None:
+    copy.run()
+    Copy(copy.spark, copy.name, tmp_path / "other").run()
+    assert ids() == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_commits_of_a_stream_name_it(copy: Copy) -> None:
+    copy.run()
+    query = json.loads((copy.checkpoint / "metadata").read_text())["id"]
+    if copy.name == "iceberg":
+        summary = dict(now().history()["summary"].to_pylist()[-1])
+        assert (summary["spark.sql.streaming.queryId"], summary["spark.sql.streaming.epochId"]) == (query, "2")
+        return
+    log = Path(now().location.removeprefix("file://")) / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{3:020d}.json").read_text().splitlines()]
+    transaction = next(action["txn"] for action in actions if "txn" in action)
+    assert (transaction["appId"], transaction["version"]) == (query, 2)
+
+
+def test_a_stream_that_is_killed_writes_every_row_once(made: Make, local: lakescan.Catalog, tmp_path: Path) -> None:
+    """Killed once files are written, when they are to be committed, and when they are."""
+    name = made().format
+    source = local.create_table("db.source", "id BIGINT, part STRING", format=name)
+    for number in range(5):
+        source.append(rows((number, "a")))
+    for point in POINTS:
+        assert run_killed(name, tmp_path, point) == -signal.SIGKILL
+    assert run_killed(name, tmp_path, NEVER) == 0
+    assert ids() == list(range(5))
