@@ -49,7 +49,7 @@ def main() -> None:
     catalog = lakescan.catalog("local", warehouse=output / "lake")
     catalog.create_namespace("shop")
     lakescan.sql(None, CREATE)
-    say("created", f"{NAME}, partitioned by {catalog.table('shop.orders').partitioning}")
+    say("created", f"{NAME}, partitioned by {catalog.load_table('shop.orders').partitioning}")
     spark = session()
     try:
         lakescan.spark.register(spark)

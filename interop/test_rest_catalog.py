@@ -56,13 +56,13 @@ def test_a_table_has_its_life_in_the_catalog(rest: lakescan.Catalog, jvm: Any) -
     made.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
     jvm.sql("INSERT INTO rest.db.life VALUES (3, timestamp'2026-01-01', 'a')")
     jvm.sql("DELETE FROM rest.db.life WHERE id = 1")
-    rest.table("db.life").overwrite(pa.table({"id": [4], "part": ["b"]}), where="part = 'b'")
+    rest.load_table("db.life").overwrite(pa.table({"id": [4], "part": ["b"]}), where="part = 'b'")
     assert [row[0] for row in java(jvm, "db.life")] == [3, 4]
     assert sorted(lakescan.table("rest.db.life").scan().to_arrow()["id"].to_pylist()) == [3, 4]
     assert str(rest.rename_table("db.life", "db.after").name) == "rest.db.after"
-    assert rest.tables("db") == ["db.after"]
+    assert rest.list_tables("db") == ["db.after"]
     rest.drop_table("db.after")
-    assert rest.tables("db") == []
+    assert rest.list_tables("db") == []
 
 
 def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
@@ -73,7 +73,7 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
     from lakescan.transaction.rows import rows_of
 
     rest.create_table("db.conflicts", "id BIGINT, part STRING", partition_by=["part"])
-    rest.table("db.conflicts").append(pa.table({"id": [1, 2, 3], "part": ["a", "b", "c"]}))
+    rest.load_table("db.conflicts").append(pa.table({"id": [1, 2, 3], "part": ["a", "b", "c"]}))
     said = WriteOptions.of({}, "iceberg")
     new = pa.table({"id": [9], "part": ["a"]})
     for statement in (
@@ -82,14 +82,14 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
         "INSERT INTO rest.db.conflicts VALUES (1, 'a')",
         "INSERT OVERWRITE rest.db.conflicts PARTITION (part = 'a') SELECT CAST(5 AS BIGINT)",
     ):
-        table = rest.table("db.conflicts")
+        table = rest.load_table("db.conflicts")
         target = IcebergTarget.open(table.name, said)  # as of now
         jvm.sql(statement)
         before = java(jvm, "db.conflicts")
         with pytest.raises(lakescan.CommitConflict, match="another writer changed what this one replaces"):
             overwrite_rows(target, rows_of(new), said, "part = 'a'")
         assert java(jvm, "db.conflicts") == before
-    target = IcebergTarget.open(rest.table("db.conflicts").name, said)
+    target = IcebergTarget.open(rest.load_table("db.conflicts").name, said)
     jvm.sql("INSERT INTO rest.db.conflicts VALUES (6, 'b')")
     overwrite_rows(target, rows_of(new), said, "part = 'a'")
     assert java(jvm, "db.conflicts") == [(2, "b"), (3, "c"), (6, "b"), (9, "a")]
@@ -155,7 +155,7 @@ LINEAGE = ("id", "n", "part", "_row_id", "_last_updated_sequence_number")
 def lineage(jvm: Any, catalog: lakescan.Catalog, name: str) -> list[tuple[Any, ...]]:
     """The rows with their ids, as the JVM has them, and as they are read here."""
     theirs = sorted(tuple(row) for row in jvm.table(f"rest.{name}").selectExpr(*LINEAGE).collect())
-    mine = catalog.table(name).scan().select(*LINEAGE).to_arrow().to_pylist()
+    mine = catalog.load_table(name).scan().select(*LINEAGE).to_arrow().to_pylist()
     assert sorted(tuple(row.values()) for row in mine) == theirs
     return theirs
 
@@ -170,7 +170,7 @@ def test_tables_of_format_version_three_are_written_in_turn_and_rows_keep_their_
     )
 
     def table() -> lakescan.Table:
-        return rest.table("db.three")
+        return rest.load_table("db.three")
 
     ids = pa.array(range(6), pa.int64())
     table().append(pa.table({"id": ids, "part": ["a", "b"] * 3}))
@@ -218,8 +218,8 @@ def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
     table = f"db.deleted_{version}"
     rest.create_table(table, "id BIGINT, part STRING", partition_by=["part"], properties=properties)
     for number in range(4):
-        rest.table(table).append(pa.table({"id": [2 * number, 2 * number + 1], "part": ["a", "a"]}))
-    name, said = rest.table(table).name, WriteOptions()
+        rest.load_table(table).append(pa.table({"id": [2 * number, 2 * number + 1], "part": ["a", "a"]}))
+    name, said = rest.load_table(table).name, WriteOptions()
     assert name is not None
     before = IcebergTarget.open(name, said)
     jvm.sql(f"DELETE FROM rest.{table} WHERE id = 3")
@@ -235,12 +235,12 @@ def test_deletes_that_another_writer_adds_to_what_is_replaced_are_a_conflict(
 def test_rows_from_before_version_three_get_their_ids_with_the_next_commit(rest: lakescan.Catalog, jvm: Any) -> None:
     rest.create_table("db.upgraded", "id BIGINT, n INT, part STRING")
     for number in range(2):
-        rest.table("db.upgraded").append(pa.table({"id": [number], "part": ["a"]}))
+        rest.load_table("db.upgraded").append(pa.table({"id": [number], "part": ["a"]}))
     jvm.sql("ALTER TABLE rest.db.upgraded SET TBLPROPERTIES ('format-version'='3')")
-    rest.table("db.upgraded").append(pa.table({"id": [2], "part": ["a"]}))
+    rest.load_table("db.upgraded").append(pa.table({"id": [2], "part": ["a"]}))
     first = lineage(jvm, rest, "db.upgraded")
     assert len({row[3] for row in first} - {None}) == 3
-    rest.table("db.upgraded").compact()
+    rest.load_table("db.upgraded").compact()
     assert lineage(jvm, rest, "db.upgraded") == first
     jvm.sql("INSERT INTO rest.db.upgraded VALUES (3, 1, 'a')")
     assert len({row[3] for row in lineage(jvm, rest, "db.upgraded")}) == 4
@@ -285,7 +285,7 @@ def test_credentials_that_a_catalog_vends_reach_workers_and_no_text(vending: lak
     import lakescan.spark
 
     table = vending.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
-    assert SECRET in str(dict(table.scan().storage.io_properties))
+    assert SECRET in str(dict(table.scan().spec.storage.io_properties))
     table.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
     opened = lakescan.table("vending.db.t")
     assert sorted(opened.scan().to_arrow()["id"].to_pylist()) == [1, 2]
@@ -295,6 +295,6 @@ def test_credentials_that_a_catalog_vends_reach_workers_and_no_text(vending: lak
     assert [row["id"] for row in frame.collect()] == [row["id"] for row in planned.collect()] == [2]
     jvm.range(3, 5).selectExpr("id", "'c' AS part").write.format("lakescan").mode("append").save("vending.db.t")
     assert sorted(lakescan.table("vending.db.t").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
-    texts = [repr(opened), repr(opened.scan()), repr(opened.scan().storage), opened.scan().explain()]
+    texts = [repr(opened), repr(opened.scan()), repr(opened.scan().spec.storage), opened.scan().explain()]
     texts += [each._jdf.queryExecution().toString() for each in (frame, planned)]
     assert not [text for text in texts if SECRET in text or KEY in text]

@@ -86,20 +86,20 @@ def test_java_reads_what_is_written_here(jvm, local, format: str, by: tuple[str,
     format, _, version = format.partition(" version ")
     properties = {"format-version": version} if version else {}
     local.create_table(name, COLUMNS, format=format, partition_by=by, properties=properties)
-    local.table(name).append(rows(0, 30))
-    local.table(name).append(rows(30, 10))
-    table = local.table(name)
+    local.load_table(name).append(rows(0, 30))
+    local.load_table(name).append(rows(30, 10))
+    table = local.load_table(name)
     expected = pa.concat_tables([rows(0, 30), rows(30, 10)])
     java = read_by_java(jvm, table)
     same(java.collect(), expected)
     for condition in ("id = 7", "part is null", "part = 'a b/c%'", "price > 20", "at < timestamp'1970-01-03'", "x = 1"):
         theirs = sorted(row["id"] for row in java.where(condition).collect())
         assert theirs == sorted(table.scan().where(condition.replace("timestamp'", "'")).to_arrow()["id"].to_pylist())
-    local.table(name).overwrite(rows(50, 2), where="id >= 50")
-    local.table(name).overwrite(rows(0, 0), where="id between 3 and 8")
-    local.table(name).overwrite(rows(60, 1), overwrite_mode="dynamic")
-    left = local.table(name).scan().to_arrow()
-    same(read_by_java(jvm, local.table(name)).collect(), left)
+    local.load_table(name).overwrite(rows(50, 2), where="id >= 50")
+    local.load_table(name).overwrite(rows(0, 0), where="id between 3 and 8")
+    local.load_table(name).overwrite(rows(60, 1), overwrite_mode="dynamic")
+    left = local.load_table(name).scan().to_arrow()
+    same(read_by_java(jvm, local.load_table(name)).collect(), left)
 
 
 def test_delta_tables_are_written_in_turn(jvm, local) -> None:
@@ -153,12 +153,12 @@ def test_java_reads_mapped_columns_of_a_table_that_is_made_here(jvm, local) -> N
     properties = {"delta.columnMapping.mode": "name"}
     columns = "id BIGINT, `a b` STRING, s STRUCT<x: INT>, p STRING"
     local.create_table("db.mapped", columns, format="delta", partition_by=["p"], properties=properties)
-    local.table("db.mapped").append(pa.table({"id": [1], "a b": ["x"], "s": [{"x": 1}], "p": ["q"]}))
-    path = local.table("db.mapped").location
+    local.load_table("db.mapped").append(pa.table({"id": [1], "a b": ["x"], "s": [{"x": 1}], "p": ["q"]}))
+    path = local.load_table("db.mapped").location
     jvm.sql(f"INSERT INTO delta.`{path}` VALUES (2, 'y', struct(2), 'r')")
     found = jvm.read.format("delta").load(path).orderBy("id").collect()
     assert [tuple(row) for row in found] == [(1, "x", (1,), "q"), (2, "y", (2,), "r")]
-    assert sorted(local.table("db.mapped").scan().to_arrow()["a b"].to_pylist()) == ["x", "y"]
+    assert sorted(local.load_table("db.mapped").scan().to_arrow()["a b"].to_pylist()) == ["x", "y"]
 
 
 def test_rows_that_break_a_constraint_of_java_are_not_written(jvm, warehouse: Path) -> None:
@@ -202,9 +202,9 @@ def test_iceberg_tables_are_written_in_turn(jvm, warehouse: Path) -> None:
     jvm.sql("CREATE TABLE ice.db.turns (id BIGINT, part STRING) USING iceberg PARTITIONED BY (part)")
     jvm.sql("INSERT INTO ice.db.turns VALUES (1, 'a'), (2, 'b')")
     mine.register_table("db.turns", f"{warehouse}/ice/db/turns")
-    mine.table("db.turns").append(pa.table({"id": [3, 4], "part": ["a", "c"]}))
-    mine.table("db.turns").overwrite(pa.table({"id": [5], "part": ["b"]}), where="part = 'b'")
-    location = mine.table("db.turns").scan().to_options()["path"]
+    mine.load_table("db.turns").append(pa.table({"id": [3, 4], "part": ["a", "c"]}))
+    mine.load_table("db.turns").overwrite(pa.table({"id": [5], "part": ["b"]}), where="part = 'b'")
+    location = mine.load_table("db.turns").scan().to_options()["path"]
     found = jvm.read.format("iceberg").load(location)
     assert sorted(row["id"] for row in found.collect()) == [1, 3, 4, 5]
     assert sorted(row["part"] for row in found.where("id > 2").collect()) == ["a", "b", "c"]
@@ -213,9 +213,9 @@ def test_iceberg_tables_are_written_in_turn(jvm, warehouse: Path) -> None:
 def test_java_reads_a_table_that_was_compacted_and_its_stream_passes_that_over(jvm, local, tmp_path: Path) -> None:
     local.create_table("db.compacted", "id BIGINT, part STRING", partition_by=["part"])
     for number in range(4):
-        local.table("db.compacted").append(pa.table({"id": [number], "part": ["p"]}))
-    local.table("db.compacted").compact()
-    location = _location(local.table("db.compacted"))
+        local.load_table("db.compacted").append(pa.table({"id": [number], "part": ["p"]}))
+    local.load_table("db.compacted").compact()
+    location = _location(local.load_table("db.compacted"))
     assert sorted(row["id"] for row in jvm.read.format("iceberg").load(location).collect()) == [0, 1, 2, 3]
     snapshots = jvm.read.format("iceberg").load(f"{location}#snapshots").orderBy("committed_at").collect()
     assert [row["operation"] for row in snapshots] == ["append"] * 4 + ["replace"]

@@ -90,8 +90,8 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     assert run_here("compact", "local.db.t") == "there is nothing to put together"
     local = lakescan.catalog("local", warehouse=tmp_path / "lake")
     for number in range(3):
-        local.table("db.t").append(pa.table({"id": [number], "part": ["a"]}))
-        local.table("db.d").append(pa.table({"id": [number]}))
+        local.load_table("db.t").append(pa.table({"id": [number], "part": ["a"]}))
+        local.load_table("db.d").append(pa.table({"id": [number]}))
     assert run_here("compact", "local.db.t").startswith("3 files became 1")
     now = datetime.now(UTC).isoformat()
     expire = ("expire-snapshots", "local.db.t", "--older-than", now)

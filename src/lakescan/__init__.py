@@ -38,12 +38,14 @@ from lakescan.errors import (
 )
 from lakescan.expressions.column import col
 from lakescan.expressions.predicate import Predicate
+from lakescan.opening import table
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
+from lakescan.saving import save
 from lakescan.scan import Scan
 from lakescan.sql import sql
 from lakescan.streaming.stream import Follower
-from lakescan.table import Table, save, table
+from lakescan.table import Table
 
 __version__ = "0.1.0"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ from lakescan.definition.statements import parse_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.maintenance.purge import purge_table
-from lakescan.table import FORMATS, Table, table
+from lakescan.opening import FORMATS, table
+from lakescan.table import Table
 
 
 class Catalog:
@@ -31,13 +33,13 @@ class Catalog:
     def __repr__(self) -> str:
         return f"Catalog({self.name!r})"
 
-    def namespaces(self, parent: str | None = None) -> list[str]:
+    def list_namespaces(self, parent: str | None = None) -> list[str]:
         """The namespaces, or those under one."""
         under: tuple[str, ...] = () if parent is None else self._parts(parent)
         with translated(Identifier(self.name, under, "")):
             return sorted(".".join(name) for name in self._catalog.list_namespaces(under))
 
-    def tables(self, namespace: str) -> list[str]:
+    def list_tables(self, namespace: str) -> list[str]:
         """The tables of a namespace, as `namespace.table`; raises `NoSuchNamespace`."""
         parts = self._parts(namespace)
         with translated(Identifier(self.name, parts, "")):
@@ -72,11 +74,11 @@ class Catalog:
         except NamespaceNotEmptyError as error:
             raise TableExists(f"namespace {name!r} of catalog {self.name!r} has tables: drop them first") from error
 
-    def table(self, name: str, **options: Any) -> Table:
+    def load_table(self, name: str, **options: Any) -> Table:
         """Open a table, with options as `lakescan.table` takes them; raises `NoSuchTable`."""
         return table(str(self._identifier(name)), **options)
 
-    def has_table(self, name: str) -> bool:
+    def table_exists(self, name: str) -> bool:
         """Whether there is a table of that name."""
         try:
             find(self._identifier(name))
@@ -136,15 +138,36 @@ class Catalog:
         identifier = self._identifier(name)
         if format not in FORMATS:
             raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
-        if self.has_table(name):
+        if self.table_exists(name):
             if exist_ok:
-                return self.table(name)
+                return self.load_table(name)
             if not replace:
                 raise TableExists(f"{identifier} exists already: replace=True replaces it, exist_ok=True opens it")
             self._replace(identifier, definition, format)
         else:
             create_named(self._catalog, identifier, definition, format)
-        return self.table(name)
+        return self.load_table(name)
+
+    def create_table_if_not_exists(self, name: str, columns: pa.Schema | str, **definition: Any) -> Table:
+        """Open a table, or make it if it does not exist; arguments are those of `create_table`.
+
+        Example:
+            >>> lake.create_table_if_not_exists("shop.sales", "order_id BIGINT, price DOUBLE")
+        """
+        return self.create_table(name, columns, exist_ok=True, **definition)
+
+    def namespace_exists(self, name: str) -> bool:
+        """Whether the catalog has a namespace.
+
+        Example:
+            >>> lake.namespace_exists("shop")
+            True
+        """
+        try:
+            self.list_tables(name)
+        except NoSuchNamespace:
+            return False
+        return True
 
     def _replace(self, identifier: Identifier, definition: TableDefinition, format: str) -> None:
         before = find(identifier)
@@ -183,20 +206,20 @@ class Catalog:
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         old, renamed = self._identifier(name), self._identifier(new)
-        if self.has_table(new):
+        if self.table_exists(new):
             raise TableExists(f"{renamed} exists already")
         names = DeltaNames(self._catalog)
         location = names.location(old.within)
         if location is not None:
             names.add(renamed.within, location)
             names.remove(old.within)
-            return self.table(new)
+            return self.load_table(new)
         with translated(old):
             try:
                 self._catalog.rename_table(old.within, renamed.within)
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{renamed} exists already") from error
-        return self.table(new)
+        return self.load_table(new)
 
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
         """Give a table that is there a name, and open it: an Iceberg table by its metadata file or folder, or Delta's.
@@ -206,18 +229,38 @@ class Catalog:
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         identifier = self._identifier(name)
-        if self.has_table(name):
+        if self.table_exists(name):
             raise TableExists(f"{identifier} exists already")
         opened = table(location)
         if opened.format == "delta":
             DeltaNames(self._catalog).add(identifier.within, opened.location)
-            return self.table(name)
+            return self.load_table(name)
         with translated(identifier):
             try:
                 self._catalog.register_table(identifier.within, opened.scan().to_options()["path"])
             except TableAlreadyExistsError as error:
                 raise TableExists(f"{identifier} exists already") from error
-        return self.table(name)
+        return self.load_table(name)
+
+    def namespaces(self, parent: str | None = None) -> list[str]:
+        """`list_namespaces`, by its old name."""
+        _renamed("namespaces", "list_namespaces")
+        return self.list_namespaces(parent)
+
+    def tables(self, namespace: str) -> list[str]:
+        """`list_tables`, by its old name."""
+        _renamed("tables", "list_tables")
+        return self.list_tables(namespace)
+
+    def table(self, name: str, **options: Any) -> Table:
+        """`load_table`, by its old name."""
+        _renamed("table", "load_table")
+        return self.load_table(name, **options)
+
+    def has_table(self, name: str) -> bool:
+        """`table_exists`, by its old name."""
+        _renamed("has_table", "table_exists")
+        return self.table_exists(name)
 
     def _identifier(self, name: str) -> Identifier:
         return within(self.name, name)
@@ -227,6 +270,10 @@ class Catalog:
         if parts is None:
             raise InvalidOption(f"{namespace!r} is no name of a namespace")
         return parts[1:] if len(parts) > 1 and parts[0] == self.name else parts
+
+
+def _renamed(old: str, new: str) -> None:
+    warnings.warn(f"Catalog.{old} is now Catalog.{new}", DeprecationWarning, stacklevel=3)
 
 
 def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Catalog:

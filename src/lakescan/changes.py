@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import engines
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.formats.increments import Increment
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.net_changes import as_updates, without_carry_overs
 from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 
 if TYPE_CHECKING:
+    import pandas
     from pyspark.sql import DataFrame, SparkSession
 
 _CHANGELOG = {f.name for f in CHANGELOG}
@@ -30,46 +33,34 @@ class Changes:
     recorded, with the columns of its change feed.
     """
 
-    def __init__(self, scan: Scan, identity: Sequence[str] = ()) -> None:
-        self._scan, self._identity = scan, tuple(identity)
-        scan.projected.select(self._identity)  # raises for names that the table has not
+    def __init__(self, spec: ScanSpec, identity: Sequence[str] = ()) -> None:
+        self._spec, self._identity = spec, tuple(identity)
+        spec.output.select(self._identity)  # raises for names that the table has not
 
     @property
     def scan(self) -> Scan:
         """The changes as files have them: rows that a commit only moved are deleted and inserted there."""
-        return self._scan
+        return Scan(self._spec)
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the rows."""
-        return self._scan.schema
+        return self._spec.output.arrow()
 
     @property
     def data_columns(self) -> tuple[str, ...]:
         """The columns that say what a row is."""
-        return tuple(name for name in self._scan.projected.names if name not in _CHANGELOG)
+        return tuple(name for name in self._spec.output.names if name not in _CHANGELOG)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The changes as record batches: memory is bounded by what one commit that rewrites rows changes."""
-        if not self.is_worked_out:
-            yield from self._scan.to_batches()
+        if not are_computed(self._spec):
+            yield from self.scan.to_batches()
             return
-        for scan in self.commits():
-            plan = scan.plan()
-            found = read_batches([(plan, scan.read_context(plan))])
-            yield from found if not has_both(plan) else self.net(pa.Table.from_batches(found, scan.schema)).to_batches()
-
-    @property
-    def is_worked_out(self) -> bool:
-        """Whether changes have to be worked out from what files hold; else the table recorded them."""
-        return isinstance(self._scan.snapshot.state, Increment)
-
-    def commits(self) -> Iterator[Scan]:
-        """The changes commit by commit, as files have them."""
-        snapshot = self._scan.snapshot
-        for part in snapshot.state.parts:
-            state = replace(snapshot.state, parts=(part,))
-            yield self._scan.reading(self._scan.table_format, replace(snapshot, state=state))
+        for spec in commits_of(self._spec):
+            plan = spec.plan()
+            found = read_batches([(plan, spec.read_context(plan))])
+            yield from found if not has_both(plan) else self.net(pa.Table.from_batches(found, self.schema)).to_batches()
 
     def net(self, rows: pa.Table) -> pa.Table:
         """The net changes of one commit, whose changes as files have them these are."""
@@ -80,13 +71,40 @@ class Changes:
         """The changes as a table."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
+    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
+        """The changes as a pandas data frame; `arguments` are those of `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**arguments)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The changes as an Arrow stream."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The changes as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(changes)`, `pa.table(changes)`."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """The changes as a data frame of a Spark session, worked out by its workers; in no order."""
-        from lakescan.spark.changes import changes_frame
+        engine = engines.load("spark")
+        frame: DataFrame
+        if are_computed(self._spec):
+            frame = engine.changes_frame(spark, self._spec, self.data_columns, self._identity)
+        else:
+            frame = engine.frame_of(spark, self._spec)
+        return frame
 
-        if not self.is_worked_out:
-            return self._scan.to_spark(spark)
-        return changes_frame(spark, self._scan, self.data_columns, self._identity)
+
+def are_computed(spec: ScanSpec) -> bool:
+    """Whether changes are computed from added and removed files and deletes; else the table recorded them."""
+    return isinstance(spec.snapshot.state, Increment)
+
+
+def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
+    """Computed changes commit by commit, as files have them: rows that a commit only moved are among them."""
+    snapshot = spec.snapshot
+    for part in snapshot.state.parts:
+        state = replace(snapshot.state, parts=(part,))
+        yield spec.of_increment(spec.table, replace(snapshot, state=state))
 
 
 def has_both(plan: ScanPlan) -> bool:

@@ -21,6 +21,7 @@ from lakescan.definition.table_definition import numbered
 from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
 from lakescan.iceberg.write.create import format_version
 from lakescan.table import Table
+from lakescan.transaction.rows import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,17 +62,15 @@ def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
         )
     if spark is None:
         raise InvalidOption("CREATE TABLE ... AS SELECT takes a session")
-    if wanted.if_not_exists and catalog.has_table(name):
-        return catalog.table(name)
-    from lakescan.spark.types import schema_of_rows
-
+    if wanted.if_not_exists and catalog.table_exists(name):
+        return catalog.load_table(name)
     rows = spark.sql(wanted.query)
     if not definition.columns:
-        given = schema_of_rows(rows.schema)
+        given = rows_of(rows).schema
         version = format_version(definition.properties)
         columns = delta_columns(given) if wanted.format == "delta" else iceberg_columns(given, version)
         definition = replace(definition, columns=numbered(columns))
-    was_there = catalog.has_table(name)
+    was_there = catalog.table_exists(name)
     table = catalog.create(name, definition, format=wanted.format, exist_ok=False, replace=wanted.replace)
     try:
         table.append(rows)
@@ -79,12 +78,12 @@ def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
         if not was_there and not isinstance(error, CommitStateUnknown):
             _drop_if_as_made(catalog, name, table)
         raise
-    return catalog.table(name)
+    return catalog.load_table(name)
 
 
 def _drop_if_as_made(catalog: Catalog, name: str, made: Table) -> None:
     """Drop a table that could not be filled; one to which others have written by now stays."""
-    if catalog.table(name).history().equals(made.history()):
+    if catalog.load_table(name).history().equals(made.history()):
         catalog.drop_table(name)
 
 

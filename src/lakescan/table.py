@@ -1,102 +1,134 @@
-"""Tables: opened by path, format detected."""
+"""Tables: what users read, write and maintain."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
-from lakescan.catalogs.lookup import InCatalog, find, identifier_of
+from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.changes import Changes
-from lakescan.common.schema import dotted_path
 from lakescan.common.timestamps import as_moment
-from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable
-from lakescan.encryption import KeyManager, named_key_manager
-from lakescan.errors import CommitConflict, InvalidOption, NotATable, TableExists, UnsupportedFeature, nearest
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
-from lakescan.expressions.predicate import TRUE, Comparison, IsNull, Predicate, conjunction
+from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
-from lakescan.formats.table_format import AppendRange, ChangeRange, SnapshotSelector, TableFormat
-from lakescan.iceberg.metadata.locate import is_metadata_file
-from lakescan.iceberg.table import IcebergTable
+from lakescan.formats.table_format import AppendRange, ChangeRange, Snapshot, SnapshotSelector
 from lakescan.maintenance import compact, remove_orphans
-from lakescan.options.read import Options
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
-from lakescan.storage.storage import Storage, join
+from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import Follower, TableStream
-from lakescan.time_travel import check_one_state
 from lakescan.transaction.base import Saved
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
 from lakescan.transaction.into import append_rows, overwrite_rows
-from lakescan.transaction.open import exists, open_target
 from lakescan.transaction.rows import rows_of
 
-FORMATS = ("iceberg", "delta")
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
 _LOG = logging.getLogger("lakescan")
 _SKEW = timedelta(minutes=5)  # that clocks may disagree by
-_SAVE_MODES = ("error", "append", "overwrite", "ignore")
-_METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
+_Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, repr=False)
 class Table:
-    """A table in the state it had when it was opened; open it again to see later commits."""
+    """An open Iceberg or Delta table, in the state that it had when it was opened or last refreshed.
 
-    _format: TableFormat
-    _storage: Storage
-    location: str
-    _options: Options = field(default_factory=Options)
-    _predicate: Predicate = TRUE
-    _selector: SnapshotSelector | None = None
-    name: Identifier | None = None
+    Tables are opened by `lakescan.table`, and made by `Catalog.create_table` and `lakescan.save`. Scans keep the state
+    that the table had when they were made. A table that writes sees what it wrote.
+
+    Example:
+        >>> orders = lakescan.table("/lake/orders")
+        >>> orders.to_pandas()
+    """
+
+    def __init__(self, spec: ScanSpec, name: Identifier | None = None) -> None:
+        self._spec, self._name = spec, name
 
     def __repr__(self) -> str:
         return f"Table({self.format} {str(self.name or self.location)!r})"
 
     @property
+    def name(self) -> Identifier | None:
+        """The table's name in a catalog; None for a table that was opened by its location."""
+        return self._name
+
+    @property
+    def location(self) -> str:
+        """The folder or metadata file that the table was opened by, or its name in a catalog (Iceberg)."""
+        return self._spec.location
+
+    @property
     def format(self) -> str:
         """'iceberg' or 'delta'."""
-        return self._format.name
+        return self._spec.table.name
+
+    @property
+    def _current(self) -> Snapshot:
+        return self._spec.table.snapshot(SnapshotSelector())
 
     @property
     def schema(self) -> pa.Schema:
         """The current columns as an Arrow schema; field ids are in the fields' metadata (`PARQUET:field_id`)."""
-        return self._format.snapshot(SnapshotSelector()).schema.arrow()
+        return self._current.schema.arrow()
 
     @property
     def properties(self) -> Mapping[str, str]:
         """Table properties (Iceberg) or configuration (Delta)."""
-        return self._format.snapshot(SnapshotSelector()).properties
+        return self._current.properties
+
+    @property
+    def version(self) -> int | None:
+        """The version (Delta), or the id of the current snapshot (Iceberg; None before the first)."""
+        return self._current.id
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The same as `version`, by the name that Iceberg has for it."""
+        return self.version
+
+    def refresh(self) -> Table:
+        """See the newest state of the table; returns the same table.
+
+        Scans that were made before keep theirs. A table that was opened by one metadata file stays as that has it.
+
+        Raises:
+            NoSuchTable, NotATable: The table is not there any more.
+
+        Example:
+            >>> orders.refresh().version
+            12
+        """
+        self._spec = replace(self._spec, table=self._spec.table.reopened())
+        return self
 
     @property
     def partitioning(self) -> str:
         """How new files are partitioned, such as 'day(ts), bucket(16, id)'; or 'unpartitioned'."""
-        return self._format.partitioning
+        return self._spec.table.partitioning
 
     @property
     def sort_order(self) -> str:
         """How new files are sorted, such as 'id asc nulls first' (Iceberg); or 'unsorted'."""
-        return self._format.sort_order
+        return self._spec.table.sort_order
 
     def history(self) -> pa.Table:
         """The table's commits, oldest first: snapshots for Iceberg, versions for Delta."""
-        return self._format.history()
+        return self._spec.table.history()
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
         """The names that `inspect` takes."""
-        return self._format.metadata_tables
+        return self._spec.table.metadata_tables
 
     def inspect(
         self,
@@ -112,16 +144,45 @@ class Table:
         The state is the current one, or what `version`, `timestamp`, `branch` or `tag` selects (see `Scan.as_of`).
         Raises `InvalidOption` for an unknown name, and `NoSuchSnapshot`.
         """
-        scan = self.scan()
+        spec = self._spec
         if any(v is not None for v in (version, timestamp, branch, tag)):
-            scan = scan.as_of(version=version, timestamp=timestamp, branch=branch, tag=tag)
-        return as_table(scan.metadata_table(name))
+            spec = spec.as_of(version=version, timestamp=timestamp, branch=branch, tag=tag)
+        return as_table(spec.metadata_table(name))
 
     def scan(self) -> Scan:
         """A scan of all rows and columns, with the options the table was opened with."""
-        return Scan(
-            self._format, self._storage, self.location, self._options, self._predicate, _selector=self._selector
-        )
+        return Scan(self._spec)
+
+    def count(self) -> int:
+        """The number of rows; see `Scan.count`."""
+        return self.scan().count()
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """Some rows as an Arrow table.
+
+        Args:
+            rows: How many.
+
+        Example:
+            >>> orders.head(5).to_pandas()
+        """
+        return self.scan().limit(rows).to_arrow()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table; see `Scan.to_arrow`."""
+        return self.scan().to_arrow()
+
+    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
+        """All rows as a pandas data frame; see `Scan.to_pandas`."""
+        return self.scan().to_pandas(**arguments)
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a Polars data frame; see `Scan.to_polars`."""
+        return self.scan().to_polars()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(table)`, `pa.table(table)`."""
+        return self.scan().__arrow_c_stream__(requested_schema)
 
     def append(self, rows: Any, **options: Any) -> Saved:
         """Add rows in one commit, whatever other writers commit meanwhile.
@@ -129,10 +190,10 @@ class Table:
         `rows` are Arrow (a table, a batch, a reader), pandas, Polars, DuckDB or a Spark data frame, whose workers then
         write. Columns go by name; types are widened where nothing is lost. `options` are those of writes: see the
         README. Raises `SchemaMismatch` before anything is committed, `CommitConflict`, and `UnsupportedFeature` for
-        what the table would ask of its writers. The table that this is called on stays as it was opened.
+        what the table would ask of its writers.
         """
         said = WriteOptions.of(options, self.format)
-        return append_rows(self._target(said), rows_of(rows), said)
+        return self._written(append_rows(self._target(said), rows_of(rows), said))
 
     def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> Saved:
         """Put rows in the place of all others, or of those of a filter, in one commit; see `append`.
@@ -142,7 +203,7 @@ class Table:
         are of are replaced. Raises `CommitConflict` where another writer changed what is replaced.
         """
         said = WriteOptions.of(options, self.format)
-        return overwrite_rows(self._target(said), rows_of(rows), said, where)
+        return self._written(overwrite_rows(self._target(said), rows_of(rows), said, where))
 
     def compact(self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any) -> Saved:
         """Write small files of each partition anew as larger ones, and all files with deletes without them.
@@ -152,7 +213,7 @@ class Table:
         Files of Delta tables that have deletion vectors stay as they are. `target_file_size_bytes` and
         `compression_codec` are options. Raises `CommitConflict`.
         """
-        return compact(self._target(WriteOptions.of(options, self.format)), where, executor)
+        return self._written(compact(self._target(WriteOptions.of(options, self.format)), where, executor))
 
     def expire_snapshots(
         self,
@@ -186,7 +247,7 @@ class Table:
         moment = None if older_than is None else as_moment(older_than)
         if moment is not None and moment > datetime.now(UTC) + _SKEW:
             _LOG.warning("expire_snapshots: %s is in the future: all but what branches and tags keep expires", moment)
-        return target.expire(moment, retain_last, dry_run=dry_run)
+        return self._written(target.expire(moment, retain_last, dry_run=dry_run))
 
     def remove_orphans(
         self,
@@ -224,18 +285,23 @@ class Table:
             raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
         target.checkpoint()
 
+    def _written(self, result: _Result) -> _Result:
+        """The result of a commit, which this table now sees."""
+        self.refresh()
+        return result
+
     def _target(self, options: WriteOptions, *, same: bool = True) -> IcebergTarget | DeltaTarget:
         """The table as it is now, to write to; it has to be the `same` one that this is."""
-        if isinstance(self._format, DeltaTable):
-            delta = DeltaTarget.open(self.location, options, self._storage)
-            return delta.following(self._format) if same else delta
+        if isinstance(self._spec.table, DeltaTable):
+            delta = DeltaTarget.open(self.location, options, self._spec.storage)
+            return delta.following(self._spec.table) if same else delta
         if self.name is None:
             raise UnsupportedFeature(
                 "writing to an Iceberg table by its location",
                 "Commits go through a catalog: give the table a name there, with Catalog.register_table.",
             )
-        iceberg = IcebergTarget.open(self.name, options, self._storage)
-        if same and self._format.identity not in (None, iceberg.identity):
+        iceberg = IcebergTarget.open(self.name, options, self._spec.storage)
+        if same and self._spec.table.identity not in (None, iceberg.identity):
             raise CommitConflict(f"{self.name} was dropped, and made again, since it was opened: open it again")
         return iceberg
 
@@ -255,15 +321,14 @@ class Table:
         only moved; with `identity` (columns), a deleted and an inserted row of one identity are an update. Delta's are
         those that the table recorded (`delta.enableChangeDataFeed`). Raises `NoSuchSnapshot`.
         """
-        scan = self.scan().options(**options)
-        scan = scan if where is None else scan.where(where)
+        spec = self._refined(where, options)
         ends = [as_moment(end) if isinstance(end, datetime) else end for end in (start, end)]
         if self.format == "iceberg":
             appends = AppendRange(ends[0], ends[1], changes=True)
-            return Changes(scan.selecting(SnapshotSelector(appends=appends)), identity)
+            return Changes(spec.at(SnapshotSelector(appends=appends)), identity)
         if identity:
             raise UnsupportedFeature("identity columns for Delta's changes", "Its feed records updates as such.")
-        return Changes(scan.selecting(SnapshotSelector(changes=_recorded(*ends))))
+        return Changes(spec.at(SnapshotSelector(changes=_recorded(*ends))))
 
     def follow(
         self, *, start: Mapping[str, Any] | None = None, wait: bool = True, where: str | None = None, **options: Any
@@ -274,111 +339,11 @@ class Table:
         an earlier one (`Follower.offset`). Without `wait` it ends with what is there now. `where` is a filter. Raises
         `RowsChanged` and `SchemaChanged` where a commit cannot be read so, once all before it is read.
         """
-        scan = self.scan().options(**options)
-        return Follower(TableStream(scan if where is None else scan.where(where)), start, wait=wait)
+        return Follower(TableStream(self._refined(where, options)), start, wait=wait)
 
-
-def table(
-    path: str | os.PathLike[str] | Identifier,
-    *,
-    format: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    relocate: Mapping[str, str] | None = None,
-    key_manager: KeyManager | str | None = None,
-    **options: Any,
-) -> Table:
-    """Open an Iceberg or Delta table by its folder, or an Iceberg table by one metadata JSON.
-
-    A Delta table's path may ask for a state (`/t@v3`, `/t@20260131120000000`) and for a partition
-    (`/t/date=2026-01-31`), as Delta on Spark has it.
-
-    `path` is a local path or a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`). The format is detected unless `format`
-    says 'iceberg' or 'delta'. `storage_options` are settings of the filesystem. `relocate` maps old location prefixes
-    to new ones, for a table whose files were moved or copied: the absolute paths inside it do not change.
-    `key_manager` has the keys of encrypted files: an object, or its name as `package.module:attribute`. `options`
-    are the ecosystem's read options (`versionAsOf`, `snapshot-id`, `split-size`, ...), for every scan of the table.
-
-    `path` may be an identifier, too: the name of a catalog (see `lakescan.catalog`), namespace and table, as in
-    `local.db.events`.
-
-    Raises `NotATable`, `CorruptMetadata`, `UnsupportedFeature`, and `InvalidOption` for unknown options.
-    """
-    location = location_of(path)
-    identifier = identifier_of(location)
-    found = None if identifier is None else find(identifier)
-    if isinstance(key_manager, str):
-        options["key-manager"], key_manager = key_manager, None
-    checked = Options(options)
-    named = checked.get("key-manager")
-    manager = named_key_manager(named) if named else key_manager
-    io_properties = {} if found is None else found.io_properties
-    storage = Storage(storage_options or {}, relocate or {}, manager, checked.get("cache-folder"), io_properties)
-    if format is not None and format.lower() not in FORMATS:
-        raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
-    if identifier is not None and found is not None:
-        if format is not None and format.lower() != found.format:
-            raise InvalidOption(f"{identifier} is of format {found.format}, not {format.lower()}")
-        checked.check_format(found.format)
-        if found.format == "iceberg":
-            opened = IcebergTable.of(InCatalog(identifier), storage, found.location)
-            return Table(opened, storage, location, checked, name=identifier)
-        return Table(DeltaTable.open(found.location, storage), storage, found.location, checked, name=identifier)
-    return _by_path(location, format, storage, checked)
-
-
-def _by_path(location: str, format: str | None, storage: Storage, options: Options) -> Table:
-    may_be_delta = (format or "delta").lower() == "delta" and not is_metadata_file(location)
-    zone = options.get("time-zone", UTC)
-    found = resolve_path(location, storage, zone) if may_be_delta else DeltaPath(location, is_table=False)
-    name = (format or _detect(found, storage)).lower()
-    options.check_format(name)
-    if name == "iceberg":
-        return Table(IcebergTable.open(location, storage), storage, location, options)
-    if found.selector is not None:
-        check_one_state(location, options)
-    delta = DeltaTable.open(found.location, storage)
-    return Table(delta, storage, found.location, options, _partition_filter(found, delta), found.selector)
-
-
-def save(
-    rows: Any,
-    path: str | os.PathLike[str] | Identifier,
-    *,
-    mode: str = "error",
-    format: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Saved:
-    """Save rows in a table by its identifier or, for Delta, its folder; it is made where it is not there.
-
-    `mode` is 'error' (`TableExists` where it is there), 'append', 'overwrite' or 'ignore' (nothing is done where it is
-    there). `rows` and options are those of `Table.append`; `partition_by` says how a new table is partitioned.
-    """
-    location, storage = location_of(path), dict(storage_options or {})
-    if mode not in _SAVE_MODES:
-        raise InvalidOption(f"mode {mode!r} is not known.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
-    if mode in ("error", "ignore") and exists(location, storage):
-        if mode == "ignore":
-            return Saved(0, 0, 0)
-        raise TableExists(f"{location} exists already: mode='append' adds to it, mode='overwrite' replaces its rows")
-    given = rows_of(rows)
-    target, said = open_target(location, format, options, storage, given.schema)
-    return overwrite_rows(target, given, said, None) if mode == "overwrite" else append_rows(target, given, said)
-
-
-def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:
-    """The rows of the partitions that a path names; raises `InvalidOption` for other columns."""
-    if wrong := [name for name, _ in path.partitions if name not in opened.partition_columns]:
-        known = ", ".join(opened.partition_columns) or "none"
-        raise InvalidOption(
-            f"the path names {wrong[0]!r}, which is not a partition column of {path.location}: these are: {known}"
-        )
-    return conjunction(
-        [
-            IsNull(name) if value is None else Comparison(name, op="=", value=value)
-            for name, value in ((dotted_path([name]), value) for name, value in path.partitions)
-        ]
-    )
+    def _refined(self, where: str | None, options: dict[str, Any]) -> ScanSpec:
+        spec = self._spec.with_options(options)
+        return spec if where is None else spec.where(where)
 
 
 def _recorded(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
@@ -393,32 +358,3 @@ def _recorded(start: int | str | datetime | None, end: int | str | datetime | No
         end_version=end if isinstance(end, int) else None,
         end_timestamp=end if isinstance(end, datetime) else None,
     )
-
-
-def split_metadata_name(path: str) -> tuple[str, str | None]:
-    """A path such as `/lake/events#snapshots` as the table's path and the metadata table's name, if there is one."""
-    found = _METADATA_NAME.fullmatch(path)
-    return (path, None) if found is None else (found[1], found[2])
-
-
-def _detect(path: DeltaPath, storage: Storage) -> str:
-    location = path.location
-    if is_metadata_file(location):
-        return "iceberg"
-    is_iceberg = storage.exists(join(location, "metadata"))
-    if path.is_table and is_iceberg:
-        raise InvalidOption(f"{location} has both a Delta log and Iceberg metadata: say which with format=")
-    if path.is_table or is_iceberg:
-        return "delta" if path.is_table else "iceberg"
-    if not storage.exists(location):
-        storage.check_bucket(location)
-        base, name = split_metadata_name(location)
-        hint = f": for a metadata table, open {base} and inspect({name!r})" if name else _catalog_hint(location)
-        raise NotATable(f"{location} does not exist{hint}")
-    raise NotATable(f"{location} is not a table: it has neither {LOG_FOLDER}/ (Delta) nor metadata/ (Iceberg)")
-
-
-def _catalog_hint(location: str) -> str:
-    """What to say where a path looks like the name of a table in a catalog that is not known."""
-    parts = parts_of(location) or ()
-    return f"; as a table's name, no catalog {parts[0]!r} is known: see lakescan.catalog" if len(parts) > 2 else ""

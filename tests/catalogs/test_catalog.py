@@ -17,11 +17,11 @@ def test_a_folder_is_enough_for_a_catalog(tmp_path: Path) -> None:
     catalog = lakescan.catalog("local", warehouse=tmp_path / "lake")
     catalog.create_namespace("db")
     catalog.create_namespace("db", exist_ok=True)
-    assert catalog.namespaces() == ["db"]
+    assert catalog.list_namespaces() == ["db"]
     with pytest.raises(lakescan.TableExists, match="namespace 'db' exists"):
         catalog.create_namespace("db")
     catalog.drop_namespace("db")
-    assert catalog.namespaces() == []
+    assert catalog.list_namespaces() == []
     with pytest.raises(lakescan.NoSuchNamespace):
         catalog.drop_namespace("db")
     catalog.drop_namespace("db", missing_ok=True)
@@ -33,16 +33,16 @@ def test_tables_are_made_opened_renamed_and_dropped_by_name(local: lakescan.Cata
     assert repr(made) == f"Table({format} 'local.db.events')"
     assert made.schema.names == ["id", "at", "name"]
     assert made.scan().to_arrow().num_rows == 0
-    assert local.tables("db") == ["db.events"]
+    assert local.list_tables("db") == ["db.events"]
     assert lakescan.table("local.db.events").format == format
     assert local.rename_table("db.events", "db.old").format == format
-    assert local.tables("db") == ["db.old"]
+    assert local.list_tables("db") == ["db.old"]
     with pytest.raises(lakescan.TableExists, match="has tables"):
         local.drop_namespace("db")
     local.drop_table("db.old")
-    assert local.tables("db") == []
+    assert local.list_tables("db") == []
     with pytest.raises(lakescan.NoSuchTable):
-        local.table("db.old")
+        local.load_table("db.old")
     with pytest.raises(lakescan.NoSuchTable):
         local.drop_table("db.old")
     local.drop_table("db.old", missing_ok=True)
@@ -147,10 +147,10 @@ def test_secrets_are_in_no_message_and_no_text_of_a_plan(tmp_path: Path) -> None
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", COLUMNS)
     scan = table.scan()
-    told = [repr(catalog), repr(table), repr(scan), str(scan.explain()), repr(scan.storage), repr(scan.plan())]
+    told = [repr(catalog), repr(table), repr(scan), str(scan.explain()), repr(scan.spec.storage), repr(scan.plan())]
     with pytest.raises(lakescan.NoSuchTable) as error:
-        catalog.table("db.nothing")
-    assert scan.storage.has_secrets
+        catalog.load_table("db.nothing")
+    assert scan.spec.storage.has_secrets
     assert not [text for text in [*told, str(error.value), str(scan.to_options())] if "SECRET" in text]
 
 
@@ -162,4 +162,4 @@ def test_delta_tables_of_a_catalog_are_deltas_own(local: lakescan.Catalog) -> No
         local.create_table("db.e", COLUMNS, format="delta", primary_key=["id"])
     with pytest.raises(lakescan.UnsupportedFeature, match="as a partition of a Delta table"):
         local.create_table("db.e", COLUMNS, format="delta", partition_by=["days(at)"])
-    assert not local.has_table("db.e")
+    assert not local.table_exists("db.e")

@@ -81,7 +81,7 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
     lakescan.sql(None, "DROP TABLE local.other.u")
     lakescan.sql(None, "DROP TABLE IF EXISTS local.other.u")
     lakescan.sql(None, "DROP NAMESPACE local.other")
-    assert local.namespaces() == ["db"]
+    assert local.list_namespaces() == ["db"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
 def test_what_cannot_be_made_is_refused(local, columns, options, error, message) -> None:
     with pytest.raises(error, match=message):
         local.create_table("db.t", columns, **options)
-    assert not local.has_table("db.t")
+    assert not local.table_exists("db.t")
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_a_table_is_made_of_a_query(spark, local: lakescan.Catalog, format: str)
     assert sorted(again.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2]
     with pytest.raises(lakescan.SchemaMismatch):
         lakescan.sql(spark, f"CREATE TABLE local.db.wrong (id INT, x INT NOT NULL) USING {format} AS {query}")
-    assert not local.has_table("db.wrong")
+    assert not local.table_exists("db.wrong")

@@ -37,24 +37,24 @@ def test_a_table_has_its_life_in_a_hive_catalog(hive: lakescan.Catalog, spark: A
     made.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
     with pytest.raises(lakescan.TableExists):
         hive.create_table("db.t", "id BIGINT")
-    hive.table("db.t").overwrite(pa.table({"id": [3], "part": ["b"]}), where="part = 'b'")
+    hive.load_table("db.t").overwrite(pa.table({"id": [3], "part": ["b"]}), where="part = 'b'")
     lakescan.spark.register(spark)
     spark.range(4, 6).selectExpr("id", "'c' AS part").write.format("iceberg").mode("append").save("hive.db.t")
     found = spark.read.format("iceberg").load("hive.db.t").collect()
     assert sorted(tuple(row) for row in found) == [(1, "a"), (3, "b"), (4, "c"), (5, "c")]
     assert str(hive.rename_table("db.t", "db.u").name) == "hive.db.u"
-    assert hive.tables("db") == ["db.u"]
+    assert hive.list_tables("db") == ["db.u"]
     with pytest.raises(lakescan.NoSuchTable):
-        hive.table("db.t")
+        hive.load_table("db.t")
     hive.drop_table("db.u")
-    assert hive.tables("db") == []
+    assert hive.list_tables("db") == []
 
 
 def test_writers_at_once_in_a_hive_catalog_lose_nothing(hive: lakescan.Catalog) -> None:
     hive.create_table("db.many", "id BIGINT")
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: hive.table("db.many").append(pa.table({"id": [number]})), range(8)))
-    assert sorted(hive.table("db.many").scan().to_arrow()["id"].to_pylist()) == list(range(8))
+        list(pool.map(lambda number: hive.load_table("db.many").append(pa.table({"id": [number]})), range(8)))
+    assert sorted(hive.load_table("db.many").scan().to_arrow()["id"].to_pylist()) == list(range(8))
     hive.drop_table("db.many")
 
 

@@ -80,7 +80,7 @@ def test_tables_of_both_formats_live_in_postgres(postgres: str, tmp_path: Path) 
     for format in ("iceberg", "delta"):
         catalog.create_table(f"db.{format}", "id BIGINT", format=format).append(pa.table({"id": [1]}))
         assert lakescan.table(f"pg.db.{format}").scan().count() == 1
-    assert catalog.tables("db") == ["db.delta", "db.iceberg"]
+    assert catalog.list_tables("db") == ["db.delta", "db.iceberg"]
     with pytest.raises(lakescan.TableExists):
         catalog.rename_table("db.delta", "db.iceberg")
 

@@ -27,20 +27,20 @@ def table(local: lakescan.Catalog) -> lakescan.Table:
         made.append(ROWS)
     loaded = connection("local").load_table("db.t")
     loaded.manage_snapshots().create_tag(loaded.metadata.current_snapshot_id, "kept").commit()
-    local.table("db.t").overwrite(ROWS)
-    return local.table("db.t")
+    local.load_table("db.t").overwrite(ROWS)
+    return local.load_table("db.t")
 
 
 def test_all_files_of_a_table_go(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
     local.drop_table("db.t", purge=True)
-    assert (local.has_table("db.t"), files(tmp_path)) == (False, 0)
+    assert (local.table_exists("db.t"), files(tmp_path)) == (False, 0)
 
 
 def test_a_table_within_another_stays(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
-    inner = Path(table.scan().table_format.location.removeprefix("file://")) / "data" / "inner"
+    inner = Path(table.scan().spec.table.location.removeprefix("file://")) / "data" / "inner"
     local.create_table("db.inner", "id BIGINT", location=str(inner)).append(ROWS)
     local.drop_table("db.t", purge=True)
-    assert local.table("db.inner").scan().to_arrow().num_rows == 2
+    assert local.load_table("db.inner").scan().to_arrow().num_rows == 2
     assert files(tmp_path) == files(inner)
 
 
@@ -57,7 +57,7 @@ def test_a_table_over_files_of_another_keeps_them(table: lakescan.Table, local: 
     with pytest.raises(lakescan.UnsupportedFeature, match=r"gc\.enabled is not true"):
         local.drop_table("db.snapshot", purge=True)
     local.drop_table("db.t", purge=True)
-    assert local.table("db.snapshot").scan().to_arrow().num_rows == 2
+    assert local.load_table("db.snapshot").scan().to_arrow().num_rows == 2
     assert snapshot.format == "iceberg"
 
 
@@ -66,15 +66,15 @@ def test_a_table_that_has_another_name_is_not_purged(table: lakescan.Table, loca
     local.register_table("other.again", table.scan().to_options()["path"])
     with pytest.raises(lakescan.UnsupportedFeature, match=r"which is other\.again, too"):
         local.drop_table("db.t", purge=True)
-    assert local.table("other.again").scan().to_arrow().num_rows == 2
-    assert local.table("db.t").scan().to_arrow().num_rows == 2
+    assert local.load_table("other.again").scan().to_arrow().num_rows == 2
+    assert local.load_table("db.t").scan().to_arrow().num_rows == 2
 
 
 def test_a_table_whose_files_cannot_be_told_is_not_dropped(table, local: lakescan.Catalog, tmp_path: Path) -> None:
     next(tmp_path.rglob("snap-*.avro")).write_bytes(b"damaged")
     with pytest.raises(lakescan.CorruptMetadata):
         local.drop_table("db.t", purge=True)
-    assert local.has_table("db.t")
+    assert local.table_exists("db.t")
     with pytest.raises(lakescan.NoSuchTable):
         local.drop_table("db.nothing", purge=True)
     local.drop_table("db.nothing", purge=True, missing_ok=True)

@@ -45,7 +45,7 @@ def remote(endpoint: str, tmp_path: Path) -> lakescan.Catalog:
 def test_tables_in_a_bucket_are_written_and_read(remote: lakescan.Catalog, format: str) -> None:
     table = remote.create_table("db.t", "id BIGINT, part STRING", format=format, partition_by=["part"])
     table.append(ROWS)
-    remote.table("db.t").overwrite(pa.table({"id": [9], "part": ["a"]}), where="part = 'a'")
+    remote.load_table("db.t").overwrite(pa.table({"id": [9], "part": ["a"]}), where="part = 'a'")
     found = lakescan.table("remote.db.t").scan().to_arrow().sort_by("id")
     assert found.to_pydict() == {"id": [2, 3, 9], "part": ["b", "c d", "a"]}
     assert lakescan.table("remote.db.t").inspect("files").num_rows == 3
@@ -88,7 +88,7 @@ def test_a_glue_catalog_has_tables(endpoint: str, tmp_path: Path) -> None:
     catalog.create_namespace("db")
     catalog.create_table("db.t", "id BIGINT, part STRING", partition_by=["bucket(2, id)"]).append(ROWS)
     assert sorted(lakescan.table("aws.db.t").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
-    assert (catalog.namespaces(), catalog.tables("db")) == (["db"], ["db.t"])
+    assert (catalog.list_namespaces(), catalog.list_tables("db")) == (["db"], ["db.t"])
     with pytest.raises(lakescan.UnsupportedFeature, match="Delta tables in catalog 'aws'"):
         catalog.create_table("db.d", "id BIGINT", format="delta")
 

@@ -59,7 +59,7 @@ def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake
     table = made(local, "delta", **{name.upper().replace("DELTA.", "delta."): value_of(name)})
     assert name in table.properties
     table.append(ROWS)
-    assert rows(local.table("db.t").scan().to_arrow()) == ROWS.to_pylist()
+    assert rows(local.load_table("db.t").scan().to_arrow()) == ROWS.to_pylist()
     opened = DeltaTable(table.location)
     if name not in ("delta.enableDeletionVectors", "delta.columnMapping.mode"):  # deltalake's Arrow reader has neither
         assert rows(opened.to_pyarrow_table()) == ROWS.to_pylist()
@@ -127,7 +127,7 @@ def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceb
     value = str(tmp_path / "elsewhere") if name.endswith(".path") else ICEBERG_VALUES.get(name, "10")
     table = made(local, "iceberg", **{name: value})
     table.append(ROWS)
-    assert rows(local.table("db.t").scan().to_arrow()) == ROWS.to_pylist()
+    assert rows(local.load_table("db.t").scan().to_arrow()) == ROWS.to_pylist()
     assert rows(local._catalog.load_table("db.t").scan().to_arrow()) == ROWS.to_pylist()
 
 

@@ -197,7 +197,7 @@ def test_files_of_the_shop_are_pyicebergs(shop: Shop) -> None:
 
 @pytest.mark.parametrize("name", sorted(SIXTEEN))
 def test_parts_can_be_sent_and_read_elsewhere(shop: Shop, name: str) -> None:
-    found = pickle.loads(pickle.dumps(lakescan.table(shop.orders).scan().metadata_table(name)))
+    found = pickle.loads(pickle.dumps(lakescan.table(shop.orders).scan().spec.metadata_table(name)))
     parts = pickle.loads(pickle.dumps(list(found.parts())))
     rows = pa.Table.from_batches([b for p in parts for b in found.read(p)], schema=found.schema.arrow())
     assert rows.equals(lakescan.table(shop.orders).inspect(name))
@@ -205,7 +205,7 @@ def test_parts_can_be_sent_and_read_elsewhere(shop: Shop, name: str) -> None:
 
 def test_a_scan_of_chosen_rows_has_no_metadata_table(shop: Shop) -> None:
     with pytest.raises(lakescan.InvalidOption, match="filter and limit what comes back"):
-        lakescan.table(shop.orders).scan().limit(1).metadata_table("files")
+        lakescan.table(shop.orders).scan().limit(1).spec.metadata_table("files")
 
 
 @pytest.mark.spark

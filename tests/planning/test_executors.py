@@ -86,8 +86,8 @@ def test_a_mode_says_whether_an_executor_is_used() -> None:
 
 def test_the_table_says_the_mode_where_the_scan_does_not(shop) -> None:
     scan = lakescan.table(shop.orders).scan()
-    assert scan.planning_mode("data") == "auto"
-    assert scan.options(data_planning_mode="local").planning_mode("data") == "local"
+    assert scan.spec.planning_mode("data") == "auto"
+    assert scan.options(data_planning_mode="local").spec.planning_mode("data") == "local"
     with pytest.raises(lakescan.InvalidOption, match="auto, local or distributed"):
         scan.options(delete_planning_mode="remote")
 

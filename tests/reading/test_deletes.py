@@ -125,7 +125,7 @@ def test_position_deletes_of_rows_that_the_file_lacks_delete_nothing(table: Any)
     made = write_position_deletes(f"{table.location()}/data/p.parquet", [(data, 3), (data, 10), (data, 2**62)])
     scan = lakescan.table(commit_deletes(table.metadata_location, [made])).scan()
     assert scan.to_arrow().num_rows == scan.count() == 19
-    loader = deletes.DeleteLoader(scan.storage, paths(table))
+    loader = deletes.DeleteLoader(scan.spec.storage, paths(table))
     by_position = scan.plan().deletes.to_pylist()
     assert loader.selection(data, by_position, rows=10).deleted == BitMap64([3])
     assert loader.selection(data, by_position).deleted.max() == 2**62

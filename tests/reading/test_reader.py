@@ -45,9 +45,8 @@ def test_each_row_is_read_once_whatever_the_splits(deleted, split_size: int, bat
     location, expected = deleted
     scan = lakescan.table(location).scan().options(split_size=split_size, batch_size=batch_size, file_open_cost=1)
     plan = scan.plan()
-    found = [
-        n for batch in read_batches([(plan, scan.read_context(plan))], readers=readers) for n in batch["n"].to_pylist()
-    ]
+    batches = read_batches([(plan, scan.spec.read_context(plan))], readers=readers)
+    found = [n for batch in batches for n in batch["n"].to_pylist()]
     assert len(found) == len(expected)
     assert set(found) == expected
 
@@ -103,7 +102,7 @@ def test_closing_the_batches_stops_the_readers(deleted) -> None:
     before = threading.active_count()
     scan = lakescan.table(location).scan().options(batch_size=1, split_size=100, file_open_cost=1)
     plan = scan.plan()
-    batches = read_batches([(plan, scan.read_context(plan))], readers=3)
+    batches = read_batches([(plan, scan.spec.read_context(plan))], readers=3)
     assert next(batches).num_rows == 1
     batches.close()
     for _ in range(100):

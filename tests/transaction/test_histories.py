@@ -64,7 +64,7 @@ class History:
 
     def remove(self, with_strays: bool) -> None:
         """Everything is old; files that nothing names go, and nothing else does."""
-        location = folder_of(now().scan().table_format.location)
+        location = folder_of(now().scan().spec.table.location)
         strays = [location / "data" / "part=a" / "stray", location / "data" / "stray.parquet"] if with_strays else []
         stray(*strays)
         age(self.folder)

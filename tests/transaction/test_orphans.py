@@ -108,9 +108,9 @@ def test_folders_elsewhere_are_looked_through_where_that_is_asked_for(local, tmp
     shared = tmp_path / "shared"
     for table in ("db.t", "db.other"):
         local.create_table(table, "id BIGINT, part STRING", properties={name: f"file://{shared}"})
-        local.table(table).append(rows(A))
+        local.load_table(table).append(rows(A))
     assert removed(tmp_path) == []
-    assert local.table("db.other").scan().to_arrow().num_rows == 1
+    assert local.load_table("db.other").scan().to_arrow().num_rows == 1
     stray(shared / "stray")
     assert "stray" in [Path(each).name for each in now().remove_orphans(location=shared, dry_run=True)]
 
@@ -121,7 +121,7 @@ def test_other_tables_within_the_folders_stay(table: lakescan.Table, local: lake
     lakescan.save(rows(A), inner / "d", format="delta")
     stray(inner / "i" / "data" / "not-ours", place() / "data" / "ours", place() / "data" / "_hidden" / "x")
     assert removed(tmp_path) == ["ours"]
-    assert local.table("db.inner").scan().to_arrow().num_rows == 1
+    assert local.load_table("db.inner").scan().to_arrow().num_rows == 1
     assert lakescan.table(inner / "d").scan().to_arrow().num_rows == 1
 
 
@@ -129,7 +129,7 @@ def test_a_table_at_the_same_place_keeps_its_files(table: lakescan.Table, local:
     local.create_table("db.twin", "id BIGINT, part STRING", location=str(place())).append(rows(C))
     stray(place() / "data" / "stray")
     assert removed(tmp_path) == ["stray"]
-    assert local.table("db.twin").scan().to_arrow().num_rows == 1
+    assert local.load_table("db.twin").scan().to_arrow().num_rows == 1
     assert pairs() == [A, B]
 
 
@@ -180,5 +180,5 @@ def test_a_table_whose_files_may_be_another_tables_loses_none(table: lakescan.Ta
             refused()
     assert (place() / "data" / "stray").exists()
     local.drop_table("db.t")
-    assert not local.has_table("db.t")
-    assert lakescan.table(folder_of(table.scan().table_format.location)).scan().count() == 2
+    assert not local.table_exists("db.t")
+    assert lakescan.table(folder_of(table.scan().spec.table.location)).scan().count() == 2

@@ -16,8 +16,9 @@ from lakescan.common.option_values import mapping
 from lakescan.doctor import Diagnosis, doctor
 from lakescan.errors import InvalidOption, LakescanError, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
+from lakescan.opening import table
 from lakescan.scan import Scan
-from lakescan.table import Table, table
+from lakescan.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
 app.add_typer(upkeep)

@@ -11,8 +11,8 @@ from rich.console import Console
 from lakescan.catalog import Catalog
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
+from lakescan.opening import table
 from lakescan.sql import sql
-from lakescan.table import table
 
 app = typer.Typer(no_args_is_help=True)
 console = Console(highlight=False, markup=False, emoji=False)
@@ -28,8 +28,8 @@ def tables(
 ) -> None:
     """List the tables of a catalog."""
     opened = Catalog(catalog)
-    for each in [namespace] if namespace else opened.namespaces():
-        for name in opened.tables(each):
+    for each in [namespace] if namespace else opened.list_namespaces():
+        for name in opened.list_tables(each):
             console.print(f"{catalog}.{name}")
 
 

@@ -90,6 +90,10 @@ class DeltaTable:
         end = replace(self._end, commits=(*self._end.commits, *new))
         return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
 
+    def reopened(self) -> DeltaTable:
+        """The table by its log as it is now, which may be that of another table."""
+        return DeltaTable.open(self._location, self.storage)
+
     def continues(self, before: DeltaTable) -> bool:
         """Whether the log is that of the table that was opened before, and not of one that was made in its place.
 

@@ -180,7 +180,10 @@ class TableFormat(Protocol):
         """What tells the table from another one that is made later in its place."""
 
     def refreshed(self) -> TableFormat:
-        """The table as it is now."""
+        """The table with the commits since, for a stream that follows it."""
+
+    def reopened(self) -> TableFormat:
+        """The table that is now at the same place, or has the same name; raises `NotATable` and `NoSuchTable`."""
 
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
         """The offset at which a stream begins; raises `NoSuchSnapshot`."""

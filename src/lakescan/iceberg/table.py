@@ -80,6 +80,10 @@ class IcebergTable:
                 time.sleep(pause)
         return self
 
+    def reopened(self) -> IcebergTable:
+        """The table by its newest metadata."""
+        return self.refreshed()
+
     @property
     def location(self) -> str:
         """The table's location, as its metadata has it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from lakescan.errors import CommitConflict
 from lakescan.executors import PlanningExecutor
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.planning.partition_groups import partition_numbers
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.transaction.base import WAITS, Saved, Target
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.rewrite import rewritten
@@ -47,9 +48,9 @@ def compact(target: Target, where: str | None = None, executor: PlanningExecutor
     return saved(files, len(some.table))
 
 
-def _all_rows(target: Target, where: str | None) -> Scan:
+def _all_rows(target: Target, where: str | None) -> ScanSpec:
     """A scan of all rows of files that may have some of a filter, with what is kept when they move."""
-    scan = target.scan.select(*target.writes.of_moved_rows.schema.names).ignore_residuals()
+    scan = replace(target.scan.select(*target.writes.of_moved_rows.schema.names), ignores_residuals=True)
     return scan if where is None else scan.where(where)
 
 

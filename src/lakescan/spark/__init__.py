@@ -6,8 +6,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
+from lakescan import engines
+from lakescan.opening import table
+from lakescan.scan import Scan
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import register
 
@@ -17,27 +21,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakescan.scan import Scan
-
 __all__ = ["SparkExecutor", "explain", "read", "read_scan", "register"]
 
 
 def read(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> DataFrame:
     """A table as a data frame: `lakescan.table(path, **options)` as `Scan.to_spark` reads it."""
-    from lakescan.table import table
-
-    return read_scan(spark, table(path, **options).scan())
+    return table(path, **options).scan().to_spark(spark)
 
 
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
-    """A scan as a Spark data frame, pinned to the state that the scan sees now; see `Scan.to_spark`."""
-    from lakescan.spark.frames import frame_of
-
-    return frame_of(spark, scan)
+    """`Scan.to_spark`, by its old name."""
+    warnings.warn("lakescan.spark.read_scan(spark, scan) is scan.to_spark(spark)", DeprecationWarning, stacklevel=2)
+    return scan.to_spark(spark)
 
 
 def explain(scan: Scan) -> str:
     """The plan of a scan as text, with the lane of its files on Spark, and why."""
-    from lakescan.spark.frames import explained
-
-    return explained(scan)
+    text: str = engines.load("spark").explained(scan.spec)
+    return text

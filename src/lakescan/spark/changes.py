@@ -11,24 +11,25 @@ from pyspark.sql import types as s
 
 from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL
 from lakescan.reading.net_changes import as_updates, without_carry_overs
+from lakescan.spark.frames import frame_of
 from lakescan.spark.types import arrow_schema, quoted, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakescan.scan import Scan
+    from lakescan.scan_spec import ScanSpec
 
 _SHARE = "__lakescan_share"
 
 
-def changes_frame(spark: SparkSession, scan: Scan, columns: Sequence[str], identity: Sequence[str]) -> DataFrame:
+def changes_frame(spark: SparkSession, scan: ScanSpec, columns: Sequence[str], identity: Sequence[str]) -> DataFrame:
     """The net changes of a changelog scan. Equal rows, or those of an identity, of one commit meet in one task.
 
     Commits are shared out by a hash, so that a task holds a part of one: what rows are compared by has to be hashed by
     Spark (maps cannot be; other columns then decide).
     """
     schema = schema_of(scan)
-    raw = scan.to_spark(spark)
+    raw = frame_of(spark, scan)
     by = [quoted(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
     share = F.pmod(F.xxhash64(CHANGE_ORDINAL.name, *by), F.lit(_shares(spark)))
     target = arrow_schema(schema)

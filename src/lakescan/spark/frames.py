@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,10 +22,10 @@ from lakescan.spark.workers import use_this_python
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakescan.scan import Scan
+    from lakescan.scan_spec import ScanSpec
 
 
-def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
+def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The rows of a scan.
 
     A scan that the native lane may read is planned now. Otherwise, one worker plans it when the query is planned,
@@ -50,7 +51,7 @@ def frame_of(spark: SparkSession, scan: Scan) -> DataFrame:
     return frame if plan.limit is None else frame.limit(plan.limit)
 
 
-def explained(scan: Scan) -> str:
+def explained(scan: ScanSpec) -> str:
     """The plan as text, and the lanes of its files."""
     plan = scan.plan()
     lanes = choose_lanes(scan, plan)
@@ -59,36 +60,36 @@ def explained(scan: Scan) -> str:
     return "\n".join(lines + how_deletes_apply(scan.plan_of(plan, pa.array(lanes.native))))
 
 
-def _refuse(scan: Scan, reasons: dict[str, int]) -> None:
+def _refuse(scan: ScanSpec, reasons: dict[str, int]) -> None:
     """Raise `UnsupportedFeature` where the native lane was asked for and cannot read all files."""
-    if reasons and scan.option("lane") == "native":
+    if reasons and scan.options.get("lane") == "native":
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. With lane=auto it is read.")
 
 
-def _is_planned_here(scan: Scan) -> bool:
+def _is_planned_here(scan: ScanSpec) -> bool:
     """Whether a scan is planned by this process, with Spark's workers or its own executor."""
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
-    told = scan.executor is not None or scan.storage.has_secrets or not scan.is_said_by_options
+    told = scan.executor is not None or scan.storage.has_secrets or not scan.fits_options
     if told or "distributed" in (data, deletes):
         return True
     return data == "auto" and scan.metadata_bytes >= MIN_BYTES
 
 
-def _plan(spark: SparkSession, scan: Scan) -> ScanPlan:
-    planner = scan if scan.executor is not None else scan.plan_with(SparkExecutor(spark))
-    return planner.plan(parallelism=_parallelism(spark, scan))
+def _plan(spark: SparkSession, scan: ScanSpec) -> ScanPlan:
+    planner = scan if scan.executor is not None else replace(scan, executor=SparkExecutor(spark))
+    return planner.plan(_parallelism(spark, scan))
 
 
-def _parallelism(spark: SparkSession, scan: Scan) -> int:
+def _parallelism(spark: SparkSession, scan: ScanSpec) -> int:
     """How many readers splits should keep busy: by the scan's option, else what the session has."""
-    return int(scan.option("parallelism", parallelism(spark)))
+    return int(scan.options.get("parallelism", parallelism(spark)))
 
 
-def _read_planned(spark: SparkSession, scan: Scan) -> DataFrame:
+def _read_planned(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     return read_planned(spark, scan, _plan(spark, scan))
 
 
-def _source(spark: SparkSession, scan: Scan) -> DataFrame:
+def _source(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     """The scan as a Python data source; the schema goes along, so that Spark need not start a worker to ask for it."""
     register(spark, names=("lakescan",))
     return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()

@@ -16,7 +16,7 @@ from lakescan.planning.plan import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.net_changes import without_carry_overs
 from lakescan.reading.reader import read_group
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.spark.types import as_spark_batch
 
 
@@ -46,9 +46,9 @@ class LimitedPartition(InputPartition):
     rows: int
 
 
-def group_partitions(scan: Scan, parallelism: int, changes: Changes | None = None) -> list[InputPartition]:
+def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None = None) -> list[InputPartition]:
     """The task groups of a scan, planned here; of the changes of a commit one, where rows may cancel each other."""
-    plan = scan.plan(parallelism=parallelism)
+    plan = scan.plan(parallelism)
     context = scan.read_context(plan)
     groups = plan.groups.sharing_deletes(parallelism)
     if plan.limit is not None:

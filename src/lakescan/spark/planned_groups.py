@@ -16,10 +16,10 @@ from lakescan.spark.types import as_spark_batch, schema_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakescan.scan import Scan
+    from lakescan.scan_spec import ScanSpec
 
 
-def read_planned(spark: SparkSession, scan: Scan, plan: ScanPlan) -> DataFrame:
+def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFrame:
     """The rows of a plan of a scan, through Arrow."""
     context, schema = scan.read_context(plan), schema_of(scan)
     shared = plan.groups.sharing_deletes(parallelism(spark))

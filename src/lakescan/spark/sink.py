@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from lakescan.catalogs.registry import give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
-from lakescan.scan import as_predicate
+from lakescan.scan_spec import as_predicate
 from lakescan.storage.removal import discard
 from lakescan.storage.storage import Storage, join
 from lakescan.transaction.base import Target

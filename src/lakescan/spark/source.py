@@ -26,15 +26,15 @@ from pyspark.sql.types import StructType
 from lakescan.catalogs.registry import give_all
 from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.opening import split_metadata_name, table
 from lakescan.options.read import normalised
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
 from lakescan.streaming.stream import without_stream_options
-from lakescan.table import split_metadata_name, table
 
 
 class TableSource(DataSource):
@@ -45,7 +45,7 @@ class TableSource(DataSource):
     parallelism: int
     time_zone: str
     catalogs: Mapping[str, Mapping[str, str]]
-    _pinned: tuple[Scan, str | None] | None = None
+    _pinned: tuple[ScanSpec, str | None] | None = None
     _is_planned = False
 
     @classmethod
@@ -71,18 +71,18 @@ class TableSource(DataSource):
         self._is_planned = True
         if name is not None:
             return MetadataReader(scan.metadata_table(name), schema)
-        if "distributed" in (scan.option("data-planning-mode"), scan.option("delete-planning-mode")):
+        if "distributed" in (scan.options.get("data-planning-mode"), scan.options.get("delete-planning-mode")):
             raise UnsupportedFeature(
                 "distributed planning by a Python data source",
                 "Spark asks one worker for the partitions, and that has no session: use Scan.to_spark(spark).",
             )
-        if list(schema.names) != scan.projected.names:
+        if list(schema.names) != scan.output.names:
             scan = scan.select(*schema.names)
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism)
 
-    def _pin(self, scan: Scan, name: str | None) -> None:
+    def _pin(self, scan: ScanSpec, name: str | None) -> None:
         """Read the state that the scan sees now, whatever is committed before a query is planned."""
         scan.snapshot  # noqa: B018  resolved here, and kept with the scan
         self._pinned = scan, name
@@ -125,7 +125,7 @@ class TableSource(DataSource):
         name = given if self.format_name == "lakescan" else self.format_name
         return Sink(path, name, options, storage or {}, self.catalogs)
 
-    def _target(self) -> tuple[Scan, str | None]:
+    def _target(self) -> tuple[ScanSpec, str | None]:
         """The scan that the options describe, and the metadata table that the path names, if it does."""
         options: dict[str, Any] = {normalised(name): value for name, value in self.options.items()}
         path = options.pop("path", None)
@@ -142,7 +142,7 @@ class TableSource(DataSource):
             storage_options=_json(options.pop("storageoptions", None)),
             **options,
         )
-        return opened.scan(), name
+        return opened.scan().spec, name
 
 
 def source_class(
@@ -170,8 +170,8 @@ def source_class(
 class TableReader(DataSourceReader):
     """Plans a scan and reads its groups."""
 
-    def __init__(self, scan: Scan, schema: StructType, parallelism: int) -> None:
-        self._scan: Scan | None = scan
+    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int) -> None:
+        self._scan: ScanSpec | None = scan
         self._schema, self._parallelism = schema, parallelism
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The plan's task groups."""
         assert self._scan is not None
-        parallelism = int(self._scan.option("parallelism", self._parallelism))
+        parallelism = int(self._scan.options.get("parallelism", self._parallelism))
         return group_partitions(self._scan, parallelism)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

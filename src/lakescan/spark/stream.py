@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from lakescan.changes import Changes
+from lakescan.changes import Changes, are_computed, commits_of
 from lakescan.formats.increments import Offset
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.streaming.stream import TableStream
 
@@ -38,8 +38,8 @@ _FIRST, _FROM = "first", "from"
 class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The commits of a table as micro-batches."""
 
-    def __init__(self, scan: Scan, schema: StructType, parallelism: int) -> None:
-        self._scan: Scan | None = scan
+    def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int) -> None:
+        self._scan: ScanSpec | None = scan
         self._schema, self._parallelism = schema, parallelism
         self._done: Offset | None = None
 
@@ -52,7 +52,7 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Opened where offsets are asked for: Spark makes readers that only read, too."""
         assert self._scan is not None
         stream, names = TableStream(self._scan), self._schema.names
-        return stream if stream.scan.projected.names == names else TableStream(self._scan.select(*names))
+        return stream if stream.scan.output.names == names else TableStream(self._scan.select(*names))
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins.
@@ -95,11 +95,11 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planner = self._planner
         begin = end[_FROM] if start.get(_FIRST) and _FROM in end else start
         scan = planner.between(planner.decode(begin), planner.decode(end))
-        parallelism = int(scan.option("parallelism", self._parallelism))
-        changes = Changes(scan)
-        if not planner.reads_changes or not changes.is_worked_out:
+        parallelism = int(scan.options.get("parallelism", self._parallelism))
+        if not planner.reads_changes or not are_computed(scan):
             return group_partitions(scan, parallelism)
-        return [each for commit in changes.commits() for each in group_partitions(commit, parallelism, changes)]
+        changes = Changes(scan)
+        return [each for commit in commits_of(scan) for each in group_partitions(commit, parallelism, changes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group."""

@@ -14,7 +14,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.uuids import uuid_texts
 from lakescan.errors import UnsupportedFeature
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 
 _ATOMIC: dict[str, type[s.DataType]] = {
     "boolean": s.BooleanType,
@@ -51,9 +51,9 @@ def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType
     return _struct(schema.struct(), nanos_as_long)
 
 
-def schema_of(scan: Scan) -> s.StructType:
+def schema_of(scan: ScanSpec) -> s.StructType:
     """The Spark schema of the rows that a scan returns, by its options."""
-    return spark_schema(scan.projected, nanos_as_long=scan.option("nanosAsLong", False))
+    return spark_schema(scan.output, nanos_as_long=scan.options.get("nanosAsLong", False))
 
 
 def _struct(kind: t.Struct, nanos_as_long: bool) -> s.StructType:

@@ -22,6 +22,7 @@ from lakescan.formats.table_format import CommitRequest, FileRequest, Snapshot, 
 from lakescan.options.streaming import FEED, STREAM_OPTIONS, Policy, limits_from, reads_changes, start_from
 from lakescan.planning.report import ScanMetrics
 from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.time_travel import SELECTING
 
 # What offsets are called, as each format's own streams have it.
@@ -32,12 +33,12 @@ _NAMES = {"iceberg": ("snapshot-id", "position", "scan-all-files"), "delta": ("v
 class TableStream:
     """The commits of a table, as a scan with the options of streams sees them. Not to be shared between threads."""
 
-    def __init__(self, scan: Scan) -> None:
-        options = scan.all_options
+    def __init__(self, scan: ScanSpec) -> None:
+        options = scan.options
         _check_no_state(scan)
         if "limit" in options:
             raise InvalidOption("a stream has no limit of rows: maxRowsPerTrigger is one of each batch")
-        self._table: TableFormat = scan.table_format
+        self._table: TableFormat = scan.table
         self._identity = self._table.identity
         self._start = start_from(options)
         self._limits = limits_from(options, self._table.name)
@@ -55,7 +56,7 @@ class TableStream:
         self._last: int | None = None
 
     @property
-    def scan(self) -> Scan:
+    def scan(self) -> ScanSpec:
         """The scan whose columns, filter and options the rows of all increments have."""
         return self._scan
 
@@ -112,7 +113,7 @@ class TableStream:
             at = Offset(commit.id)
         return at
 
-    def between(self, start: Offset, end: Offset) -> Scan:
+    def between(self, start: Offset, end: Offset) -> ScanSpec:
         """A scan of the rows from one offset up to another; the same whenever it is asked for.
 
         Raises `NoSuchSnapshot` where commits between them are not there any more.
@@ -120,12 +121,12 @@ class TableStream:
         parts, order = tuple(self._parts(start, end)), self._order_id
         increment = Increment(parts, self._request.exclude, self._policy.changes, order)
         state = self._table.increment(self._schema, increment)
-        return self._scan.reading(self._table, replace(state, id=end.commit, timestamp=None))
+        return self._scan.of_increment(self._table, replace(state, id=end.commit, timestamp=None))
 
     def read(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
         """The rows, or the changes of rows, from one offset up to another."""
         scan = self.between(start, end)
-        return Changes(scan).to_batches() if self._policy.changes else scan.to_batches()
+        return Changes(scan).to_batches() if self._policy.changes else Scan(scan).to_batches()
 
     def backlog(self, start: Offset) -> Backlog:
         """What there is to read after an offset up to the newest one looked at, by what commits say of themselves."""
@@ -223,10 +224,10 @@ class TableStream:
         )
 
 
-def _check_no_state(scan: Scan) -> None:
+def _check_no_state(scan: ScanSpec) -> None:
     """Raise `InvalidOption` where a state is selected: streams go on from one state to the next."""
-    given = [name for name in SELECTING if name != "branch" and name in scan.all_options]
-    if given or scan.is_as_of:
+    given = [name for name in SELECTING if name != "branch" and name in scan.options]
+    if given or scan.selector is not None:
         what = f"option {given[0]!r} selects" if given else f"{scan} is"
         raise InvalidOption(
             f"{what} one state of the table, and a stream follows all of them: say where it begins with "
@@ -244,13 +245,13 @@ def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
     return found
 
 
-def without_stream_options(scan: Scan) -> Scan:
+def without_stream_options(scan: ScanSpec) -> ScanSpec:
     """The scan of the table, or of its newest changes, that a stream's scan is of."""
-    options = scan.all_options
-    plain = scan.with_options(options.without((*STREAM_OPTIONS, *FEED)))
-    table = scan.table_format
+    options = scan.options
+    plain = replace(scan, options=options.without((*STREAM_OPTIONS, *FEED)))
+    table = scan.table
     plain = plain.as_of(branch=options["branch"]) if "branch" in options else plain
-    return plain.reading(table, table.with_changes(plain.snapshot)) if reads_changes(options) else plain
+    return plain.of_increment(table, table.with_changes(plain.snapshot)) if reads_changes(options) else plain
 
 
 class Follower:
@@ -274,7 +275,7 @@ class Follower:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches."""
-        return self._stream.scan.schema
+        return self._stream.scan.output.arrow()
 
     @property
     def backlog(self) -> Backlog:

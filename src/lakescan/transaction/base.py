@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
 # Seconds between attempts at changing what a table has, while others commit to it.
@@ -47,7 +47,7 @@ class Target(Protocol):
         """How its files are written."""
 
     @property
-    def scan(self) -> Scan:
+    def scan(self) -> ScanSpec:
         """A scan of what it had."""
 
     @property

@@ -22,7 +22,7 @@ from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.delta.write.removed_paths import check_paths
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.options.write import WriteOptions
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.storage.storage import Storage
 from lakescan.transaction.base import Removed, Target
 from lakescan.write.table_writes import WrittenFile
@@ -61,9 +61,9 @@ class DeltaTarget:
         return DeltaWrites(self.location, state.protocol, metadata, self.storage, self.options.overrides)
 
     @cached_property
-    def scan(self) -> Scan:
+    def scan(self) -> ScanSpec:
         """The version that it had."""
-        return Scan(self._opened, self.storage, self.location)
+        return ScanSpec(self._opened, self.storage, self.location)
 
     @property
     def opened(self) -> DeltaTable:

@@ -28,7 +28,7 @@ from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.expire import MAIN, Retention, commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
 from lakescan.options.write import WriteOptions
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.storage.storage import Storage
 from lakescan.transaction.base import WAITS, Removed, Target
 from lakescan.write.table_writes import WrittenFile
@@ -85,11 +85,11 @@ class IcebergTarget:
         return added_since(self.reopened().opened, known)
 
     @cached_property
-    def scan(self) -> Scan:
+    def scan(self) -> ScanSpec:
         """The branch as it was."""
         branch = self.options.branch
         selector = SnapshotSelector(branch=branch) if branch in self._table.metadata.refs else None
-        return Scan(self.opened, self.storage, self.name, _selector=selector)
+        return ScanSpec(self.opened, self.storage, self.name, selector=selector)
 
     @property
     def begins_again(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
-from lakescan.scan import as_predicate
+from lakescan.scan_spec import as_predicate
 from lakescan.transaction.base import Saved, Target
 from lakescan.transaction.rows import Rows
 from lakescan.transaction.save import append, overwrite, prepared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.planning.plan import ScanPlan
-from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
 from lakescan.transaction.base import Removed, Target
 from lakescan.transaction.rewrite import rewritten
 from lakescan.write.partition_key import identity, physical
@@ -28,7 +28,7 @@ class Replaced:
     table: FileTable
     where: Predicate | None = None
     cut: ScanPlan | None = None
-    scan: Scan | None = None
+    scan: ScanSpec | None = None
 
     @property
     def removed(self) -> list[Removed]:
@@ -71,7 +71,7 @@ def _of_filter(target: Target, where: Predicate) -> Replaced:
     target.check_removable(delete_counts(plan.files), partly=some_are_cut)
     if not some_are_cut:
         return Replaced(plan.table)
-    whole = scan.ignore_residuals()
+    whole = replace(scan, ignores_residuals=True)
     return Replaced(plan.table, where, whole.plan_of(plan, cut), whole)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakescan import engines
 from lakescan.errors import InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
@@ -55,9 +56,8 @@ def rows_of(data: Any) -> Rows:
         return ArrowRows(data.schema, data.to_batches())
     match _library(data):
         case "pyspark" if hasattr(data, "mapInArrow"):
-            from lakescan.spark.write import SparkRows
-
-            return SparkRows(data)
+            rows: Rows = engines.load("spark").SparkRows(data)
+            return rows
         case "pandas" if hasattr(data, "columns"):
             table = of_pandas(data)
             return ArrowRows(table.schema, table.to_batches())

@@ -25,7 +25,7 @@ from lakescan.spark.native.footers import why_footers
 from lakescan.storage.locations import normalize, without_root
 
 if TYPE_CHECKING:
-    from lakescan.scan import Scan
+    from lakescan.scan_spec import ScanSpec
 
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 _WITH_DEFAULTS = (t.INT, t.LONG, t.BOOLEAN, t.STRING)
@@ -50,15 +50,15 @@ class Lanes:
         return dict(Counter(reason for reason in self.why.to_pylist() if reason))
 
 
-def why_arrow(scan: Scan) -> str | None:
+def why_arrow(scan: ScanSpec) -> str | None:
     """What keeps all files of a scan from the native lane, whatever its plan; None where nothing does."""
-    if scan.option("lane", "auto") == "arrow":
+    if scan.options.get("lane", "auto") == "arrow":
         return "the option lane says so"
     if scan.storage.io_properties:
         return "a catalog says how files are reached, which Spark is not told"
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may be without field ids"
-    reserved = [f.id for f in scan.projected.fields] + [leaf.bound_id for leaf in leaves(scan.filter)]
+    reserved = [f.id for f in scan.output.fields] + [leaf.bound_id for leaf in leaves(scan.filter)]
     if others := [i for i in reserved if i in RESERVED_IDS and i != POS.id]:
         return f"the metadata column {scan.read_context().table_schema.path_of[others[0]]}"
     names = scan.snapshot.schema.names
@@ -75,7 +75,7 @@ def why_arrow(scan: Scan) -> str | None:
     return None
 
 
-def columns_needed(scan: Scan, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
+def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
     """The table's columns to read: those of the output and the filter, and those that equality deletes compare."""
     columns = scan.read_context().columns_for(scan.filter, compared)
     return tuple(f for f in columns.fields if f.id not in RESERVED_IDS)
@@ -108,7 +108,7 @@ def _is_plain(kind: t.Type) -> bool:
     return kind in _PLAIN
 
 
-def choose_lanes(scan: Scan, plan: ScanPlan) -> Lanes:
+def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
     """The lane of each file of a plan of the scan; nothing is read but a few footers."""
     files, count = plan.files, len(plan.table)
     why = _Why(count)
@@ -120,7 +120,7 @@ def choose_lanes(scan: Scan, plan: ScanPlan) -> Lanes:
     why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata: it may be encrypted")
     context = scan.read_context()
     paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
-    if scan.option("lane", "auto") != "native":
+    if scan.options.get("lane", "auto") != "native":
         foreign = pc.and_not(pc.match_substring_regex(paths, _SCHEME), pc.match_substring_regex(paths, _OURS))
         why.where(_mask(foreign), "Spark may have no filesystem for it: lane=native tries")
     why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark takes its path for a pattern")
@@ -164,7 +164,7 @@ class _Why:
         return Lanes(self.native, pa.array(self._texts).take(pa.array(self._codes)))
 
 
-def _deletes(scan: Scan, plan: ScanPlan, why: _Why) -> None:
+def _deletes(scan: ScanSpec, plan: ScanPlan, why: _Why) -> None:
     """Deletes that the native lane does not apply."""
     lists = plan.files["deletes"].combine_chunks()
     owner, referenced = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
@@ -184,7 +184,7 @@ def _deletes(scan: Scan, plan: ScanPlan, why: _Why) -> None:
             why.where(by_keys, reason)
 
 
-def _why_keys(scan: Scan, ids: tuple[int, ...]) -> str | None:
+def _why_keys(scan: ScanSpec, ids: tuple[int, ...]) -> str | None:
     known = scan.read_context().table_schema
     for each in ids:
         if each not in known.by_id or known.top_level_of[each].id != each:

@@ -36,7 +36,7 @@ from lakescan.storage.locations import split_location
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakescan.scan import Scan
+    from lakescan.scan_spec import ScanSpec
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
@@ -51,7 +51,7 @@ _READ_OPTIONS = {
 _NOT_IN_URIS = re.compile(r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}]")
 
 
-def native_frame(spark: SparkSession, scan: Scan, plan: ScanPlan) -> DataFrame:
+def native_frame(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFrame:
     """The rows of a plan whose files are all native."""
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
@@ -80,14 +80,14 @@ class _NativeFiles:
     def __init__(
         self,
         spark: SparkSession,
-        scan: Scan,
+        scan: ScanSpec,
         plan: ScanPlan,
         context: ReadContext,
         keys: DeletedKeys | None,
         fields: tuple[t.Field, ...],
     ) -> None:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
-        self._fields, self._columns = fields, FileColumns.of(context.matching, scan.table_format.location)
+        self._fields, self._columns = fields, FileColumns.of(context.matching, scan.table.location)
         self._locations = [_for_spark(context.storage.relocated(p)) for p in plan.files["path"].to_pylist()]
 
     def rows(self) -> DataFrame:
@@ -109,7 +109,7 @@ class _NativeFiles:
         if any(residual != TRUE for residual in self._plan.residuals):
             nested = {i: each for f in self._fields for i, each in members_of(f, columns[f.id])}
             frame = frame.where(condition(self._plan.filter, columns | nested))
-        return frame.select(*(columns[f.id].alias(f.name) for f in self._scan.projected.fields))
+        return frame.select(*(columns[f.id].alias(f.name) for f in self._scan.output.fields))
 
     def _read(self) -> DataFrame:
         """The files as Spark reads them, columns by id where the table has ids, else by physical name."""
@@ -181,7 +181,7 @@ class _NativeFiles:
         return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
 
 
-def why_session(spark: SparkSession, scan: Scan) -> str | None:
+def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
     """What keeps a session from reading a scan natively; what it needs is switched on where the platform allows it."""
     if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
         return "the session does not find columns by field id, and does not let that be switched on"

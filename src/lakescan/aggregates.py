@@ -1,0 +1,51 @@
+"""Counts and extremes of a scan: from metadata where that is exact, from the rows of the other files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.errors import InvalidOption
+from lakescan.expressions.instants import plain_value
+from lakescan.local.reader import default_readers, read_batches
+from lakescan.planning.count import rows_by_metadata
+from lakescan.planning.min_max import ORDERED, extreme_by_metadata, extreme_of
+from lakescan.planning.plan import ScanPlan
+from lakescan.scan_spec import ScanSpec
+
+
+def count_rows(spec: ScanSpec) -> int:
+    """The number of rows of a scan; see `Scan.count`."""
+    whole = spec.without_limit()
+    plan = whole.plan(default_readers())
+    found, unknown = rows_by_metadata(plan)
+    found += sum(batch.num_rows for batch in _batches_of(whole, plan, unknown))
+    return found if spec.max_rows is None else min(found, spec.max_rows)
+
+
+def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
+    """The least or greatest value of a column; see `Scan.min`."""
+    if spec.max_rows is not None:
+        raise InvalidOption("min and max are of all rows: leave the limit out")
+    whole = spec.without_limit(column)
+    field = whole.output.fields[0]
+    if not isinstance(field.type, t.Decimal | t.Timestamp) and field.type not in ORDERED:
+        raise InvalidOption(f"column {column!r} is of type {field.type}: its values have no order")
+    plan = replace(whole, stats_of=(column,)).plan(default_readers())
+    found = extreme_by_metadata(plan, field, largest=largest)
+    values = [found.value] if found.value is not None else []
+    for batch in _batches_of(whole, plan, found.unknown):
+        if (value := extreme_of(batch.column(0), largest=largest)) is not None:
+            values.append(value)
+    best = extreme_of(pa.array(values, field.type.arrow()), largest=largest) if values else None
+    return None if best is None else plain_value(best)
+
+
+def _batches_of(spec: ScanSpec, plan: ScanPlan, mask: pa.Array) -> Iterator[pa.RecordBatch]:
+    """The rows of some files of a plan."""
+    to_read = spec.plan_of(plan, mask, parallelism=default_readers())
+    return read_batches([(to_read, spec.read_context(to_read))])

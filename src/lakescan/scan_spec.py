@@ -1,0 +1,360 @@
+"""What a scan reads, and its planning: the description behind `Scan`, which engines and commits share."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from functools import cached_property
+from numbers import Integral
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.option_values import planning_mode
+from lakescan.common.schema import Schema
+from lakescan.common.timestamps import as_moment
+from lakescan.errors import InvalidOption
+from lakescan.executors import PlanningExecutor
+from lakescan.expressions.bind import bind
+from lakescan.expressions.codec import from_json, to_json
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction
+from lakescan.expressions.sql import parse_filter
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
+from lakescan.options.read import Options
+from lakescan.planning.candidates import Candidates, concatenated
+from lakescan.planning.pack import LOOKBACK, OPEN_COST
+from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
+from lakescan.planning.report import ScanMetrics, ScanReport, total_report
+from lakescan.planning.split import TARGET_SIZE
+from lakescan.reading.context import BATCH_SIZE, ReadContext
+from lakescan.reporting import MetricsReporter
+from lakescan.storage.storage import Storage
+from lakescan.time_travel import as_text, check_one_state, selector_from
+
+_PART_FILES = 10_000  # files that are planned at once by `plan_parts`
+_MOST_ROWS = 2**62  # as 64 bits count
+
+
+@dataclass(frozen=True, repr=False)
+class ScanSpec:
+    """A read of an open table: what the user asked for, and what follows from it once the snapshot is resolved.
+
+    It is immutable: every refinement returns a new one. The snapshot, the output columns and the bound filter are
+    resolved once and kept, and go along when the spec is pickled.
+    """
+
+    table: TableFormat
+    storage: Storage
+    location: str
+    options: Options = field(default_factory=Options)
+    predicate: Predicate = TRUE
+    columns: tuple[str, ...] | None = None
+    row_limit: int | None = None
+    selector: SnapshotSelector | None = None
+    reporters: tuple[MetricsReporter, ...] = ()
+    executor: PlanningExecutor | None = None
+    stats_of: tuple[str, ...] = ()
+    ignores_residuals: bool = False
+    state: Snapshot | None = None
+
+    def __repr__(self) -> str:
+        parts = [f"{self.table.name} {self.location!r}"]
+        if self.selector is not None:
+            parts.append(f"as of {self.selector.describe()}")
+        if self.predicate != TRUE:
+            parts.append(f"where {self.predicate}")
+        if self.columns is not None:
+            parts.append(f"select {', '.join(self.columns)}")
+        if self.row_limit is not None:
+            parts.append(f"limit {self.row_limit}")
+        return f"Scan({', '.join([*parts, *(f'{n}={v}' for n, v in self.options.items())])})"
+
+    # Refinements
+
+    def where(self, condition: str | Predicate) -> ScanSpec:
+        """The spec with one more condition; raises `InvalidFilter`."""
+        return replace(self, predicate=self.predicate & as_predicate(condition))
+
+    def select(self, *columns: str) -> ScanSpec:
+        """The spec with these output columns, in this order."""
+        return replace(self, columns=tuple(columns))
+
+    def as_of(
+        self,
+        *,
+        version: int | str | None = None,
+        timestamp: datetime | date | str | None = None,
+        branch: str | None = None,
+        tag: str | None = None,
+    ) -> ScanSpec:
+        """The spec of another state of the table; raises `InvalidOption` unless exactly one argument is given."""
+        given = [v for v in (version, timestamp, branch, tag) if v is not None]
+        if len(given) != 1:
+            raise InvalidOption("as_of takes exactly one of version, timestamp, branch and tag")
+        moment = None if timestamp is None else as_moment(timestamp, self.options.get("time-zone", UTC))
+        return self.at(SnapshotSelector(version, moment, branch, tag))
+
+    def at(self, selector: SnapshotSelector) -> ScanSpec:
+        """The spec of the state that a selector names."""
+        return replace(self, selector=selector)
+
+    def limit(self, rows: int) -> ScanSpec:
+        """The spec with at most `rows` rows; the smaller limit wins."""
+        if not isinstance(rows, Integral) or rows < 0:
+            raise InvalidOption(f"limit takes 0 or more rows, not {rows!r}")
+        rows = min(int(rows), _MOST_ROWS)
+        return replace(self, row_limit=rows if self.row_limit is None else min(rows, self.row_limit))
+
+    def without_limit(self, *columns: str) -> ScanSpec:
+        """The spec of these columns of all rows."""
+        return replace(self, columns=columns, row_limit=None, options=self.options.without(("limit", "columns")))
+
+    def with_options(self, given: dict[str, Any]) -> ScanSpec:
+        """The spec with more options, checked; raises `InvalidOption`."""
+        merged = self.options.merged(given)
+        merged.check_format(self.table.name)
+        if self.selector is not None:
+            check_one_state(f"a scan as of {self.selector.describe()}", Options(given))
+        return replace(self, options=merged)
+
+    def of_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
+        """The spec of the files of some commits, which may be many and small."""
+        return replace(self, table=table, state=state)
+
+    # What follows from the table's state
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The state of the table that is read; raises `NoSuchSnapshot`."""
+        if self.state is not None:
+            return self.state
+        return self.table.snapshot(self._selector)
+
+    @property
+    def _selector(self) -> SnapshotSelector:
+        return self.selector or selector_from(self.options) or SnapshotSelector()
+
+    @cached_property
+    def output(self) -> Schema:
+        """The output columns, with their field ids and types; raises `NoSuchColumn`."""
+        names = self.columns if self.columns is not None else self.options.get("columns")
+        if names is None:
+            return self.snapshot.schema
+        return self._selectable.select(names, case_sensitive=self._case_sensitive)
+
+    @cached_property
+    def _selectable(self) -> Schema:
+        """The table's columns and its metadata columns."""
+        return self.snapshot.schema.extended(self.snapshot.metadata_columns)
+
+    @property
+    def _case_sensitive(self) -> bool:
+        return bool(self.options.get("case-sensitive", True))
+
+    @cached_property
+    def filter(self) -> Predicate:
+        """The condition of the rows, bound to the table's columns."""
+        return bind(self._condition, self._selectable, case_sensitive=self._case_sensitive)
+
+    @property
+    def _condition(self) -> Predicate:
+        given = (self.options.get(name) for name in ("where", "filter"))
+        return conjunction([self.predicate, *(as_predicate(text) for text in given if text is not None)])
+
+    @property
+    def max_rows(self) -> int | None:
+        """The maximum number of rows, by `limit` and by the option; None without either."""
+        return min((n for n in (self.row_limit, self.options.get("limit")) if n is not None), default=None)
+
+    @property
+    def metadata_bytes(self) -> int:
+        """About how many bytes of metadata planning may read, before pruning."""
+        return self.table.metadata_bytes(self.snapshot)
+
+    def planning_mode(self, content: str) -> str:
+        """Where metadata of 'data' or 'delete' files is read: 'auto', 'local' or 'distributed'.
+
+        By option (`data-planning-mode`, `delete-planning-mode`), else by the table's property (`read.` before it).
+        """
+        name = f"{content}-planning-mode"
+        given = self.options.get(name)
+        return planning_mode(self.snapshot.properties.get(f"read.{name}", "auto")) if given is None else str(given)
+
+    # Planning
+
+    def plan(self, parallelism: int | None = None) -> ScanPlan:
+        """The whole plan; see `Scan.plan`."""
+        started = perf_counter()
+        metrics = ScanMetrics()
+        plan = self._plan(concatenated(list(self._candidates(metrics))), metrics, parallelism)
+        metrics.total_planning_duration = perf_counter() - started
+        self._report(plan.report)
+        return plan
+
+    def plan_parts(self, parallelism: int | None = None) -> Iterator[ScanPlan]:
+        """The plan in parts; see `Scan.plan_parts`."""
+        started = perf_counter()
+        metrics = ScanMetrics()
+        reports = []
+        try:
+            for some in _in_parts(self._candidates(metrics)):
+                plan = self._plan(some, metrics, parallelism)
+                metrics = ScanMetrics()  # what was counted once is in the first part's
+                reports.append(plan.report)
+                yield plan
+        finally:
+            if reports:
+                self._report(total_report(reports, perf_counter() - started))
+
+    def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
+        """A plan of those files of a plan of this spec for which `mask` is true."""
+        if pc.all(mask).as_py() and not self.ignores_residuals:
+            return plan
+        some = Candidates.pruned(plan.table.filter(mask), self.filter, {})
+        return self._plan(some, ScanMetrics(), parallelism)
+
+    def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
+        """The files to plan, as the format finds them."""
+        request = FileRequest(
+            predicate=self.filter,
+            metrics=metrics,
+            limit=self.max_rows,
+            stats=self._stats_fields,
+            executor=self.executor,
+            data_mode=self.planning_mode("data"),
+            delete_mode=self.planning_mode("delete"),
+        )
+        return self.table.plan_files(self.snapshot, request)
+
+    @property
+    def _stats_fields(self) -> frozenset[int]:
+        names = self.stats_of
+        if not names and self.options.get("include-column-stats"):
+            names = tuple(self.snapshot.schema.names)
+        wanted = self.snapshot.schema.select(names, case_sensitive=self._case_sensitive)
+        return frozenset(field.id for field in wanted.fields)
+
+    def _plan(self, candidates: Candidates, metrics: ScanMetrics, parallelism: int | None = None) -> ScanPlan:
+        snapshot = self.snapshot
+        return make_plan(
+            candidates,
+            schema=self.output,
+            table_schema=snapshot.schema,
+            predicate=self.filter,
+            packing=self._packing(parallelism or self.options.get("parallelism") or os.cpu_count() or 1),
+            limit=self.max_rows,
+            ignore_residuals=self.ignores_residuals,
+            metrics=metrics,
+            describe={
+                "table": self.table.location,
+                "format": self.table.name,
+                "snapshot_id": snapshot.id,
+                "snapshot_timestamp": snapshot.timestamp,
+                "schema_id": snapshot.schema.id,
+            },
+        )
+
+    def _packing(self, parallelism: int) -> PackingOptions:
+        """Options over table properties (`read.split.*`) over defaults, as Iceberg has them."""
+        properties = self.snapshot.properties
+        return PackingOptions(
+            split_size=self.options.get("split-size"),
+            target_size=int(properties.get("read.split.target-size", TARGET_SIZE)),
+            lookback=self.options.get("lookback") or int(properties.get("read.split.planning-lookback", LOOKBACK)),
+            open_cost=self.options.get("file-open-cost") or int(properties.get("read.split.open-file-cost", OPEN_COST)),
+            adaptive=properties.get("read.split.adaptive-size.enabled", "true").lower() == "true",
+            parallelism=parallelism,
+            weighs_opening=self.state is not None,
+        )
+
+    def _report(self, report: ScanReport) -> None:
+        for reporter in self.reporters:
+            reporter.report(report)
+
+    # Reading
+
+    def read_context(self, plan: ScanPlan | None = None, *, batch_size: int = BATCH_SIZE) -> ReadContext:
+        """What readers need beside the task groups of a plan; the option `batch-size` takes precedence."""
+        return ReadContext(
+            storage=self.storage,
+            output=self.output,
+            table_schema=_by_id(self.snapshot.all_columns, self._selectable),
+            matching=self.table.matching(self.snapshot),
+            residuals=() if plan is None else plan.residuals,
+            batch_size=self.options.get("batch-size", batch_size),
+            verify=self.options.get("verify", False),
+            places=self.storage.places(self.table.location),
+        )
+
+    def metadata_table(self, name: str) -> MetadataTable:
+        """A metadata table of the state that is read; `Table.inspect` gives its rows.
+
+        Raises `InvalidOption` for a name that the format does not have, and for a filter or limit.
+        """
+        if self._condition != TRUE or self.row_limit is not None or "limit" in self.options:
+            raise InvalidOption(f"metadata table {name!r}: filter and limit what comes back, not the scan")
+        return self.table.metadata_table(name, self.snapshot)
+
+    @property
+    def fits_options(self) -> bool:
+        """Whether `to_options` says all of it: reporters and the commits of a stream are no options."""
+        return self.state is None and not self.ignores_residuals and not self.reporters
+
+    def to_options(self) -> dict[str, str]:
+        """The spec as text options of `spark.read.format("lakescan")`, pinned to the state that it reads now.
+
+        Raises `InvalidOption` for a key manager that was given as an object: text cannot carry it.
+        """
+        self.check_for_workers()
+        location, selector = self.table.pinned(self.snapshot, self._selector)
+        texts = as_text(self.options, selector)
+        condition = self._condition
+        more = {
+            "path": location,
+            "format": self.table.name,
+            "relocate": json.dumps(self.storage.relocate) if self.storage.relocate else None,
+            "storage-options": json.dumps(self.storage.options) if self.storage.options else None,
+            "columns": None if self.columns is None else json.dumps(self.columns),
+            "limit": self.row_limit,
+            "filter": None if condition == TRUE else to_json(condition),
+        }
+        return texts | {name: str(value) for name, value in more.items() if value is not None}
+
+    def check_for_workers(self) -> None:
+        """Raise `InvalidOption` where other processes cannot read the scan: keys are not sent to them."""
+        if self.storage.key_manager is not None and "key-manager" not in self.options:
+            raise InvalidOption(
+                "on Spark a key manager is named, so that workers import it: 'package.module:attribute'"
+            )
+
+
+def as_predicate(condition: str | Predicate) -> Predicate:
+    """A predicate from SQL text, from an expression as JSON, or as it is; raises `InvalidFilter`."""
+    if isinstance(condition, Predicate):
+        return condition
+    return from_json(condition) if condition.lstrip().startswith("{") else parse_filter(condition)
+
+
+def _by_id(columns: Schema, more: Schema) -> Schema:
+    """Columns and those of `more` with other ids: some may share a name, so they are looked up by id only."""
+    known = {f.id for f in columns.fields}
+    return Schema(columns.fields + tuple(f for f in more.fields if f.id not in known))
+
+
+def _in_parts(found: Iterator[Candidates]) -> Iterator[Candidates]:
+    """Candidates merged until they are worth a plan; at least one, which may have no files."""
+    some: list[Candidates] = []
+    made = False
+    for each in found:
+        some.append(each)
+        if sum(len(part.table) for part in some) >= _PART_FILES:
+            yield concatenated(some)
+            some, made = [], True
+    if some or not made:
+        yield concatenated(some)

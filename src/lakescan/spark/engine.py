@@ -1,0 +1,7 @@
+"""What lower layers hand to Spark: scans, changes and rows to write (see `lakescan.engines`)."""
+
+from lakescan.spark.changes import changes_frame
+from lakescan.spark.frames import explained, frame_of
+from lakescan.spark.write import SparkRows
+
+__all__ = ["SparkRows", "changes_frame", "explained", "frame_of"]
