@@ -65,7 +65,7 @@ def test_options_are_given_as_name_and_value(shop) -> None:
             ["inspect", "SHOP", "history", "-s", "versoin"],
             "NoSuchColumn: history has no column 'versoin'. Did you mean",
         ),
-        (["head", "SHOP", "--relocate", "{old"], "--relocate '{old' is no JSON object"),
+        (["head", "SHOP", "--relocate", "{old"], "--relocate '{old' is not a JSON object"),
         (["head", "SHOP", "-w", "country = '[/red]' and [bold]x = 1"], "InvalidFilter"),
         (["--catalog", "a=/proc/nowhere", "tables", "a"], "StorageError: /proc/nowhere cannot be made"),
     ],
@@ -87,20 +87,20 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     assert run_here("sql", "CREATE TABLE local.db.t (id BIGINT, part STRING)") == "local.db.t: id, part"
     run_here("sql", "CREATE TABLE local.db.d (id BIGINT) USING delta")
     assert run_here("tables", "local").split() == ["local.db.d", "local.db.t"]
-    assert run_here("compact", "local.db.t") == "there is nothing to put together"
+    assert run_here("compact", "local.db.t") == "nothing to compact"
     local = lakescan.catalog("local", warehouse=tmp_path / "lake")
     for number in range(3):
         local.load_table("db.t").append(pa.table({"id": [number], "part": ["a"]}))
         local.load_table("db.d").append(pa.table({"id": [number]}))
-    assert run_here("compact", "local.db.t").startswith("3 files became 1")
+    assert run_here("compact", "local.db.t").startswith("compacted 3 files into 1")
     now = datetime.now(UTC).isoformat()
     expire = ("expire-snapshots", "local.db.t", "--older-than", now)
-    assert run_here(*expire, "--retain-last", "2", "--dry-run") == "2 snapshots would be forgotten"
-    assert run_here(*expire) == "3 snapshots forgotten"
+    assert run_here(*expire, "--retain-last", "2", "--dry-run") == "2 snapshots would be expired"
+    assert run_here(*expire) == "3 snapshots expired"
     orphans = run_here("remove-orphans", "local.db.t", "--older-than", "2100-01-01", "--dry-run").split("\n")
     assert sum(line.endswith(".parquet") for line in orphans) == 3
     assert orphans[-1].endswith("files would be removed")
-    assert run_here("checkpoint", "local.db.d") == "a checkpoint was written"
+    assert run_here("checkpoint", "local.db.d") == "wrote a checkpoint"
     assert len(list(Path(tmp_path, "lake").rglob("*.checkpoint.parquet"))) == 1
     assert "2" in run_here("head", "local.db.t", "-s", "id", "-w", "id = 2")
 

@@ -1,4 +1,4 @@
-"""The commands that look: doctor, explain, history, head, inspect."""
+"""The read-only commands: doctor, explain, history, head, inspect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.catalog import catalog
-from lakescan.cli.maintenance import app as upkeep
+from lakescan.cli.maintenance import app as maintenance
 from lakescan.common.option_values import mapping
 from lakescan.doctor import Diagnosis, doctor
 from lakescan.errors import InvalidOption, LakescanError, NoSuchColumn, missing_dependency, nearest
@@ -21,24 +21,24 @@ from lakescan.scan import Scan
 from lakescan.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
-app.add_typer(upkeep)
+app.add_typer(maintenance)
 console = Console(markup=False, emoji=False)
 _TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", "clusterId", "userId", "userName")
 
 TablePath = Annotated[
-    str, typer.Argument(help="A table's folder or URI, an Iceberg metadata JSON, or catalog.namespace.table.")
+    str, typer.Argument(help="Table folder or URI, Iceberg metadata JSON file, or catalog.namespace.table.")
 ]
 OptionList = Annotated[list[str] | None, typer.Option("--option", "-o", help="A read option, name=value.")]
-Relocate = Annotated[str | None, typer.Option(help="JSON of old location prefix to new one.")]
-Where = Annotated[str | None, typer.Option("--where", "-w", help="Rows to read, as SQL.")]
-Columns = Annotated[str | None, typer.Option("--select", "-s", help="Columns, separated by commas.")]
+Relocate = Annotated[str | None, typer.Option(help="JSON object that maps old location prefixes to new ones.")]
+Where = Annotated[str | None, typer.Option("--where", "-w", help="Row filter, as SQL.")]
+Columns = Annotated[str | None, typer.Option("--select", "-s", help="Columns to read, separated by commas.")]
 
 
 @app.callback()
 def catalogs(
     embedded: Annotated[
         list[str] | None,
-        typer.Option("--catalog", help="An embedded catalog, name=folder; pyiceberg's configuration has the others."),
+        typer.Option("--catalog", help="An embedded catalog, name=folder. Others come from pyiceberg's configuration."),
     ] = None,
 ) -> None:
     """Iceberg and Delta tables, from the command line."""
@@ -48,10 +48,10 @@ def catalogs(
 
 @app.command("doctor")
 def doctor_command(
-    path: Annotated[str | None, typer.Option(help="A storage location to reach.")] = None,
-    spark: Annotated[bool, typer.Option(help="Start a local Spark session and look at its workers.")] = False,
+    path: Annotated[str | None, typer.Option(help="A storage location whose access to check.")] = None,
+    spark: Annotated[bool, typer.Option(help="Start a local Spark session and check its workers.")] = False,
 ) -> None:
-    """Check Spark, Java, Python and Arrow, here and on Spark's workers."""
+    """Check Spark, Java, Python and Arrow, in this process and on Spark's workers."""
     session: Any = None
     if spark:
         try:
@@ -62,9 +62,9 @@ def doctor_command(
 
         session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         register(session)
-    found = doctor(session, path)
-    _show_diagnosis(found)
-    if not found.ok:
+    diagnosis = doctor(session, path)
+    _show_diagnosis(diagnosis)
+    if not diagnosis.ok:
         raise typer.Exit(1)
 
 
@@ -73,11 +73,11 @@ def explain(
     path: TablePath,
     where: Where = None,
     select: Columns = None,
-    html: Annotated[Path | None, typer.Option(help="Write the plan as a page to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the plan to this file, as an HTML page.")] = None,
     option: OptionList = None,
     relocate: Relocate = None,
 ) -> None:
-    """Show what a scan would read, and what it skips and why."""
+    """Show which files a scan would read, and which it skips and why."""
     plan = _scan(_open(path, option, relocate), where, select).plan()
     console.print(plan_for_terminal(plan))
     if html is not None:
@@ -87,14 +87,14 @@ def explain(
 @app.command()
 def history(path: TablePath, relocate: Relocate = None) -> None:
     """List the table's commits, oldest first."""
-    found = _open(path, None, relocate).history()
-    _print_rows(found.select([n for n in found.column_names if n not in _TOO_WIDE]).to_pylist())
+    commits = _open(path, None, relocate).history()
+    _print_rows(commits.select([n for n in commits.column_names if n not in _TOO_WIDE]).to_pylist())
 
 
 @app.command()
 def head(
     path: TablePath,
-    rows: Annotated[int, typer.Option("--rows", "-n", help="Rows to show.")] = 10,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of rows to show.")] = 10,
     where: Where = None,
     select: Columns = None,
     option: OptionList = None,
@@ -113,20 +113,20 @@ def inspect(
     relocate: Relocate = None,
 ) -> None:
     """Show a metadata table."""
-    found = _open(path, option, relocate).inspect(name)
-    wanted = [n.strip() for n in select.split(",")] if select else found.column_names
-    if wrong := [n for n in wanted if n not in found.column_names]:
-        suggestion = nearest(wrong[0], found.column_names)
-        raise NoSuchColumn(f"{name} has no column {wrong[0]!r}.{suggestion} It has: {', '.join(found.column_names)}")
-    _print_rows(found.select(wanted).to_pylist())
+    rows = _open(path, option, relocate).inspect(name)
+    columns = [n.strip() for n in select.split(",")] if select else rows.column_names
+    if unknown := [n for n in columns if n not in rows.column_names]:
+        suggestion = nearest(unknown[0], rows.column_names)
+        raise NoSuchColumn(f"{name} has no column {unknown[0]!r}.{suggestion} Columns: {', '.join(rows.column_names)}")
+    _print_rows(rows.select(columns).to_pylist())
 
 
 def run() -> None:
-    """Run a command; errors of lakescan, of storage and of catalogs are one line, not a traceback."""
+    """Run a command; print errors of lakescan, storage and catalogs in one line, without a traceback."""
     try:
         app(standalone_mode=True)
     except Exception as error:
-        if not isinstance(error, (LakescanError, OSError)) and not _is_of_library(error):
+        if not isinstance(error, (LakescanError, OSError)) and not _is_library_error(error):
             raise
         text = " ".join(str(error).split())
         console = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -134,15 +134,15 @@ def run() -> None:
         raise SystemExit(1) from None
 
 
-def _is_of_library(error: Exception) -> bool:
-    """Whether an error is one of the libraries that reach tables: their message says more than where it came from."""
+def _is_library_error(error: Exception) -> bool:
+    """Whether a library that accesses tables raised the error: its message is enough, without a traceback."""
     libraries = ("pyiceberg", "deltalake", "_internal", "sqlalchemy", "botocore", "thrift", "pyarrow")
     return any(kind.__module__.partition(".")[0] in libraries for kind in type(error).__mro__)
 
 
 def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:
-    said: dict[str, Any] = dict(_pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
-    return table(path, relocate=_prefixes(relocate) if relocate else None, **said)
+    read_options: dict[str, Any] = dict(_pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
+    return table(path, relocate=_prefixes(relocate) if relocate else None, **read_options)
 
 
 def _prefixes(text: str) -> dict[str, str]:
@@ -150,15 +150,16 @@ def _prefixes(text: str) -> dict[str, str]:
         return {str(old): str(new) for old, new in mapping(text).items()}
     except ValueError as error:
         raise InvalidOption(
-            f'--relocate {text!r} is no JSON object such as {{"s3://old/": "/new/"}}: {error}'
+            f'--relocate {text!r} is not a JSON object such as {{"s3://old/": "/new/"}}: {error}'
         ) from error
 
 
-def _pairs(texts: list[str] | None, otherwise: str) -> list[tuple[str, str]]:
-    parted = [text.partition("=") for text in texts or []]
-    if any(not equals for _, equals, _ in parted):
-        raise InvalidOption(otherwise)
-    return [(name, value) for name, _, value in parted]
+def _pairs(texts: list[str] | None, usage: str) -> list[tuple[str, str]]:
+    """Split `name=value` arguments; raises `InvalidOption` with the `usage` text for one without `=`."""
+    split = [text.partition("=") for text in texts or []]
+    if any(not equals for _, equals, _ in split):
+        raise InvalidOption(usage)
+    return [(name, value) for name, _, value in split]
 
 
 def _scan(opened: Table, where: str | None, select: str | None) -> Scan:
@@ -183,11 +184,11 @@ def _cell(value: Any) -> RenderableType:
     return str(dict(value)) if isinstance(value, list) and value and isinstance(value[0], tuple) else str(value)
 
 
-def _show_diagnosis(found: Diagnosis) -> None:
+def _show_diagnosis(diagnosis: Diagnosis) -> None:
     grid = Grid(box=None, header_style="bold")
-    for name in ("", "what", "found", "what to do"):
+    for name in ("", "check", "found", "what to do"):
         grid.add_column(name, overflow="fold")
-    for check in found.checks:
+    for check in diagnosis.checks:
         mark = Text("ok", style="green") if check.ok else Text("wrong", style="red")
         grid.add_row(mark, check.subject, check.found, "" if check.ok else check.advice)
     console.print(grid)

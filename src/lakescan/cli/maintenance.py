@@ -1,4 +1,4 @@
-"""The commands that write: tables made, and kept in order."""
+"""The commands that write: create, compact, expire, clean up and checkpoint tables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lakescan.sql import sql
 app = typer.Typer(no_args_is_help=True)
 console = Console(highlight=False, markup=False, emoji=False)
 
-TableName = Annotated[str, typer.Argument(help="catalog.namespace.table, or the folder of a Delta table.")]
-OlderThan = Annotated[str | None, typer.Option(help="A time, such as 2026-01-31 or 2026-01-31T12:00:00.")]
+TableName = Annotated[str, typer.Argument(help="catalog.namespace.table, or a Delta table's folder.")]
+OlderThan = Annotated[str | None, typer.Option(help="A timestamp, such as 2026-01-31 or 2026-01-31T12:00:00.")]
 
 
 @app.command()
 def tables(
-    catalog: Annotated[str, typer.Argument(help="A catalog's name.")],
-    namespace: Annotated[str | None, typer.Argument(help="One of its namespaces; otherwise all.")] = None,
+    catalog: Annotated[str, typer.Argument(help="Catalog name.")],
+    namespace: Annotated[str | None, typer.Argument(help="List only this namespace.")] = None,
 ) -> None:
     """List the tables of a catalog."""
     opened = Catalog(catalog)
@@ -35,25 +35,25 @@ def tables(
 
 @app.command("sql")
 def sql_command(
-    statement: Annotated[str, typer.Argument(help="CREATE, DROP or RENAME of tables and namespaces.")],
+    statement: Annotated[str, typer.Argument(help="A CREATE, DROP or ALTER ... RENAME statement.")],
 ) -> None:
-    """Run a statement that makes, renames or drops a table or a namespace."""
-    found = sql(None, statement)
-    if found is not None:
-        console.print(f"{found.name or found.location}: {', '.join(found.schema.names)}")
+    """Run a statement that creates, renames or drops a table or a namespace."""
+    created = sql(None, statement)
+    if created is not None:
+        console.print(f"{created.name or created.location}: {', '.join(created.schema.names)}")
 
 
 @app.command()
 def compact(
     name: TableName,
-    where: Annotated[str | None, typer.Option("--where", "-w", help="Files that may have such rows.")] = None,
+    where: Annotated[str | None, typer.Option("--where", "-w", help="Only files that may have matching rows.")] = None,
 ) -> None:
-    """Put small files together, and fold deletes away."""
+    """Compact small files, and apply their deletes."""
     saved = table(name).compact(where=where)
     if saved.removed_files:
-        console.print(f"{saved.removed_files:,} files became {saved.files:,}, of {saved.bytes:,} bytes")
+        console.print(f"compacted {saved.removed_files:,} files into {saved.files:,} ({saved.bytes:,} bytes)")
     else:
-        console.print("there is nothing to put together")
+        console.print("nothing to compact")
 
 
 @app.command()
@@ -61,14 +61,13 @@ def expire_snapshots(
     name: TableName,
     older_than: OlderThan = None,
     retain_last: Annotated[
-        int | None, typer.Option(help="Newest snapshots of a branch that stay, whatever their age.", min=1)
+        int | None, typer.Option(help="Newest snapshots of each branch to keep, whatever their age.", min=1)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
-    """Forget old snapshots of an Iceberg table, by default as it says itself; remove-orphans removes their files."""
-    moment = _past(older_than)
-    gone = table(name).expire_snapshots(moment, retain_last=retain_last, dry_run=dry_run)
-    console.print(f"{gone:,} snapshots {'would be ' if dry_run else ''}forgotten")
+    """Expire old snapshots of an Iceberg table, by default by its properties; remove-orphans deletes their files."""
+    expired = table(name).expire_snapshots(_past(older_than), retain_last=retain_last, dry_run=dry_run)
+    console.print(f"{expired:,} snapshots {'would be ' if dry_run else ''}expired")
 
 
 @app.command()
@@ -76,25 +75,25 @@ def remove_orphans(
     name: TableName,
     older_than: OlderThan = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
-    location: Annotated[str | None, typer.Option(help="A folder to look through instead of the table's own.")] = None,
+    location: Annotated[str | None, typer.Option(help="Scan this folder instead of the table's own.")] = None,
 ) -> None:
-    """Remove files that nothing names: by default from before three days ago, a week for Delta or as it says."""
-    found = table(name).remove_orphans(older_than, dry_run=dry_run, location=location)
-    for each in found:
-        console.print(each, soft_wrap=True)
-    console.print(f"{len(found):,} files {'would be ' if dry_run else ''}removed")
+    """Remove unreferenced files, by default older than 3 days (Iceberg), or a week or the table's retention (Delta)."""
+    orphans = table(name).remove_orphans(older_than, dry_run=dry_run, location=location)
+    for orphan in orphans:
+        console.print(orphan, soft_wrap=True)
+    console.print(f"{len(orphans):,} files {'would be ' if dry_run else ''}removed")
 
 
 def _past(text: str | None) -> datetime | None:
-    """A time that has been; raises `InvalidOption` for one that is still to come."""
-    moment = None if text is None else as_moment(text)
-    if moment is not None and moment > datetime.now(UTC):
+    """Parse a timestamp; raises `InvalidOption` for one in the future."""
+    timestamp = None if text is None else as_moment(text)
+    if timestamp is not None and timestamp > datetime.now(UTC):
         raise InvalidOption(f"--older-than {text} is in the future")
-    return moment
+    return timestamp
 
 
 @app.command()
 def checkpoint(name: TableName) -> None:
     """Write a checkpoint of a Delta table's newest version."""
     table(name).checkpoint()
-    console.print("a checkpoint was written")
+    console.print("wrote a checkpoint")
