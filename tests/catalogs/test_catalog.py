@@ -65,7 +65,7 @@ def test_names_that_are_not_there_say_what_is_near(local: lakescan.Catalog) -> N
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_a_table_that_is_there_is_not_made_again_unless_asked(local: lakescan.Catalog, format: str) -> None:
     local.create_table("db.t", COLUMNS, format=format)
-    with pytest.raises(lakescan.TableExists, match=r"local\.db\.t exists already"):
+    with pytest.raises(lakescan.TableExists, match=r"local\.db\.t already exists"):
         local.create_table("db.t", "other INT", format=format)
     assert local.create_table("db.t", "other INT", format=format, exist_ok=True).schema.names == ["id", "at", "name"]
     replaced = local.create_table("db.t", "id STRING, other INT", format=format, replace=True)
@@ -77,7 +77,7 @@ def test_a_table_that_is_there_is_not_made_again_unless_asked(local: lakescan.Ca
 def test_a_table_that_another_writer_made_meanwhile_is_an_error_of_its_own(local, monkeypatch) -> None:
     local.create_table("db.t", COLUMNS)
     monkeypatch.setattr(lakescan.Catalog, "has_table", lambda self, name: False)
-    with pytest.raises(lakescan.CreatedConcurrently, match="another writer made it"):
+    with pytest.raises(lakescan.CreatedConcurrently, match="another writer created"):
         local.create_table("db.t", COLUMNS)
 
 

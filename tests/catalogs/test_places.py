@@ -47,7 +47,7 @@ def test_a_table_beside_is_not_changed_by_its_encoded_name(tmp_path: Path) -> No
 def test_an_iceberg_table_is_not_made_where_pyiceberg_would_cut_its_name(
     local: lakescan.Catalog, tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(lakescan.UnsupportedFeature, match="no part of a location"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="cuts locations at"):
         local.create_table(name, ROWS.schema)
     assert not list((tmp_path / "lake").rglob("*.json"))
 
@@ -63,7 +63,7 @@ def test_a_catalogs_database_that_fails_is_an_error_of_storage(local: lakescan.C
     with pytest.raises(lakescan.StorageError, match="cannot be opened: unable to open"):
         lakescan.catalog("odd", type="sql", uri=f"sqlite:///{tmp_path}/none/c.db", warehouse=str(tmp_path))
     (tmp_path / "lake" / "catalog.db").write_bytes(b"no database" * 1000)
-    with pytest.raises(lakescan.StorageError, match=r"catalog 'local' refused local\.other"):
+    with pytest.raises(lakescan.StorageError, match=r"catalog 'local' failed for local\.other"):
         local.create_namespace("other")
 
 
@@ -71,5 +71,5 @@ def test_metadata_that_a_catalog_names_and_storage_lacks_is_said(local: lakescan
     lakescan.save(ROWS, "local.db.t")
     for file in (tmp_path / "lake").rglob("*.metadata.json"):
         file.unlink()
-    with pytest.raises(lakescan.MissingFile, match=r"names a file of local\.db\.t that is not in storage"):
+    with pytest.raises(lakescan.MissingFile, match=r"refers to a file of local\.db\.t that does not exist"):
         lakescan.table("local.db.t")

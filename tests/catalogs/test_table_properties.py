@@ -73,8 +73,8 @@ def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake
 @pytest.mark.parametrize(
     ("name", "value", "error", "says"),
     [
-        ("delta.enableInCommitTimestamps", "true", lakescan.UnsupportedFeature, "have none"),
-        ("delta.enableRowTracking", "true", lakescan.UnsupportedFeature, "no ids"),
+        ("delta.enableInCommitTimestamps", "true", lakescan.UnsupportedFeature, "no in-commit timestamps"),
+        ("delta.enableRowTracking", "true", lakescan.UnsupportedFeature, "no row ids"),
         ("delta.enableTypeWidening", "TRUE", lakescan.UnsupportedFeature, "feature"),
         ("delta.checkpointPolicy", "v2", lakescan.UnsupportedFeature, "classic"),
         ("delta.universalFormat.enabledFormats", "iceberg", lakescan.UnsupportedFeature, "Iceberg"),

@@ -1,5 +1,5 @@
-"""Catalogs, as far as tables are found by name: their configuration, identifiers, and where tables are now.
+"""Catalogs: configuration, table identifiers, look-up of a table's current location, creation of tables.
 
-pyiceberg has the catalogs themselves (REST, SQL, Glue, Hive), and its configuration files and environment variables
-count. Delta tables have names in SQL catalogs, in a table of their own.
+The catalog clients (REST, SQL, Glue, Hive) are pyiceberg's, and its configuration files and environment variables
+apply. SQL catalogs also name Delta tables, in a database table of their own.
 """

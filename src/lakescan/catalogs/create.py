@@ -1,4 +1,4 @@
-"""Making tables, and replacing them, through pyiceberg and deltalake."""
+"""Create and replace tables, through pyiceberg and deltalake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefinition, format: str) -> None:
-    """Make a table of either format under a name; raises `NoSuchNamespace` and `CreatedConcurrently`."""
+    """Create a named table of either format; raises `NoSuchNamespace` and `CreatedConcurrently`."""
     if format == "iceberg":
         create_iceberg(catalog, identifier, definition)
         return
@@ -39,7 +39,7 @@ def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefi
     except (CreatedConcurrently, InvalidOption, UnsupportedFeature):
         names.remove(identifier.within)
         raise
-    except BaseException:  # it may have been made, and only the answer was lost
+    except BaseException:  # the table may have been created and only the response lost: then keep its name
         if not Storage(io_properties=of_storage(catalog.properties)).exists(join(location, LOG_FOLDER)):
             names.remove(identifier.within)
         raise
@@ -53,7 +53,7 @@ def _default_location(catalog: Catalog, identifier: Identifier) -> str:
 
 
 def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
-    """Make a table that is not there; raises `CreatedConcurrently` where it is by now."""
+    """Create a table; raises `CreatedConcurrently` if it exists by now."""
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
     arguments = iceberg_arguments(definition)
@@ -61,8 +61,8 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
     if any(letter in (definition.location or where) for letter in "?#"):
         raise UnsupportedFeature(
             f"the Iceberg table {identifier} at {definition.location or where}",
-            "pyiceberg, which makes it, takes what follows ? or # for no part of a location, and would write "
-            "elsewhere. Give it another name, or a location without these.",
+            "pyiceberg, which creates it, cuts locations at ? or # and would write elsewhere. Give the table another "
+            "name, or a location without these characters.",
         )
     with translated(identifier):
         try:
@@ -71,41 +71,48 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
             else:
                 catalog.create_table(identifier.within, **arguments)
         except (TableAlreadyExistsError, CommitFailedException) as error:
-            raise CreatedConcurrently(f"{identifier} was not there a moment ago, and another writer made it") from error
+            raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
 
 
 def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
-    """Give a table other columns, and no rows; its earlier snapshots stay.
+    """Replace a table's schema, partition spec and properties, and remove its rows; earlier snapshots stay.
 
-    Raises `CommitConflict`, `CommitStateUnknown`, and `UnsupportedFeature` for a table that it cannot become.
+    Raises `CommitConflict`, `CommitStateUnknown`, and `UnsupportedFeature` if the table cannot get that definition.
     """
     with translated(identifier):
         opened = catalog.load_table(identifier.within)
     version = str(opened.metadata.format_version)
     if definition.properties.get("format-version", version) != version:
         raise UnsupportedFeature(
-            f"replacing {identifier}, of format version {version}, by one of another", "Drop it, and make it."
+            f"replacing {identifier}, of format version {version}, by a table of another format version",
+            "Drop it and create it again.",
         )
     arguments = iceberg_arguments(definition, version)
     storage = Storage(io_properties=of_storage({**catalog.properties, **opened.io.properties}))
     known = set(IcebergTable.open(opened.metadata_location, storage).metadata.snapshots)
 
-    def become(transaction: Transaction) -> None:
+    def redefine(transaction: Transaction) -> None:
         try:
-            _become(transaction, opened, arguments)
+            _redefine(transaction, opened, arguments)
         except ValueError as error:
             raise UnsupportedFeature(
-                f"replacing {identifier} by such a table", f"{error}. Drop it, and make it."
+                f"replacing {identifier} with this definition", f"{error}. Drop it and create it again."
             ) from error
 
     with translated(identifier):
-        failed = commit_emptied(opened, become, known, storage)
+        failed = commit_emptied(opened, redefine, known, storage)
     if failed is not None:
-        raise CommitConflict(f"{identifier} was changed while it was replaced: {failed.error}") from failed.error
+        raise CommitConflict(
+            f"{identifier} was changed concurrently while it was being replaced: {failed.error}"
+        ) from failed.error
 
 
-def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
-    """Columns of the same name, type and default keep their ids, as Java has it; the rest is dropped and added."""
+def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
+    """Set the new columns, partition spec and properties.
+
+    Columns of the same name, type and default keep their ids, as in Iceberg's Java library; others are dropped and
+    added.
+    """
     schema = arguments["schema"]
     before = {column.name: (column.field_type, column.write_default) for column in opened.schema().fields}
     kept = {c.name for c in schema.fields if before.get(c.name) == (c.field_type, c.write_default)}
@@ -138,9 +145,9 @@ def _become(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None
 def create_delta(
     location: str, definition: TableDefinition, settings: Mapping[str, object], *, replace: bool = False
 ) -> None:
-    """Make a table in a folder; raises `CreatedConcurrently` where there is one by now.
+    """Create a table in a folder; raises `CreatedConcurrently` if one exists by now.
 
-    `settings` say how files are reached, in a catalog's words or in delta-rs's.
+    `settings` configure storage access, under a catalog's or delta-rs's names.
     """
     check_location(location)
     arguments = delta_arguments(definition)
@@ -159,10 +166,10 @@ def create_delta(
             )
     except DeltaError as error:
         if "already exists" in str(error) or "version 0" in str(error).lower():
-            raise CreatedConcurrently(f"there is a Delta table at {location} already") from error
-        raise InvalidOption(f"no Delta table can be made at {location}: {error}") from error
+            raise CreatedConcurrently(f"a Delta table already exists at {location}") from error
+        raise InvalidOption(f"cannot create a Delta table at {location}: {error}") from error
 
 
 def as_delta_options(settings: Mapping[str, object]) -> dict[str, str]:
-    """Settings of how files are reached, in delta-rs's words."""
+    """Convert storage settings to delta-rs's names."""
     return StorageOptions.of(settings, ignore_unknown=True).delta_rs()

@@ -1,4 +1,4 @@
-"""Names of Delta tables in a SQL catalog: a table of its own beside those that pyiceberg keeps."""
+"""Names of Delta tables in a SQL catalog, kept in a database table beside pyiceberg's own."""
 
 from __future__ import annotations
 
@@ -14,37 +14,38 @@ _TABLE = "lakescan_delta_tables"
 
 @dataclass(frozen=True)
 class DeltaNames:
-    """The Delta tables of one of pyiceberg's catalogs; those of other kinds than SQL have none."""
+    """The Delta tables of a pyiceberg catalog; only SQL catalogs can have any."""
 
     catalog: Any
 
     def location(self, name: tuple[str, ...]) -> str | None:
-        """Where a table is; None where it has no such name."""
+        """The table's location, or None if the catalog has no Delta table of that name."""
         rows = self._run(lambda table: table.select().where(*self._named(table, name)))
         return rows[0].location if rows else None
 
     def names(self, namespace: tuple[str, ...]) -> list[str]:
-        """The tables of a namespace."""
+        """The names of a namespace's Delta tables, sorted."""
         rows = self._run(lambda table: table.select().where(*self._within(table, namespace)))
         return sorted(row.name for row in rows)
 
     def add(self, name: tuple[str, ...], location: str) -> None:
-        """Give a table a name; raises `TableExists`, and `UnsupportedFeature` in a catalog that is not of SQL."""
+        """Register a table; raises `TableExists`, and `UnsupportedFeature` unless it is a SQL catalog."""
         from sqlalchemy.exc import IntegrityError
 
         if not self._has_engine:
             raise UnsupportedFeature(
-                f"Delta tables in catalog {self.catalog.name!r}", "Catalogs of type sql have them; use its location."
+                f"Delta tables in catalog {self.catalog.name!r}",
+                "Only catalogs of type sql can name them; use the table's location.",
             )
         _names_table().metadata.create_all(self.catalog.engine)
         row = {"catalog": self.catalog.name, "namespace": ".".join(name[:-1]), "name": name[-1], "location": location}
         try:
             self._run(lambda table: table.insert().values(**row))
         except IntegrityError as error:
-            raise TableExists(f"{'.'.join(name)} exists already in catalog {self.catalog.name!r}") from error
+            raise TableExists(f"{'.'.join(name)} already exists in catalog {self.catalog.name!r}") from error
 
     def remove(self, name: tuple[str, ...]) -> None:
-        """Take a name away, if it is there."""
+        """Unregister a table, if it is registered."""
         self._run(lambda table: table.delete().where(*self._named(table, name)))
 
     @property
@@ -58,7 +59,7 @@ class DeltaNames:
         return [*self._within(table, name[:-1]), table.c.name == name[-1]]
 
     def _run(self, statement: Callable[[Any], Any]) -> list[Any]:
-        """The rows of a statement; none where no table was given a name yet."""
+        """Run a statement and return its rows; none if no table was ever registered."""
         if not self._has_engine:
             return []
         from sqlalchemy import inspect
@@ -66,8 +67,8 @@ class DeltaNames:
         if not inspect(self.catalog.engine).has_table(_TABLE):
             return []
         with self.catalog.engine.begin() as connection:
-            done = connection.execute(statement(_names_table()))
-            return list(done) if done.returns_rows else []
+            result = connection.execute(statement(_names_table()))
+            return list(result) if result.returns_rows else []
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Where a named table is now."""
+"""Look-up of a named table's current location."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lakescan.catalogs.registry import connection, is_known, refusal
 from lakescan.errors import LakescanError, MissingFile, NoSuchNamespace, NoSuchTable, StorageError, nearest
 from lakescan.storage.faults import told
 
-# Properties of a catalog, or of a table in its answers, that say how files are reached, secrets among them.
+# Prefixes of catalog and table properties that configure storage access; their values include secrets.
 _OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
 
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A table that a catalog has: its format, its location (Iceberg: its current metadata file).
+    """A table in a catalog: its format and location (for Iceberg, its current metadata file).
 
-    `io_properties` reach its files; they hold secrets.
+    `io_properties` configure access to its files; they hold secrets.
     """
 
     format: str
@@ -30,17 +30,17 @@ class FoundTable:
 
 @dataclass(frozen=True)
 class InCatalog:
-    """A table's place in a catalog, asked anew each time."""
+    """A table's entry in a catalog; every call asks the catalog again."""
 
     identifier: Identifier
 
     def current(self) -> str:
-        """The location of its current metadata file."""
+        """The location of the table's current metadata file."""
         return find(self.identifier).location
 
 
 def identifier_of(text: str) -> Identifier | None:
-    """The identifier that a text is, if it begins with the name of a catalog that is known."""
+    """Parse `catalog.namespace.table`; None unless the text begins with the name of a known catalog."""
     parts = parts_of(text)
     if parts is None or len(parts) < 3 or not is_known(parts[0]):
         return None
@@ -48,7 +48,7 @@ def identifier_of(text: str) -> Identifier | None:
 
 
 def find(identifier: Identifier) -> FoundTable:
-    """Where a table is; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` where a catalog does not answer."""
+    """Look a table up; raises `NoSuchTable`, `NoSuchCatalog`, and `StorageError` if the catalog does not answer."""
     from pyiceberg.exceptions import NoSuchTableError
 
     catalog = connection(identifier.catalog)
@@ -64,12 +64,12 @@ def find(identifier: Identifier) -> FoundTable:
 
 
 def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that reach files."""
+    """The properties that configure storage access."""
     return {name: value for name, value in properties.items() if name.startswith(_OF_STORAGE)}
 
 
-def _names_beside(identifier: Identifier) -> list[str]:
-    """The names of a namespace's tables; none where it is not there."""
+def _names_in_namespace(identifier: Identifier) -> list[str]:
+    """The names of all tables in the table's namespace; none if the namespace does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     catalog = connection(identifier.catalog)
@@ -82,13 +82,13 @@ def _names_beside(identifier: Identifier) -> list[str]:
 
 @contextmanager
 def translated(identifier: Identifier) -> Iterator[None]:
-    """Errors of a catalog as those of this library."""
+    """Translate a catalog's errors into lakescan's."""
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 
     try:
         yield
     except NoSuchTableError as error:
-        known = _names_beside(identifier)
+        known = _names_in_namespace(identifier)
         raise NoSuchTable(
             f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}."
             f"{nearest(identifier.name, known)}"
@@ -103,9 +103,9 @@ def translated(identifier: Identifier) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise MissingFile(
-            f"catalog {identifier.catalog!r} names a file of {identifier} that is not in storage: {told(error)}"
+            f"catalog {identifier.catalog!r} refers to a file of {identifier} that does not exist: {told(error)}"
         ) from error
     except Exception as error:
         if (why := refusal(error)) is None:
             raise
-        raise StorageError(f"catalog {identifier.catalog!r} refused {identifier}: {why}") from error
+        raise StorageError(f"catalog {identifier.catalog!r} failed for {identifier}: {why}") from error

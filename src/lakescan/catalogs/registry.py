@@ -1,8 +1,8 @@
-"""The catalogs that this process knows by name, and their connections.
+"""The catalogs known by name in this process, and their connections.
 
-A catalog is known by properties that it was given here (`lakescan.catalog`), else by pyiceberg's configuration:
-`.pyiceberg.yaml`, and variables such as `PYICEBERG_CATALOG__PROD__URI`. Properties hold secrets: they are handed to
-workers, and are in no message.
+A catalog is configured by properties registered in this process (`lakescan.catalog`), else by pyiceberg's
+configuration: `.pyiceberg.yaml`, and environment variables such as `PYICEBERG_CATALOG__PROD__URI`. Properties hold
+secrets: they are sent to workers, and never appear in messages.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _GIVEN: dict[str, dict[str, str]] = {}
-# By process, as connections do not survive a fork; by thread where threads cannot share one, else 0.
+# By process, as connections do not survive a fork; by thread if threads cannot share the connection, else 0.
 _OPEN: dict[tuple[int, int, str], tuple[dict[str, str], Catalog]] = {}
 _LOCK = Lock()
-_FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: its file, seconds to wait for another writer
+_FILE, _WAIT = "catalog.db", 60  # of the embedded catalog: file name, seconds to wait for another writer's lock
 
 
 def give(name: str, properties: Mapping[str, Any]) -> None:
-    """Make a catalog known by its properties."""
+    """Register a catalog by its properties."""
     if "." in name or not name:
-        raise InvalidOption(f"{name!r} is no name of a catalog: identifiers begin with it, it has no dots")
+        raise InvalidOption(f"{name!r} is not a catalog name: it must not be empty or contain dots")
     _GIVEN[name] = _completed({key: str(value) for key, value in properties.items() if value is not None})
 
 
 def given() -> dict[str, dict[str, str]]:
-    """The catalogs that were made known here, to hand them to other processes."""
+    """The properties of the catalogs registered here, to send them to other processes."""
     return {name: dict(properties) for name, properties in _GIVEN.items()}
 
 
 def give_all(catalogs: Mapping[str, Mapping[str, str]]) -> None:
-    """Make known what another process has."""
+    """Register the catalogs of another process."""
     _GIVEN.update({name: dict(properties) for name, properties in catalogs.items()})
 
 
 def known() -> list[str]:
-    """The names of all catalogs that are known."""
+    """The names of all configured catalogs, sorted."""
     try:
         from pyiceberg.catalog import list_catalogs
     except ImportError:
@@ -56,25 +56,25 @@ def known() -> list[str]:
 
 
 def is_known(name: str) -> bool:
-    """Whether a catalog is known by that name."""
+    """Whether a catalog of that name is configured."""
     return name in _GIVEN or name in known()
 
 
 def connection(name: str) -> Catalog:
-    """A catalog by its name, connected once a process; raises `NoSuchCatalog` and `MissingDependency`."""
+    """Connect to a catalog, once per process; raises `NoSuchCatalog` and `MissingDependency`."""
     properties = _GIVEN.get(name, {})
     with _LOCK:
         for thread in (0, get_ident()):
-            before = _OPEN.get((os.getpid(), thread, name))
-            if before is not None and before[0] == properties:
-                return before[1]
-        found = _connected(name, properties)
-        is_shared = type(found).__name__ != "HiveCatalog"  # which has one socket
-        _OPEN[os.getpid(), 0 if is_shared else get_ident(), name] = properties, found
-        return found
+            cached = _OPEN.get((os.getpid(), thread, name))
+            if cached is not None and cached[0] == properties:
+                return cached[1]
+        opened = _connect(name, properties)
+        is_shared = type(opened).__name__ != "HiveCatalog"  # a Hive connection has a single socket
+        _OPEN[os.getpid(), 0 if is_shared else get_ident(), name] = properties, opened
+        return opened
 
 
-def _connected(name: str, properties: dict[str, str]) -> Catalog:
+def _connect(name: str, properties: dict[str, str]) -> Catalog:
     try:
         from pyiceberg.catalog import MetastoreCatalog, load_catalog
         from pyiceberg.exceptions import NotInstalledError
@@ -83,25 +83,28 @@ def _connected(name: str, properties: dict[str, str]) -> Catalog:
     if not is_known(name):
         names = known()
         raise NoSuchCatalog(
-            f"no catalog {name!r} is known.{nearest(name, names)} Known: {', '.join(names) or 'none'}. Make it known "
-            f"by lakescan.catalog({name!r}, warehouse='./lake') (an embedded one), by its properties (type, uri, ...), "
-            "or in pyiceberg's configuration; on Spark, before lakescan.spark.register."
+            f"no catalog {name!r} is known.{nearest(name, names)} Known: {', '.join(names) or 'none'}. Register it "
+            f"with lakescan.catalog({name!r}, warehouse='./lake') for an embedded catalog, or with its properties "
+            "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
     try:
-        found = load_catalog(name, **properties)
+        opened = load_catalog(name, **properties)
     except (ValueError, NotInstalledError) as error:
-        raise InvalidOption(f"catalog {name!r} cannot be opened as it is configured: {error}") from error
+        raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
     except Exception as error:
         if (why := refusal(error)) is None:
             raise
         raise StorageError(f"catalog {name!r} cannot be opened: {why}") from error
-    if isinstance(found, MetastoreCatalog):  # others have it written by a server
-        vars(found)["_write_metadata"] = write_metadata
-    return found
+    if isinstance(opened, MetastoreCatalog):  # with other catalogs the server writes metadata files
+        vars(opened)["_write_metadata"] = write_metadata
+    return opened
 
 
 def refusal(error: Exception) -> str | None:
-    """What a catalog's store says that failed: storage, a database (SQLAlchemy), a Hive metastore (thrift)."""
+    """The message of an error of a catalog's backend: storage, database (SQLAlchemy), Hive metastore (thrift).
+
+    None for other errors.
+    """
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, OSError):
         return told(error)
@@ -111,18 +114,20 @@ def refusal(error: Exception) -> str | None:
 
 
 def _completed(properties: dict[str, str]) -> dict[str, str]:
-    """Properties with what an embedded catalog leaves out: a folder is enough for one."""
+    """Complete the properties of an embedded catalog, for which a local warehouse folder is enough."""
     warehouse = properties.get("warehouse")
     if warehouse is None or not {"type", "uri", "py-catalog-impl"}.isdisjoint(properties):
         return properties
     scheme, _, path = split_location(warehouse)
     if scheme != "file":
-        raise InvalidOption(f"an embedded catalog is in a local folder, not at {warehouse}: give type and uri, too")
+        raise InvalidOption(
+            f"an embedded catalog needs a local folder, not {warehouse}: for another catalog, also give type and uri"
+        )
     folder = Path(path).absolute()
     if any(mark in str(folder) for mark in "?#") or unquote(str(folder)) != str(folder):
         raise InvalidOption(
-            f"an embedded catalog cannot be in {folder}: what makes its tables takes the folder for another one, by "
-            "its percent-encoding, ? or #"
+            f"an embedded catalog cannot be in {folder}: pyiceberg and deltalake decode percent-encoding and cut the "
+            "path at ? or #, so they would write to another folder"
         )
     with storage_boundary("made", str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
