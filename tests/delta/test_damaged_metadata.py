@@ -177,9 +177,9 @@ def test_a_schema_may_be_deep_but_not_bottomless() -> None:
         ([field("a", id="1", physical="x")], "id"),
         ([field("a", id=-1, physical="x")], "id"),
         ([field("a", id=2**31, physical="x")], "id"),
-        ([field("a", id=1, physical="x"), field("b", id=2, physical="x")], "two columns of the physical name"),
-        ([field("a", id=1, physical="x"), field("b", id=1, physical="y")], "id 1 of column"),
-        ([field("a", struct(field("b", id=1, physical="y")), id=1, physical="x")], "id 1 of column"),
+        ([field("a", id=1, physical="x"), field("b", id=2, physical="x")], "two columns with the physical name"),
+        ([field("a", id=1, physical="x"), field("b", id=1, physical="y")], "id as column"),
+        ([field("a", struct(field("b", id=1, physical="y")), id=1, physical="x")], "id as column"),
         ([field("a", array(struct(field("b", id=2))), id=1, physical="x")], "physicalName null"),
     ],
 )

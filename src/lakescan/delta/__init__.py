@@ -1,1 +1,1 @@
-"""Delta Lake: the transaction log becomes a file table."""
+"""Delta Lake: read the transaction log into a file table, and write data files and commits."""

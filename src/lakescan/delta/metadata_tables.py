@@ -1,4 +1,4 @@
-"""Delta's metadata tables: `history` and `detail`, as `DESCRIBE` of those names has them, and `files`."""
+"""Delta's metadata tables: `history` and `detail`, with the columns of DESCRIBE HISTORY and DETAIL, and `files`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HISTORY = _columns(
     ("userMetadata", t.STRING),
     ("engineInfo", t.STRING),
 )
-_AS_THEY_ARE = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
+_TEXT_COLUMNS = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
 DETAIL = _columns(
     ("format", t.STRING),
     ("id", t.STRING),
@@ -69,11 +69,11 @@ DETAIL = _columns(
 
 
 def history_row(version: int, at: datetime, info: Mapping[str, Any]) -> dict[str, Any]:
-    """A commit's row of `history`, from its commitInfo action."""
+    """A commit's row of `history`, from its commitInfo action; malformed members become null."""
     return {
         "version": version,
         "timestamp": at,
-        **{name: _as_text(info.get(name)) for name in _AS_THEY_ARE},
+        **{name: _as_text(info.get(name)) for name in _TEXT_COLUMNS},
         "operationParameters": _as_texts(info.get("operationParameters")),
         "readVersion": as_long(info.get("readVersion")),
         "isBlindAppend": is_blind if isinstance(is_blind := info.get("isBlindAppend"), bool) else None,
@@ -82,12 +82,12 @@ def history_row(version: int, at: datetime, info: Mapping[str, Any]) -> dict[str
 
 
 def _as_texts(node: Any) -> list[tuple[str, str | None]] | None:
-    """A JSON object as text by name; None for what is no object: nothing depends on what commits say of themselves."""
+    """A JSON object as map entries of text; None if it is not an object, as reads do not depend on commitInfo."""
     return [(_as_text(key) or "", _as_text(value)) for key, value in node.items()] if isinstance(node, dict) else None
 
 
 def _as_text(value: Any) -> str | None:
-    """Text as it is, null as null, what is neither as JSON; lone surrogates, which no text can hold, replaced."""
+    """Text unchanged, other values as JSON, null as None; lone surrogates, which UTF-8 cannot encode, are replaced."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value)
@@ -103,7 +103,7 @@ def detail_row(
     files: pa.Table,
 ) -> dict[str, Any]:
     """The row of `detail` for a version whose live files are `files`."""
-    shown = {k: v for k, v in metadata.configuration.items() if not k.startswith("delta.columnMapping.max")}
+    properties = {k: v for k, v in metadata.configuration.items() if not k.startswith("delta.columnMapping.max")}
     return {
         "format": "delta",
         "id": metadata.id,
@@ -116,7 +116,7 @@ def detail_row(
         "clusteringColumns": clustering,
         "numFiles": files.num_rows,
         "sizeInBytes": pc.sum(files["size"]).as_py() or 0,
-        "properties": list(shown.items()),
+        "properties": list(properties.items()),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "tableFeatures": sorted(protocol.features),
@@ -124,14 +124,17 @@ def detail_row(
 
 
 def clustering_columns(domain: Action | None, schema: Schema) -> list[str]:
-    """The clustering columns by name (protocol, "Clustered Table"): their domain metadata has physical names."""
+    """Logical names of the clustering columns; domain metadata has physical ones (protocol, "Clustered Table").
+
+    Raises `CorruptMetadata`.
+    """
     if domain is None:
         return []
-    where = f"{domain.where}: the configuration of the clustering"
-    found = parse_object(domain.text("configuration") or "", where).get("clusteringColumns")
-    if not isinstance(found, list) or not all(_are_names(path) for path in found):
-        raise CorruptMetadata(f"{where} has the columns {shown(found)}, where lists of names belong. {ADVICE}")
-    return [".".join(_logical(path, schema.fields)) for path in found]
+    where = f"{domain.where}: the clustering configuration"
+    paths = parse_object(domain.text("configuration") or "", where).get("clusteringColumns")
+    if not isinstance(paths, list) or not all(_are_names(path) for path in paths):
+        raise CorruptMetadata(f"{where} has clusteringColumns {shown(paths)}; expected lists of names. {ADVICE}")
+    return [".".join(_logical(path, schema.fields)) for path in paths]
 
 
 def _are_names(node: Any) -> bool:
@@ -139,25 +142,25 @@ def _are_names(node: Any) -> bool:
 
 
 def _logical(path: Sequence[str], fields: Sequence[t.Field]) -> list[str]:
-    """Names for physical names, each among the children of the one before; a name that is not there stays as it is."""
+    """Translate a path of physical names into logical ones; from an unknown name on, the path stays physical."""
     if not path:
         return []
-    found = next((f for f in fields if f.physical_name == path[0]), None)
-    if found is None:
+    field = next((f for f in fields if f.physical_name == path[0]), None)
+    if field is None:
         return list(path)
-    return [found.name, *_logical(path[1:], t.children(found.type))]
+    return [field.name, *_logical(path[1:], t.children(field.type))]
 
 
 @dataclass(frozen=True)
 class FilesTable:
-    """`files`: one row a live file of a version, with its statistics as its writer wrote them."""
+    """`files`: one row per live file of a version, with the statistics as written."""
 
     actions: pa.Table
     partition_fields: tuple[t.Field, ...]
 
     @property
     def schema(self) -> Schema:
-        """A file's columns; its partition where the table has one."""
+        """The columns; `partition` only for partitioned tables."""
         partition = t.Struct(tuple(t.Field(i, f.name, f.type) for i, f in enumerate(self.partition_fields, 201)))
         return _columns(
             ("file_path", t.STRING),
@@ -171,14 +174,14 @@ class FilesTable:
         )
 
     def parts(self) -> Sequence[Any]:
-        """One part: the log was read to find them."""
+        """A single part: the log has already been read."""
         return (None,)
 
     def read(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """All live files."""
+        """Yield all live files."""
         for batch in self.actions.combine_chunks().to_batches():
             rows = batch.num_rows
-            moment = batch["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+            modified = batch["modification_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
             texts = batch["partition"]
             where = partial(place, batch)
             values = {f.name: typed_values(texts.field(i), f, where) for i, f in enumerate(self.partition_fields)}
@@ -186,7 +189,7 @@ class FilesTable:
                 batch["path"],
                 *([struct_of(values, rows)] if values else []),
                 batch["size"],
-                moment,
+                modified,
                 pc.fill_null(batch["vector"].field("cardinality"), 0),
                 batch["base_row_id"],
                 batch["row_commit_version"],

@@ -1,6 +1,6 @@
-"""What a path can say beside where the table is: a version or time after an `@`, partitions below the table's folder.
+"""Parse Delta paths: a table's folder, optionally with a version or timestamp after `@`, or with partitions below it.
 
-Both are Delta's own spellings: `/t@v3`, `/t@20260131120000000` and `/t/date=2026-01-31`.
+The syntax is Delta's own: `/t@v3`, `/t@20260131120000000` and `/t/date=2026-01-31`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PARTITION = re.compile(r"(.+)/([^/=]+)=([^/]*)")
 
 @dataclass(frozen=True)
 class DeltaPath:
-    """A table's folder, the state that the path asks for, and the partition values (None: null) that it names.
+    """A parsed path: table folder, selected version or timestamp, and partition values by column (None for null).
 
-    `is_table` says whether there is a log.
+    `is_table` is whether a Delta log exists.
     """
 
     location: str
@@ -35,9 +35,9 @@ class DeltaPath:
 
 
 def resolve_path(path: str, storage: Storage, zone: tzinfo) -> DeltaPath:
-    """Take a path apart, times in `zone`; one that is a table as it stands is left alone, whatever its name.
+    """Parse a path, with timestamps in `zone`; a path that is a table's folder as it stands is not parsed further.
 
-    Each folder that might be the table is looked for once.
+    Checks each candidate folder for a log once. Raises `InvalidOption` for a malformed timestamp.
     """
     path = path.rstrip("/") or path
     if _is_table(path, storage):
@@ -58,12 +58,12 @@ def _is_table(path: str, storage: Storage) -> bool:
 
 
 def _as_of(path: str, zone: tzinfo) -> tuple[str, SnapshotSelector | None]:
-    if found := _VERSION.fullmatch(path):
-        return found[1], SnapshotSelector(version=int(found[2]))
-    if found := _TIME.fullmatch(path):
+    if match := _VERSION.fullmatch(path):
+        return match[1], SnapshotSelector(version=int(match[2]))
+    if match := _TIME.fullmatch(path):
         try:
-            moment = datetime.strptime(found[2][:14], "%Y%m%d%H%M%S").replace(tzinfo=zone)
+            timestamp = datetime.strptime(match[2][:14], "%Y%m%d%H%M%S").replace(tzinfo=zone)
         except ValueError as error:
-            raise InvalidOption(f"{path}: {found[2]} is not a time, which is written yyyyMMddHHmmssSSS") from error
-        return found[1], SnapshotSelector(timestamp=moment.replace(microsecond=int(found[2][14:]) * 1000))
+            raise InvalidOption(f"{path}: {match[2]} is not a timestamp; write it as yyyyMMddHHmmssSSS") from error
+        return match[1], SnapshotSelector(timestamp=timestamp.replace(microsecond=int(match[2][14:]) * 1000))
     return path, None

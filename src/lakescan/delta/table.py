@@ -1,4 +1,4 @@
-"""An open Delta table, as the layers above see it."""
+"""An open Delta table: implements the table format protocol on top of the transaction log."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ from lakescan.storage.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files")
 _READERS = 8
-# Columns of the change feed that hold one value a file: in every file, and in all but cdc files.
-_EVERY_CHANGE = {m.COMMIT_VERSION.id: "version", m.COMMIT_TIMESTAMP.id: "commit_timestamp"}
-_MOST_CHANGES = {m.CHANGE_TYPE.id: "change_type"}
+# Columns of the change feed that are constant per file: in all files, and in all but cdc files.
+_ALWAYS_CONSTANT = {m.COMMIT_VERSION.id: "version", m.COMMIT_TIMESTAMP.id: "commit_timestamp"}
+_CONSTANT_BUT_IN_CDC = {m.CHANGE_TYPE.id: "change_type"}
 
 
 class DeltaTable:
-    """A table's log as listed once: versions that are committed later are not seen."""
+    """A table with its log listed once: it does not see versions committed later."""
 
     name = "delta"
 
@@ -70,7 +70,7 @@ class DeltaTable:
 
     @staticmethod
     def open(location: str, storage: Storage) -> DeltaTable:
-        """Open a table folder; raises `NotATable`."""
+        """Open the table in a folder; raises `NotATable`."""
         end = end_of_log(location, storage)
         if end is None:
             return DeltaTable(location, storage, list_log(location, storage), is_whole=True)
@@ -78,26 +78,26 @@ class DeltaTable:
 
     @cached_property
     def identity(self) -> str | None:
-        """The table's id."""
+        """The table's id, from its metaData action."""
         return self._log.state(self._segment()).metadata.id
 
     def refreshed(self) -> DeltaTable:
-        """The table with the commits that are there now: those after its newest are looked up by name."""
-        found = commits_from(self._location, self._end.latest + 1, self.storage)
-        new = [each for place, each in enumerate(found, self._end.latest + 1) if each.version == place]  # up to a gap
+        """The table with commits made since it was listed, looked up by name from its newest version on."""
+        later = commits_from(self._location, self._end.latest + 1, self.storage)
+        new = [each for place, each in enumerate(later, self._end.latest + 1) if each.version == place]  # up to a gap
         if not new:
             return self
         end = replace(self._end, commits=(*self._end.commits, *new))
         return DeltaTable(self._location, self.storage, end, is_whole=self._is_whole, seen=self._seen)
 
     def reopened(self) -> DeltaTable:
-        """The table by its log as it is now, which may be that of another table."""
+        """The table of the current log, which may belong to another table by now."""
         return DeltaTable.open(self._location, self.storage)
 
     def continues(self, before: DeltaTable) -> bool:
-        """Whether the log is that of the table that was opened before, and not of one that was made in its place.
+        """Whether this log continues the table opened as `before`, rather than that of a table that replaced it.
 
-        The table has the id that it had; where nothing of the log was read before, its last commit is the same file.
+        Compares the table ids; if no metadata of `before` was read yet, checks that its last commit is the same file.
         """
         if before._log.known_id is not None:
             return self.identity == before._log.known_id and self._end.latest >= before._end.latest
@@ -106,7 +106,10 @@ class DeltaTable:
         return all(entry is None or entry == each.entry for entry, each in zip(now, listed, strict=True))
 
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
-        """Before the first version that a stream reads; `latest` is after the newest, as `startingVersion` has it."""
+        """The offset before a stream's first version; `latest` starts after the newest, like Delta's `startingVersion`.
+
+        Raises `NoSuchSnapshot`.
+        """
         match start.at:
             case "table":
                 return Offset(self._end.latest, 0, initial=True)
@@ -123,7 +126,7 @@ class DeltaTable:
         return Offset(first_since(self._times, start.time, self._location) - 1)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """The versions after one."""
+        """The commits after `request.after`, oldest first; raises `NoSuchSnapshot` if some are no longer in the log."""
         start = 0 if request.after is None else request.after + 1
         if not request.fail_on_loss:
             known = [c.version for c in self._listing.commits if c.version >= start]
@@ -135,11 +138,11 @@ class DeltaTable:
             yield from self._seen.commits(self._commits(start, self._end.latest))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
-        """The change feed of the newest version."""
+        """The snapshot of the newest version's change feed."""
         return self._changes(ChangeRange(start_version=self._end.latest))
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
-        """The snapshot's schema over an increment's files."""
+        """The snapshot, restricted to an increment's files."""
         return replace(snapshot, state=replace(snapshot.state, increment=increment))
 
     def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> CommitReader:
@@ -150,21 +153,21 @@ class DeltaTable:
     def _increment(
         self, snapshot: Snapshot, wanted: Increment, planner: ScanFiles, metrics: ScanMetrics
     ) -> Iterator[pa.Table]:
-        """The file actions of an increment: of added files, or, of a change feed, of the files that hold changes."""
+        """The file actions of an increment: its added files, or for a change feed the files that hold changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
         names, configuration = reader.reader.partition_columns, snapshot.state.metadata.configuration
 
         def live(version: int) -> pa.Table:
             key = (self._location, version, names, self.storage.identity)
-            found = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
+            files = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
             if reader.feed:
                 commit = next((c for c in self._end.commits if c.version == version), None)
-                found = as_inserts(found, version, self._time_of(version, commit, configuration))
-            return reader.in_order(found)
+                files = as_inserts(files, version, self._time_of(version, commit, configuration))
+            return reader.in_order(files)
 
         def changes(versions: list[int]) -> Iterator[pa.Table]:
-            among = set(versions)
-            commits = tuple(c for c in self._commits(versions[0], versions[-1]) if c.version in among)
+            selected = set(versions)
+            commits = tuple(c for c in self._commits(versions[0], versions[-1]) if c.version in selected)
             if not reader.feed:
                 yield from reader.added(commits)
                 return
@@ -178,31 +181,31 @@ class DeltaTable:
         return actions_of(wanted, changes, live, in_order)
 
     def _time_of(self, version: int, commit: LogFile | None, configuration: Mapping[str, str]) -> int:
-        """When a version was committed, in milliseconds: its own time where it has one, without a look at others."""
+        """A version's commit time in milliseconds; with in-commit timestamps, no other commit is read."""
         if commit is not None and has_in_commit_timestamp(commit, configuration):
             return in_commit_timestamp(commit, self.storage)
         return self._times.get(version, 0)
 
     @cached_property
     def _listing(self) -> LogListing:
-        """The whole log, up to the version that was the newest when the table was opened."""
+        """The whole log, up to the newest version when the table was opened."""
         if self._is_whole:
             return self._end
-        found = list_log(self._location, self.storage)
+        listing = list_log(self._location, self.storage)
         return LogListing(
             self._location,
-            tuple(c for c in found.commits if c.version <= self._end.latest),
-            tuple(c for c in found.checkpoints if c.version <= self._end.latest),
+            tuple(c for c in listing.commits if c.version <= self._end.latest),
+            tuple(c for c in listing.checkpoints if c.version <= self._end.latest),
         )
 
     def _segment(self, version: int | None = None) -> LogSegment:
-        """The segment of a version: from the end of the log where that reaches back so far."""
+        """The log segment of a version; lists the whole log only for versions before the end that was listed."""
         near = version is None or self._end.first <= version <= self._end.latest
         return (self._end if near else self._listing).segment(version)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The partition columns of the newest version."""
+        """The newest version's partition columns."""
         return self._log.state(self._segment()).metadata.partition_columns
 
     @property
@@ -212,18 +215,20 @@ class DeltaTable:
 
     @property
     def partitioning(self) -> str:
-        """The partition columns."""
+        """The partition columns as text, or `unpartitioned`."""
         return ", ".join(self.partition_columns) or "unpartitioned"
 
     @property
     def sort_order(self) -> str:
-        """Delta asks for none."""
+        """Delta tables have no sort order."""
         return "unsorted"
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """The selected version; raises `NoSuchSnapshot`, `UnsupportedFeature` for a protocol that is not obeyed."""
+        """The selected version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
         if selector.branch is not None or selector.tag is not None:
-            raise UnsupportedFeature("branches and tags of Delta tables", "The format has none: use a version or time.")
+            raise UnsupportedFeature(
+                "branches and tags of Delta tables", "The format has none: use a version or a timestamp."
+            )
         if selector.changes is not None:
             return self._changes(selector.changes)
         version: int | None = None
@@ -246,7 +251,10 @@ class DeltaTable:
         )
 
     def _changes(self, wanted: ChangeRange) -> Snapshot:
-        """The changes of some versions: rows have the newest schema, or, with column mapping, that of the last one."""
+        """The changes of a version range: rows have the newest schema, or with column mapping the last version's.
+
+        Raises `UnsupportedFeature` if changes were not recorded, or the schema changed incompatibly, in the range.
+        """
         start, end = resolve_range(wanted, self._location, self._end.latest, lambda: self._times)
         newest = self._readable(None)
         first, last = (self._readable(start), self._readable(end)) if end >= start else (newest, newest)
@@ -262,7 +270,7 @@ class DeltaTable:
         return Snapshot(end, moment, "changes", full, full, (m.FILE, m.POS), read.metadata.configuration, state)
 
     def _metadata_between(self, start: int, end: int) -> Iterator[tuple[int, Metadata]]:
-        """The metadata of the first version, then of each that changed it."""
+        """Versions and metadata: of the first version, then of each commit that changed the metadata."""
         if end < start:
             return
         yield start, self._readable(start).metadata
@@ -271,35 +279,35 @@ class DeltaTable:
                 yield commit.version, Metadata.parse(action)
 
     def _commits(self, start: int, end: int) -> tuple[LogFile, ...]:
-        """The commits of some versions; raises `NoSuchSnapshot` where one is not in the log any more."""
+        """The commits from `start` to `end`, both inclusive; raises `NoSuchSnapshot` if the log has lost one."""
         near = bool(self._end.commits) and self._end.commits[0].version <= start
         listing = self._end if near else self._listing
-        found = tuple(c for c in listing.commits if start <= c.version <= end)
-        if [c.version for c in found] != list(range(start, end + 1)):
+        commits = tuple(c for c in listing.commits if start <= c.version <= end)
+        if [c.version for c in commits] != list(range(start, end + 1)):
             raise NoSuchSnapshot(
-                f"{self._location}: commits of versions {start} to {end} are not all in the log any more"
+                f"{self._location}: some commits of versions {start} to {end} were removed from the log"
             )
-        return found
+        return commits
 
     def _readable(self, version: int | None) -> DeltaState:
-        """The state of a version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for a protocol not obeyed."""
+        """The state of a version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
         state = self._log.state(self._segment(version))
         state.protocol.check_readable(self._location)
         return state
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """The version's number, or the numbers of a range of changes."""
+        """The location, and a selector of exactly this version or range of changes."""
         if snapshot.state.changes is None:
             return self._location, SnapshotSelector(version=snapshot.id)
         start, end = snapshot.state.changes
         return self._location, SnapshotSelector(changes=ChangeRange(start_version=start, end_version=end))
 
     def history(self) -> pa.Table:
-        """The commits left in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
+        """The commits still in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
         return as_table(Rows(HISTORY, tuple(history_row(*each) for each in self._commit_infos())))
 
     def _commit_infos(self) -> list[tuple[int, datetime, Mapping[str, Any]]]:
-        """Version, time and commitInfo of the commits left in the log."""
+        """Version, commit time and commitInfo of the commits still in the log, oldest first."""
         with ThreadPoolExecutor(_READERS) as pool:
             infos = pool.map(lambda commit: commit_info(self._log.read(commit)), self._listing.commits)
             versions = [commit.version for commit in self._listing.commits]
@@ -307,11 +315,11 @@ class DeltaTable:
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
-        """The names that `metadata_table` takes."""
+        """The names of the metadata tables."""
         return _METADATA_TABLES
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
-        """`history`, `detail` or `files`; raises `InvalidOption` for another name."""
+        """Read `history`, `detail` or `files`; raises `InvalidOption` for another name."""
         state: DeltaState = snapshot.state
         if name == "history":
             return Rows(HISTORY, tuple(history_row(*each) for each in reversed(self._commit_infos())))
@@ -326,12 +334,12 @@ class DeltaTable:
         return Rows(DETAIL, (row,))
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """By id in the id mode of column mapping, else by physical name."""
+        """Match fields by id in column mapping mode `id`, else by physical name."""
         by_id = snapshot.state.metadata.column_mapping_mode == "id"
         return FieldMatching(by_id=by_id, ids_required=by_id, legacy_calendar=True)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
-        """Those of the log segment, or of the commits of a change feed."""
+        """The bytes of the log segment, or of a change feed's commits."""
         state: DeltaState = snapshot.state
         if state.changes is None:
             return state.segment.size
@@ -339,23 +347,23 @@ class DeltaTable:
         return sum(commit.entry.size for commit in self._commits(start, end)) if end >= start else 0
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
-        """The files of a version, or of changes, that partitions and statistics do not rule out."""
+        """The data files of a version, or of changes, that partition values and statistics do not prune."""
         state: DeltaState = snapshot.state
         fields = state.partition_fields(snapshot.schema)
         names = tuple(f.physical_name for f in fields)
         if state.increment is not None:
             request = request.with_stats_of(state.increment.ordered_by)
-        always, sometimes = ({}, {}) if state.changes is None else (_EVERY_CHANGE, _MOST_CHANGES)
+        always, sometimes = ({}, {}) if state.changes is None else (_ALWAYS_CONSTANT, _CONSTANT_BUT_IN_CDC)
         schema, columns = snapshot.schema, request.columns(snapshot.schema)
         planner = ScanFiles(self._location, schema, fields, request.predicate, columns, always, sometimes)
-        found_in = (
+        parts = (
             self._candidates(state, planner, names, request)
             if state.increment is None
             else map(planner.candidates, self._increment(snapshot, state.increment, planner, request.metrics))
         )
-        for found in found_in:
-            request.metrics.count_indexed(found.table.deletes["kind"])
-            yield found
+        for candidates in parts:
+            request.metrics.count_indexed(candidates.table.deletes["kind"])
+            yield candidates
 
     def _candidates(
         self, state: DeltaState, planner: ScanFiles, names: tuple[str, ...], request: FileRequest
@@ -372,7 +380,7 @@ class DeltaTable:
             yield planner.candidates(self._log.live_files(state.segment, names, request.metrics, executor))
 
     def _moment(self, state: DeltaState) -> datetime | None:
-        """When the version was committed; None where its commit is no longer in the log."""
+        """The version's commit time; None if its commit is no longer in the log."""
         known = (*self._end.commits, *state.segment.commits)
         commit = next((c for c in known if c.version == state.segment.version), None)
         if commit is not None and has_in_commit_timestamp(commit, state.metadata.configuration):
@@ -387,7 +395,7 @@ class DeltaTable:
 
 
 def _metadata_columns(configuration: Mapping[str, str]) -> tuple[t.Field, ...]:
-    """File and position of each row, and row tracking where the table has it."""
+    """File and position of each row; row tracking columns if the table has row tracking."""
     if configuration.get("delta.enableRowTracking", "false").lower() != "true":
         return (m.FILE, m.POS)
     materialized = (

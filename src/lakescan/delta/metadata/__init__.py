@@ -1,1 +1,1 @@
-"""Protocol, schema and properties of a Delta table."""
+"""Protocol, schema and table properties of Delta tables."""

@@ -1,4 +1,4 @@
-"""Protocol and metadata actions, and which reader features this version obeys (protocol, "Table Features")."""
+"""Parse protocol and metaData actions, and check reader features (protocol, "Table Features")."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SUPPORTED_READER_FEATURES = frozenset(
     }
 )
 _CATALOG = (
-    "Its newest commits are known to its catalog only, and the log alone could miss them: a reader has to ask the "
-    "catalog, which this version does not. Read it with the catalog's own engine, or drop the feature from the table."
+    "Its newest commits may be known to its catalog only, not to the log, and lakescan does not ask the catalog. Read "
+    "the table with the catalog's own engine, or drop the feature from the table."
 )
 _WHY = {
     "catalogManaged": _CATALOG,
@@ -37,13 +37,13 @@ _WHY = {
 }
 
 
-_NAMES_FEATURES = 3  # the reader version from which on features are named
+_LISTS_FEATURES = 3  # the reader version from which on the protocol lists features by name
 _MAPPING_MODE = "delta.columnMapping.mode"
 _MAPPED = "delta.columnMapping.maxColumnId"
 _MAPPING_MODES = ("none", "id", "name")
 
-# What a writer version below 7 stands for, by the version from which on it does.
-_MEANT = {
+# Features that a writer version below 7 implies, by the version that introduces them.
+_IMPLIED = {
     2: ("appendOnly", "invariants"),
     3: ("checkConstraints",),
     4: ("changeDataFeed", "generatedColumns"),
@@ -54,7 +54,7 @@ _MEANT = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """The versions and features that a reader must obey."""
+    """The reader and writer versions and the table features that clients must support."""
 
     min_reader_version: int
     min_writer_version: int
@@ -63,12 +63,12 @@ class Protocol:
 
     @staticmethod
     def parse(action: Action) -> Protocol:
-        """From a protocol action; raises `CorruptMetadata` for one that is not whole."""
+        """Parse a protocol action; raises `CorruptMetadata` if it is incomplete."""
         reader = action.whole_number("minReaderVersion")
         features = action.texts("readerFeatures")
         if reader is None:
             raise action.wrong("minReaderVersion", "a whole number")
-        if reader == _NAMES_FEATURES and features is None:
+        if reader == _LISTS_FEATURES and features is None:
             raise action.wrong("readerFeatures", f"a list of texts, with reader version {reader},")
         return Protocol(
             reader,
@@ -79,18 +79,18 @@ class Protocol:
 
     @property
     def features(self) -> frozenset[str]:
-        """The table features in force: those that are named, and those that older versions mean."""
-        meant = {f for version, names in _MEANT.items() if version <= self.min_writer_version < 7 for f in names}
-        return self.reader_features | self.writer_features | meant
+        """The table features in force: those listed, and those that older writer versions imply."""
+        implied = {f for version, names in _IMPLIED.items() if version <= self.min_writer_version < 7 for f in names}
+        return self.reader_features | self.writer_features | implied
 
     def check_readable(self, location: str) -> None:
-        """Refuse, by name, what this version does not obey."""
+        """Raise `UnsupportedFeature` for an unsupported reader version or reader feature."""
         if not 1 <= self.min_reader_version <= 3:
             raise UnsupportedFeature(f"Delta reader version {self.min_reader_version}", f"{location} needs it.")
         for feature in sorted(self.reader_features - SUPPORTED_READER_FEATURES):
             raise UnsupportedFeature(
                 f"Delta table feature {feature!r}",
-                _WHY.get(feature, f"{location} requires readers to obey it."),
+                _WHY.get(feature, f"{location} requires readers to support it."),
             )
 
 
@@ -105,11 +105,11 @@ class Metadata:
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
     created_time: int | None
-    where: str = field(default="", compare=False)  # the action, for messages
+    where: str = field(default="", compare=False)  # the action's file and line, for messages
 
     @staticmethod
     def parse(action: Action) -> Metadata:
-        """From a metaData action; raises `CorruptMetadata` for one that is not whole."""
+        """Parse a metaData action; raises `CorruptMetadata` if incomplete, `UnsupportedFeature` unless Parquet."""
         schema = action.text("schemaString")
         if not schema:
             raise CorruptMetadata(
@@ -122,7 +122,7 @@ class Metadata:
         mode = configuration.get(_MAPPING_MODE, "none").lower()
         if mode not in _MAPPING_MODES:
             raise CorruptMetadata(
-                f"{action.where}: {_MAPPING_MODE} is {shown(mode)}; known are {', '.join(_MAPPING_MODES)}. {ADVICE}"
+                f"{action.where}: {_MAPPING_MODE} is {shown(mode)}; it must be {', '.join(_MAPPING_MODES)}. {ADVICE}"
             )
         _check_format(action)
         return Metadata(
@@ -137,31 +137,36 @@ class Metadata:
         )
 
     def schema(self) -> Schema:
-        """The table's columns; raises `CorruptMetadata`."""
+        """Parse the table's schema; raises `CorruptMetadata`."""
         if _MAPPED in self.configuration and _MAPPING_MODE not in self.configuration:
             self._check_unmapped()
         return parse_schema(self.schema_string, self.column_mapping_mode, self.where)
 
     def _check_unmapped(self) -> None:
-        """Files of a table that lost its mapping mode have other names than its columns, which would read as null."""
+        """Refuse a schema with physical names but no mapping mode.
+
+        Data files may have the physical names; looked up by logical names, their columns would read as null.
+        """
         mapped = parse_schema(self.schema_string, "name", self.where)
         if renamed := [f.name for f in walk(mapped.fields) if f.physical_name != f.name]:
             raise CorruptMetadata(
                 f"{self.where}: column {shown(renamed[0])} has another physical name, and {_MAPPED} is set, but "
-                f"{_MAPPING_MODE} is not: by which name files have it cannot be told. {ADVICE}"
+                f"{_MAPPING_MODE} is not: data files may have the column under either name. {ADVICE}"
             )
 
     @property
     def column_mapping_mode(self) -> str:
-        """none, id or name."""
+        """The column mapping mode: `none`, `id` or `name`."""
         return self.configuration.get(_MAPPING_MODE, "none").lower()
 
 
 def _check_format(action: Action) -> None:
-    """Refuse data files of another format than Parquet; writers may leave out that they are."""
-    found = action.get("format")
-    provider = found.get("provider") if isinstance(found, dict) else None
-    if (found is not None and not isinstance(found, dict)) or not isinstance(provider, str | None):
+    """Refuse data files of another format than Parquet; writers may omit the format."""
+    file_format = action.get("format")
+    provider = file_format.get("provider") if isinstance(file_format, dict) else None
+    if (file_format is not None and not isinstance(file_format, dict)) or not isinstance(provider, str | None):
         raise action.wrong("format", "an object with a provider")
     if provider is not None and provider.lower() != "parquet":
-        raise UnsupportedFeature(f"Delta tables of {shown(provider)} files", f"{action.where} says so.")
+        raise UnsupportedFeature(
+            f"Delta tables of {shown(provider)} files", f"{action.where} declares this format; only Parquet is read."
+        )

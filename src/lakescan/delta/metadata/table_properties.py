@@ -1,8 +1,8 @@
-"""What the properties of a new Delta table ask for: kept where writers here obey it, refused where they do not.
+"""Check the properties of a new Delta table: keep those that lakescan's writers honour, refuse the others.
 
-A property that asks writers for something is a promise to every reader of the table. deltalake records any property as
-it is given, and adds the table features that it knows for a few of them only; so all are checked here before it makes
-the table. Names of `delta.` that nobody knows are refused; others are the user's own, and kept.
+A property that demands something of writers is a promise to every reader of the table. deltalake records any property
+unchanged, and adds the required table features for only a few of them; so all properties are checked here before it
+creates the table. Unknown names that begin with `delta.` are refused; all other names are the user's own, and kept.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def _bytes(value: str) -> str:
 
 
 def _duration(value: str) -> str:
-    """As deltalake reads it, which takes its own default for what it does not understand."""
-    found = _DURATION.fullmatch(value.strip())
-    if found is None:
-        raise ValueError("a duration such as 'interval 30 days', in weeks or less")
-    return f"interval {' '.join(found[1].lower().split())}"
+    """A duration that deltalake understands: for others it silently uses its default."""
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
+        raise ValueError("a duration such as 'interval 30 days', in weeks or smaller units")
+    return f"interval {' '.join(match[1].lower().split())}"
 
 
 def _columns(value: str) -> str:
@@ -49,7 +49,8 @@ def _version(*known: int) -> Callable[[str], str]:
     def parse(value: str) -> str:
         if value.strip() not in map(str, known):
             raise ValueError(
-                f"one of {', '.join(map(str, known))}; later ones list table features: set the property that needs one"
+                f"one of {', '.join(map(str, known))}; higher versions list table features: set the property that "
+                "needs the feature instead"
             )
         return value.strip()
 
@@ -60,7 +61,7 @@ def _number(value: str) -> str:
     return str(positive(value))
 
 
-# Properties that are obeyed, or that ask for nothing that rows depend on, and how their values are written.
+# Properties that writers honour, or that do not affect rows, with the functions that normalise their values.
 _KNOWN: Mapping[str, Callable[[str], str]] = {
     "delta.appendOnly": _flag,
     "delta.autoOptimize": _flag,
@@ -90,55 +91,55 @@ _KNOWN: Mapping[str, Callable[[str], str]] = {
     "delta.targetFileSize": _bytes,
     "delta.tuneFileSizesForRewrites": _flag,
 }
-# Properties that ask for what is not done, unless they say that it need not be.
-_NOT_DONE: Mapping[str, tuple[str, str]] = {
-    "delta.checkpointPolicy": ("classic", "Checkpoints are classic ones."),
-    "delta.compatibility.symlinkFormatManifest.enabled": ("false", "Writers here keep no manifest of links."),
-    "delta.enableIcebergCompatV1": ("false", "Writers here do not keep Iceberg's metadata."),
-    "delta.enableIcebergCompatV2": ("false", "Writers here do not keep Iceberg's metadata."),
-    "delta.enableIcebergCompatV3": ("false", "Writers here do not keep Iceberg's metadata."),
-    "delta.enableIcebergWriterCompatV1": ("false", "Writers here do not keep Iceberg's metadata."),
+# Unsupported properties, with the only value that is accepted, and why others are not.
+_UNSUPPORTED: Mapping[str, tuple[str, str]] = {
+    "delta.checkpointPolicy": ("classic", "Only classic checkpoints are written."),
+    "delta.compatibility.symlinkFormatManifest.enabled": ("false", "lakescan does not maintain symlink manifests."),
+    "delta.enableIcebergCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
+    "delta.enableIcebergCompatV2": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
+    "delta.enableIcebergCompatV3": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
+    "delta.enableIcebergWriterCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
     "delta.enableInCommitTimestamps": (
         "false",
-        "Commits through deltalake have none, and the table could not be read.",
+        "Commits by deltalake have no in-commit timestamps, and the table would be unreadable.",
     ),
-    "delta.enableRowTracking": ("false", "Commits through deltalake give rows no ids."),
-    "delta.enableTypeWidening": ("false", "deltalake does not list the table feature."),
-    "delta.enableVariantShredding": ("false", "Variants are not written."),
-    "delta.universalFormat.enabledFormats": ("", "Writers here do not keep Iceberg's or Hudi's metadata."),
+    "delta.enableRowTracking": ("false", "Commits by deltalake assign no row ids."),
+    "delta.enableTypeWidening": ("false", "deltalake does not list the required table feature."),
+    "delta.enableVariantShredding": ("false", "lakescan does not write shredded variants."),
+    "delta.universalFormat.enabledFormats": ("", "lakescan does not maintain Iceberg or Hudi metadata."),
 }
-_ALWAYS = ("appendOnly", "invariants")  # features that protocol version 2 of writers means
+_ALWAYS = ("appendOnly", "invariants")  # features that writer version 2 implies
 
 
 def checked_properties(properties: Mapping[str, str], columns: Iterable[t.Field]) -> dict[str, str]:
-    """The properties as they are recorded, under Delta's own spelling of their names.
+    """The properties to record, with Delta's spelling of their names and normalised values.
 
-    Raises `InvalidOption` for names that Delta does not have and values that a property cannot be, and
-    `UnsupportedFeature` for what writers here do not do.
+    Raises `InvalidOption` for unknown Delta properties and invalid values, and `UnsupportedFeature` for properties
+    that lakescan's writers do not honour.
     """
-    own = {name.lower(): name for name in (*_KNOWN, *_NOT_DONE)}
-    found: dict[str, str] = {}
+    spelling = {name.lower(): name for name in (*_KNOWN, *_UNSUPPORTED)}
+    checked: dict[str, str] = {}
     features = []
     for name, value in properties.items():
         if not name.lower().startswith("delta."):
-            found[name] = value
+            checked[name] = value
         elif name.lower().startswith(_FEATURE):
             features.append((name[len(_FEATURE) :], str(value)))
         elif name.lower().startswith(_CONSTRAINT):
             raise UnsupportedFeature(f"{name!r} for a new table", "Add the constraint with ALTER TABLE, as in Delta.")
-        elif (known := own.get(name.lower())) is None:
-            raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, [*_KNOWN, *_NOT_DONE])}")
+        elif (known := spelling.get(name.lower())) is None:
+            raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, [*_KNOWN, *_UNSUPPORTED])}")
         else:
-            found[known] = _value(known, str(value))
-    _check_together(found, columns)
+            checked[known] = _value(known, str(value))
+    _check_together(checked, columns)
     for feature, value in features:
-        _check_feature(feature, value, found)
-    return found
+        _check_feature(feature, value, checked)
+    return checked
 
 
 def _value(name: str, value: str) -> str:
-    if name in _NOT_DONE:
-        harmless, why = _NOT_DONE[name]
+    if name in _UNSUPPORTED:
+        harmless, why = _UNSUPPORTED[name]
         if value.strip().lower() != harmless:
             raise UnsupportedFeature(f"'{name}'={value!r} for a new table", why)
         return value
@@ -149,7 +150,7 @@ def _value(name: str, value: str) -> str:
 
 
 def _check_together(properties: Mapping[str, str], columns: Iterable[t.Field]) -> None:
-    """Column mapping is a feature to be listed where any is, and deltalake does not list it."""
+    """Refuse column mapping together with listed features: deltalake would not list column mapping then."""
     if properties.get(MAPPING, "none") == "none":
         return
     listed = [f"column {c.name!r} of type {c.type}" for c in t.walk(tuple(columns)) if _is_feature(c.type)]
@@ -157,7 +158,7 @@ def _check_together(properties: Mapping[str, str], columns: Iterable[t.Field]) -
     if listed:
         raise UnsupportedFeature(
             f"'{MAPPING}'='name' together with {listed[0]} for a new table",
-            "deltalake leaves the table feature columnMapping out then, and readers would not map columns.",
+            "deltalake would not list the table feature columnMapping then, and readers would not map columns.",
         )
 
 
@@ -166,15 +167,15 @@ def _is_feature(kind: t.Type) -> bool:
 
 
 def _check_feature(feature: str, value: str, properties: Mapping[str, str]) -> None:
-    """A feature may be named where the table has it anyway; Delta does not record such properties either."""
+    """Accept a feature only if the table has it anyway; like Delta, do not record the property."""
     if value.lower() not in ("supported", "enabled"):
         raise InvalidOption(f"'{_FEATURE}{feature}'={value!r}: it takes supported")
-    there = [*_ALWAYS]
-    there += ["changeDataFeed"] if properties.get(CHANGES) == "true" else []
-    there += ["columnMapping"] if properties.get(MAPPING) == "name" else []
-    there += ["deletionVectors"] if properties.get(VECTORS) == "true" else []
-    if feature not in there:
+    features = [*_ALWAYS]
+    features += ["changeDataFeed"] if properties.get(CHANGES) == "true" else []
+    features += ["columnMapping"] if properties.get(MAPPING) == "name" else []
+    features += ["deletionVectors"] if properties.get(VECTORS) == "true" else []
+    if feature not in features:
         raise UnsupportedFeature(
             f"'{_FEATURE}{feature}' for a new table",
-            f"Features come with the property that needs them.{nearest(feature, there)}",
+            f"Set the property that needs the feature instead.{nearest(feature, features)}",
         )
