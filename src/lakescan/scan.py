@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
@@ -16,9 +16,11 @@ from lakescan.executors import PlanningExecutor
 from lakescan.explain import deleted_names, plan_as_text
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
-from lakescan.local.reader import default_readers, read_batches
+from lakescan.in_process import batches
+from lakescan.notebook import scan_as_html
 from lakescan.planning.plan import ScanPlan
-from lakescan.reading.context import BATCH_SIZE, WHOLE_TABLE_BATCH_SIZE
+from lakescan.polars_scan import lazy_frame
+from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
 from lakescan.reporting import MetricsReporter
 from lakescan.scan_spec import ScanSpec
 
@@ -44,6 +46,10 @@ class Scan:
 
     def __repr__(self) -> str:
         return repr(self.spec)
+
+    def _repr_html_(self) -> str:
+        """The scan as notebooks show it: what it reads, and its columns."""
+        return scan_as_html(self.spec)
 
     def where(self, condition: str | Predicate) -> Scan:
         """Keep only the rows for which a condition is true. Several calls add up.
@@ -267,12 +273,7 @@ class Scan:
             >>> for batch in scan.to_batches():
             ...     print(batch.num_rows)
         """
-        return self._batches(BATCH_SIZE)
-
-    def _batches(self, batch_size: int) -> Iterator[pa.RecordBatch]:
-        plans = self.plan_parts(parallelism=default_readers())
-        contexts = ((plan, self.spec.read_context(plan, batch_size=batch_size)) for plan in plans)
-        return read_batches(contexts, limit=self.spec.max_rows)
+        return batches(self.spec)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table.
@@ -280,7 +281,7 @@ class Scan:
         Example:
             >>> scan.to_arrow().num_rows
         """
-        return pa.Table.from_batches(self._batches(WHOLE_TABLE_BATCH_SIZE), schema=self.schema)
+        return pa.Table.from_batches(batches(self.spec, WHOLE_TABLE_BATCH_SIZE), schema=self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream, which DuckDB, Polars and others take without a copy of the table.
@@ -309,17 +310,27 @@ class Scan:
         _require("pandas", lambda: __import__("pandas"))
         return self.to_arrow().to_pandas(**arguments)
 
-    def to_polars(self) -> polars.DataFrame:
-        """The rows as a Polars data frame.
+    @overload
+    def to_polars(self, *, lazy: Literal[False] = False) -> polars.DataFrame: ...
+
+    @overload
+    def to_polars(self, *, lazy: Literal[True]) -> polars.LazyFrame: ...
+
+    def to_polars(self, *, lazy: bool = False) -> polars.DataFrame | polars.LazyFrame:
+        """The rows as a Polars data frame, or lazy frame.
+
+        Args:
+            lazy: Return a lazy frame. When it is collected, only the columns that the query needs are read, and its
+                filters prune files where they are comparisons of columns with literals.
 
         Raises:
             MissingDependency: Polars is not installed.
 
         Example:
-            >>> scan.to_polars().head()
+            >>> scan.to_polars(lazy=True).filter(pl.col("price") > 5).select("id").collect()
         """
         module = _require("polars", lambda: __import__("polars"))
-        return module.from_arrow(self.to_arrow())
+        return lazy_frame(self.spec) if lazy else module.from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation.

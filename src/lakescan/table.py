@@ -21,6 +21,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import AppendRange, ChangeRange, Snapshot, SnapshotSelector
 from lakescan.maintenance import compact, remove_orphans
+from lakescan.notebook import table_as_html
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -52,10 +53,21 @@ class Table:
     """
 
     def __init__(self, spec: ScanSpec, name: Identifier | None = None) -> None:
-        self._spec, self._name = spec, name
+        self._opened, self._name, self._has_written = spec, name, False
 
     def __repr__(self) -> str:
         return f"Table({self.format} {str(self.name or self.location)!r})"
+
+    def _repr_html_(self) -> str:
+        """The table as notebooks show it: what and where it is, its version and its columns."""
+        return table_as_html(str(self.name or self.location), self.format, self._spec)
+
+    @property
+    def _spec(self) -> ScanSpec:
+        """A scan of all rows, of the newest state if this table has written since it was opened."""
+        if self._has_written:
+            self.refresh()
+        return self._opened
 
     @property
     def name(self) -> Identifier | None:
@@ -65,12 +77,12 @@ class Table:
     @property
     def location(self) -> str:
         """The folder or metadata file that the table was opened by, or its name in a catalog (Iceberg)."""
-        return self._spec.location
+        return self._opened.location
 
     @property
     def format(self) -> str:
         """'iceberg' or 'delta'."""
-        return self._spec.table.name
+        return self._opened.table.name
 
     @property
     def _current(self) -> Snapshot:
@@ -108,7 +120,8 @@ class Table:
             >>> orders.refresh().version
             12
         """
-        self._spec = replace(self._spec, table=self._spec.table.reopened())
+        self._opened = replace(self._opened, table=self._opened.table.reopened())
+        self._has_written = False
         return self
 
     @property
@@ -122,7 +135,15 @@ class Table:
         return self._spec.table.sort_order
 
     def history(self) -> pa.Table:
-        """The table's commits, oldest first: snapshots for Iceberg, versions for Delta."""
+        """The table's commits, oldest first.
+
+        Returns:
+            For Iceberg, the snapshot log with each snapshot's operation and summary. For Delta, the columns of
+            `DESCRIBE HISTORY` for the commits that the log still has.
+
+        Example:
+            >>> orders.history().to_pandas().tail()
+        """
         return self._spec.table.history()
 
     @property
@@ -139,10 +160,24 @@ class Table:
         branch: str | None = None,
         tag: str | None = None,
     ) -> pa.Table:
-        """A metadata table, such as 'snapshots' or 'files', with the columns that the format's own reader gives it.
+        """A metadata table, with the columns of the format's own reader.
 
-        The state is the current one, or what `version`, `timestamp`, `branch` or `tag` selects (see `Scan.as_of`).
-        Raises `InvalidOption` for an unknown name, and `NoSuchSnapshot`.
+        Args:
+            name: One of `metadata_tables`, such as 'snapshots' or 'files'.
+            version: A version (Delta) or snapshot id (Iceberg); the current state by default.
+            timestamp: The state at that time; UTC without an offset.
+            branch: The newest state of a branch (Iceberg).
+            tag: The state that a tag names (Iceberg).
+
+        Returns:
+            Its rows.
+
+        Raises:
+            InvalidOption: The format has no metadata table of that name.
+            NoSuchSnapshot: The table does not have the state.
+
+        Example:
+            >>> orders.inspect("files", timestamp="2026-01-31").to_pandas()
         """
         spec = self._spec
         if any(v is not None for v in (version, timestamp, branch, tag)):
@@ -150,18 +185,27 @@ class Table:
         return as_table(spec.metadata_table(name))
 
     def scan(self) -> Scan:
-        """A scan of all rows and columns, with the options the table was opened with."""
+        """A scan of all rows and columns, with the options that the table was opened with.
+
+        Example:
+            >>> orders.scan().where("price > 5").select("id").to_arrow()
+        """
         return Scan(self._spec)
 
     def count(self) -> int:
-        """The number of rows; see `Scan.count`."""
+        """The number of rows; see `Scan.count`.
+
+        Example:
+            >>> orders.count()
+            1200
+        """
         return self.scan().count()
 
     def head(self, rows: int = 10) -> pa.Table:
-        """Some rows as an Arrow table.
+        """Some rows as an Arrow table; which ones is not defined.
 
         Args:
-            rows: How many.
+            rows: The maximum number of rows.
 
         Example:
             >>> orders.head(5).to_pandas()
@@ -185,33 +229,73 @@ class Table:
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def append(self, rows: Any, **options: Any) -> Saved:
-        """Add rows in one commit, whatever other writers commit meanwhile.
+        """Add rows in one commit.
 
-        `rows` are Arrow (a table, a batch, a reader), pandas, Polars, DuckDB or a Spark data frame, whose workers then
-        write. Columns go by name; types are widened where nothing is lost. `options` are those of writes: see the
-        README. Raises `SchemaMismatch` before anything is committed, `CommitConflict`, and `UnsupportedFeature` for
-        what the table would ask of its writers.
+        Files are written by this process, or by Spark's workers for a Spark data frame. The commit is retried while
+        other writers commit.
+
+        Args:
+            rows: Arrow (a table, a batch, a reader), pandas, Polars, DuckDB, or a Spark data frame. Columns are matched
+                by name. Types are widened where no value changes.
+            options: Write options, such as `merge_schema`, `branch` or `target_file_size_bytes`; the README lists them.
+
+        Returns:
+            How many files, rows and bytes were written.
+
+        Raises:
+            SchemaMismatch: Rows do not fit the table's columns; nothing is committed.
+            CommitConflict: Other writers changed the table so that the commit cannot be made.
+            CommitStateUnknown: The answer to the commit was lost, and looking it up failed. The rows may be there.
+            UnsupportedFeature: The table requires something of its writers that is not implemented.
+
+        Example:
+            >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
-        said = WriteOptions.of(options, self.format)
-        return self._written(append_rows(self._target(said), rows_of(rows), said))
+        checked = WriteOptions.of(options, self.format)
+        return self._written(append_rows(self._target(checked), rows_of(rows), checked))
 
     def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> Saved:
-        """Put rows in the place of all others, or of those of a filter, in one commit; see `append`.
+        """Replace rows in one commit: all rows, those of a filter, or those of the partitions of the new rows.
 
-        With `where`, all new rows have to be of it, and files that it cuts are written anew without its rows, by
-        threads, or for a Spark data frame by its workers. With `overwrite_mode="dynamic"`, the partitions that the rows
-        are of are replaced. Raises `CommitConflict` where another writer changed what is replaced.
+        Args:
+            rows: The new rows; see `append`.
+            where: Replace only the rows that match. Every new row must match, too. Files that match only partly are
+                rewritten without the matching rows, by threads, or by Spark's workers for a Spark data frame.
+            options: Write options. With `overwrite_mode="dynamic"`, the partitions of the new rows are replaced.
+
+        Returns:
+            How many files, rows and bytes were written, and how many files were removed.
+
+        Raises:
+            SchemaMismatch: Rows do not fit the table's columns, or do not match `where`; nothing is committed.
+            CommitConflict: Another writer changed what is replaced.
+            CommitStateUnknown, UnsupportedFeature: As for `append`.
+
+        Example:
+            >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
-        said = WriteOptions.of(options, self.format)
-        return self._written(overwrite_rows(self._target(said), rows_of(rows), said, where))
+        checked = WriteOptions.of(options, self.format)
+        return self._written(overwrite_rows(self._target(checked), rows_of(rows), checked, where))
 
     def compact(self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any) -> Saved:
-        """Write small files of each partition anew as larger ones, and all files with deletes without them.
+        """Rewrite small files of each partition as larger ones, and files with deletes without the deleted rows.
 
-        `where` says which files, by rows that they may have. Each partition is written by itself, by threads, or where
-        an executor runs it: `compact(executor=lakescan.spark.SparkExecutor(spark))`. Streams pass the commit over.
-        Files of Delta tables that have deletion vectors stay as they are. `target_file_size_bytes` and
-        `compression_codec` are options. Raises `CommitConflict`.
+        Streams skip the commit, because it changes no rows. Files of Delta tables that have deletion vectors are left
+        as they are.
+
+        Args:
+            where: Compact only files that may have rows that match.
+            executor: Where partitions are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
+            options: `target_file_size_bytes`, `compression_codec` and others of writes.
+
+        Returns:
+            How many files, rows and bytes were written, and how many files were removed.
+
+        Raises:
+            CommitConflict: Another writer changed the files that were compacted.
+
+        Example:
+            >>> orders.compact(where="day >= '2026-01-01'", target_file_size_bytes="256m")
         """
         return self._written(compact(self._target(WriteOptions.of(options, self.format)), where, executor))
 
@@ -222,19 +306,28 @@ class Table:
         retain_last: int | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Forget Iceberg snapshots from before a time, but those that branches and tags keep; how many there were.
+        """Expire old Iceberg snapshots, except those that branches and tags keep.
 
-        A branch keeps its newest `retain_last` snapshots, and those that are not older; its own retention comes first.
-        Without arguments, the table's says both (`history.expire.max-snapshot-age-ms`, five days by default, and
-        `history.expire.min-snapshots-to-keep`, one). Branches and tags beside `main` go where they are older than their
-        `max-ref-age-ms`, or `history.expire.max-ref-age-ms`. Times without an offset are UTC. With `dry_run`, nothing
-        is done. `remove_orphans` removes the files that only these snapshots had.
+        Data files stay; `remove_orphans` removes those that only expired snapshots referenced. Branches and tags other
+        than `main` expire by their `max-ref-age-ms`, or the property `history.expire.max-ref-age-ms`.
 
-        Raises `UnsupportedFeature` for a table whose `gc.enabled` is false, and for Delta, which forgets by itself, as
-        `delta.logRetentionDuration` has it; `CommitConflict` where other writers are always faster.
+        Args:
+            older_than: Expire snapshots from before this time (UTC without an offset). By default the property
+                `history.expire.max-snapshot-age-ms`, five days. A branch's own retention takes precedence.
+            retain_last: Keep at least this many snapshots of each branch. By default the property
+                `history.expire.min-snapshots-to-keep`, one. A branch's own retention takes precedence.
+            dry_run: Only count.
+
+        Returns:
+            The number of snapshots that expired, or would expire.
+
+        Raises:
+            UnsupportedFeature: `gc.enabled` is not true; or a Delta table, which cleans up its log by
+                `delta.logRetentionDuration`.
+            CommitConflict: Other writers committed during every attempt.
 
         Example:
-            >>> table.expire_snapshots("2026-01-31", retain_last=10)
+            >>> orders.expire_snapshots("2026-01-31", retain_last=10)
             12
         """
         target = self._target(WriteOptions())
@@ -256,22 +349,30 @@ class Table:
         dry_run: bool = False,
         location: str | os.PathLike[str] | None = None,
     ) -> list[str]:
-        """Remove files of the table's folders that nothing names, from before a time; their locations.
+        """Remove files in the table's folders that the table does not reference.
 
-        That is three days ago by default, for Delta `delta.deletedFileRetentionDuration` (a week), by the store's
-        clock; times without an offset are UTC. For Iceberg these are files that no snapshot that is kept names,
-        whatever it is of, under any spelling of their locations; for Delta those that the newest version does not name,
-        nor any that was current since then. With `dry_run` they stay.
+        For Iceberg these are files that no retained snapshot references, in any spelling of their locations; for Delta
+        files that neither the newest version nor any version within the retention references. Hidden files, and other
+        tables within these folders, are kept.
 
-        Looked through are the table's folders, but none that its properties put elsewhere (`write.data.path`), as other
-        tables may be there; `location` says another folder. Hidden files, and tables within these folders, stay.
+        Args:
+            older_than: Remove only files from before this time, by the store's clock (UTC without an offset). Three
+                days ago by default; for Delta `delta.deletedFileRetentionDuration`, a week.
+            dry_run: Only list.
+            location: Search this folder. By default the table's own folders, but not those that properties such as
+                `write.data.path` put elsewhere, because other tables may be there.
 
-        Raises `InvalidOption` for a time that is less than 24 hours ago, or within Delta's retention: files that are
-        being written or read now would go. Raises `UnsupportedFeature` for a table whose `gc.enabled` is false, and
-        where files are named under another scheme or host only: then nothing is removed.
+        Returns:
+            The locations of the removed files.
+
+        Raises:
+            InvalidOption: The time is less than 24 hours ago, or within Delta's retention: files that are being written
+                or read now would be removed.
+            UnsupportedFeature: `gc.enabled` is not true, or files are referenced under another scheme or host only.
+                Nothing is removed.
 
         Example:
-            >>> table.remove_orphans(dry_run=True)
+            >>> orders.remove_orphans(dry_run=True)
             ['file:///lake/db/events/data/00000-left-behind.parquet']
         """
         moment = None if older_than is None else as_moment(older_than)
@@ -279,29 +380,36 @@ class Table:
         return remove_orphans(self._target(WriteOptions(), same=False), moment, dry_run=dry_run, location=folder)
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of a Delta table's newest version; Iceberg has none: `UnsupportedFeature`."""
+        """Write a checkpoint of the newest version of a Delta table.
+
+        Raises:
+            UnsupportedFeature: An Iceberg table, which has no checkpoints.
+
+        Example:
+            >>> customers.checkpoint()
+        """
         target = self._target(WriteOptions())
         if not isinstance(target, DeltaTarget):
             raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
         target.checkpoint()
 
     def _written(self, result: _Result) -> _Result:
-        """The result of a commit, which this table now sees."""
-        self.refresh()
+        """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""
+        self._has_written = True
         return result
 
     def _target(self, options: WriteOptions, *, same: bool = True) -> IcebergTarget | DeltaTarget:
-        """The table as it is now, to write to; it has to be the `same` one that this is."""
-        if isinstance(self._spec.table, DeltaTable):
-            delta = DeltaTarget.open(self.location, options, self._spec.storage)
-            return delta.following(self._spec.table) if same else delta
+        """The table as it is now, to write to; it must be the `same` table, not one made again in its place."""
+        if isinstance(self._opened.table, DeltaTable):
+            delta = DeltaTarget.open(self.location, options, self._opened.storage)
+            return delta.following(self._opened.table) if same else delta
         if self.name is None:
             raise UnsupportedFeature(
                 "writing to an Iceberg table by its location",
                 "Commits go through a catalog: give the table a name there, with Catalog.register_table.",
             )
-        iceberg = IcebergTarget.open(self.name, options, self._spec.storage)
-        if same and self._spec.table.identity not in (None, iceberg.identity):
+        iceberg = IcebergTarget.open(self.name, options, self._opened.storage)
+        if same and self._opened.table.identity not in (None, iceberg.identity):
             raise CommitConflict(f"{self.name} was dropped, and made again, since it was opened: open it again")
         return iceberg
 
@@ -314,12 +422,29 @@ class Table:
         where: str | None = None,
         **options: Any,
     ) -> Changes:
-        """What became of rows from one state of the table to another: inserted, deleted, updated ones.
+        """The rows that were inserted, deleted and updated between two states.
 
-        States are snapshot ids or versions, times, or names of tags (Iceberg); without a start, the beginning, without
-        an end, now. Iceberg's changes are worked out over files and deletes of every kind, without rows that a commit
-        only moved; with `identity` (columns), a deleted and an inserted row of one identity are an update. Delta's are
-        those that the table recorded (`delta.enableChangeDataFeed`). Raises `NoSuchSnapshot`.
+        Iceberg's changes are computed from added and removed files and deletes of every kind; rows that a commit only
+        moved are left out. Delta's are those that the table recorded (`delta.enableChangeDataFeed`).
+
+        Args:
+            start: Changes after this state: a snapshot id or version, a time, or the name of a tag (Iceberg). From the
+                beginning by default.
+            end: Changes up to this state; the current one by default.
+            identity: Columns that identify a row (Iceberg). A deleted and an inserted row with the same values are then
+                an update.
+            where: Only changes of rows that match.
+            options: Read options.
+
+        Returns:
+            The changes, to read or to hand to Spark.
+
+        Raises:
+            NoSuchSnapshot: A state does not exist, or has expired.
+            UnsupportedFeature: `identity` for a Delta table.
+
+        Example:
+            >>> orders.changes(start=3, identity=["id"]).to_pandas()
         """
         spec = self._refined(where, options)
         ends = [as_moment(end) if isinstance(end, datetime) else end for end in (start, end)]
@@ -333,11 +458,25 @@ class Table:
     def follow(
         self, *, start: Mapping[str, Any] | None = None, wait: bool = True, where: str | None = None, **options: Any
     ) -> Follower:
-        """The rows that the table has and then gains, as record batches; waits for new commits until it is closed.
+        """Stream the table's rows, and then those of each new commit, as record batches.
 
-        It begins where the options of streams say (`startingVersion`, `starting-strategy`, ...), or at the offset of
-        an earlier one (`Follower.offset`). Without `wait` it ends with what is there now. `where` is a filter. Raises
-        `RowsChanged` and `SchemaChanged` where a commit cannot be read so, once all before it is read.
+        Args:
+            start: Where to resume: `Follower.offset` of an earlier stream. By default where the stream options say
+                (`startingVersion`, `starting-strategy`, ...), else the beginning.
+            wait: Wait for new commits until the stream is closed. Without, it ends with the current state.
+            where: Only rows that match.
+            options: Stream options; the README lists them.
+
+        Returns:
+            An iterator of record batches.
+
+        Raises:
+            RowsChanged: A commit removed or rewrote rows, and `on-change` does not say what to do.
+            SchemaChanged: A commit has another schema. Both are raised once all commits before it are read.
+
+        Example:
+            >>> for batch in orders.follow(wait=False):
+            ...     print(batch.num_rows)
         """
         return Follower(TableStream(self._refined(where, options)), start, wait=wait)
 
@@ -347,10 +486,10 @@ class Table:
 
 
 def _recorded(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
-    """The versions after a state of a Delta table, up to another."""
+    """The range of Delta versions after `start`, up to and including `end`."""
     for name in (start, end):
         if isinstance(name, str):
-            raise InvalidOption(f"{name!r} is no state of a Delta table: give a version or a time")
+            raise InvalidOption(f"{name!r} is not a Delta version or timestamp: give a number or a datetime")
     after = start + timedelta(milliseconds=1) if isinstance(start, datetime) else None
     return ChangeRange(
         start_version=start + 1 if isinstance(start, int) else None if after else 0,

@@ -1,0 +1,98 @@
+"""A scan as a Polars lazy frame: the columns and filters of the query are pushed into the scan.
+
+Polars hands its filter over as an expression. Comparisons of a column with a literal, and tests for null, are pushed
+down as far as they are understood; Polars' own filter then runs on every batch, so the rows never depend on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakescan.common.schema import dotted_path
+from lakescan.errors import LakescanError
+from lakescan.expressions.predicate import Comparison, IsNull, Predicate
+from lakescan.in_process import batches
+from lakescan.scan_spec import ScanSpec
+
+if TYPE_CHECKING:
+    import polars
+
+_OPS = {"Eq": "=", "Gt": ">", "GtEq": ">=", "Lt": "<", "LtEq": "<="}
+_EPOCH = datetime(1970, 1, 1)
+
+
+def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
+    """The rows of a scan as a lazy frame; nothing is read before it is collected."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    empty = pl.from_arrow(spec.output.arrow().empty_table())
+    assert isinstance(empty, pl.DataFrame)
+
+    def frames(
+        columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _: int | None
+    ) -> Iterator[polars.DataFrame]:
+        refined = spec if columns is None else spec.select(*columns)
+        if predicate is not None:
+            refined = _filtered(refined, predicate)
+        elif rows is not None:
+            refined = refined.limit(rows)
+        left = rows
+        for batch in batches(refined):
+            frame = pl.from_arrow(batch)
+            assert isinstance(frame, pl.DataFrame)
+            frame = frame if predicate is None else frame.filter(predicate)
+            if left is not None:
+                frame, left = frame.head(left), max(left - frame.height, 0)
+            yield frame
+            if left == 0:
+                return
+
+    return register_io_source(frames, schema=empty.schema)
+
+
+def _filtered(spec: ScanSpec, predicate: polars.Expr) -> ScanSpec:
+    """The scan with those conjuncts of a filter that it understands."""
+    for conjunct in _conjuncts(json.loads(predicate.meta.serialize(format="json"))):
+        refined = spec.where(conjunct)
+        try:
+            refined.filter  # noqa: B018  bound here: types that do not compare are left to Polars
+        except LakescanError:
+            continue
+        spec = refined
+    return spec
+
+
+def _conjuncts(node: Any) -> Iterator[Predicate]:
+    match node:
+        case {"BinaryExpr": {"left": left, "op": "And", "right": right}}:
+            yield from _conjuncts(left)
+            yield from _conjuncts(right)
+        case {"BinaryExpr": {"left": {"Column": str(name)}, "op": str(op), "right": {"Literal": literal}}}:
+            value = _value(literal)
+            if op in _OPS and value is not None:
+                yield Comparison(dotted_path([name]), op=_OPS[op], value=value)
+        case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNull"}}}:
+            yield IsNull(dotted_path([name]))
+        case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNotNull"}}}:
+            yield ~IsNull(dotted_path([name]))
+
+
+def _value(literal: Any) -> Any:
+    """A literal as Python has it; None for one that is not pushed down."""
+    match literal:
+        case {"Dyn": {"Int": int(value)}} | {"Scalar": {"Int64": int(value)}} | {"Scalar": {"Int32": int(value)}}:
+            return value
+        case {"Dyn": {"Float": float(value)}} | {"Scalar": {"Float64": float(value)}}:
+            return value
+        case {"Scalar": {"String": str(value)}}:
+            return value
+        case {"Scalar": {"Date": int(days)}} if abs(days) < 700_000:
+            return date(1970, 1, 1) + timedelta(days=days)
+        case {"Scalar": {"Datetime": [int(count), "Microseconds", None | "UTC" as zone]}} if abs(count) < 6 * 10**16:
+            time = _EPOCH + timedelta(microseconds=count)
+            return time if zone is None else time.replace(tzinfo=UTC)
+    return None
