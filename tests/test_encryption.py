@@ -173,7 +173,7 @@ def test_on_spark_it_must_be_named(location: str) -> None:
         lakescan.table(location, key_manager=StandardKeyManager()).scan().to_options()
     opened = lakescan.table(location, key_manager="lakescan.encryption:StandardKeyManager")
     assert opened.scan().to_options()["key-manager"] == "lakescan.encryption:StandardKeyManager"
-    assert pickle.loads(pickle.dumps(opened._storage)).key_manager is not None
+    assert pickle.loads(pickle.dumps(opened.scan().spec.storage)).key_manager is not None
 
 
 @pytest.mark.spark

@@ -5,7 +5,7 @@
 >>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark)
 """
 
-from lakescan import errors, spark
+from lakescan import errors, moved, spark
 from lakescan.catalog import Catalog, catalog
 from lakescan.common.cache import set_cache_limit
 from lakescan.doctor import doctor
@@ -41,13 +41,14 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.opening import table
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
-from lakescan.saving import save
+from lakescan.save import save
 from lakescan.scan import Scan
 from lakescan.sql import sql
 from lakescan.streaming.stream import Follower
 from lakescan.table import Table
 
 __version__ = "0.1.0"
+moved.install()
 
 __all__ = [
     "Catalog",

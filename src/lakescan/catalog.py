@@ -24,7 +24,13 @@ from lakescan.table import Table
 
 
 class Catalog:
-    """A catalog by its name. Tables are named `namespace.table`; the catalog's own name may come first."""
+    """A catalog of namespaces and tables. Tables are named `namespace.table`; the catalog's own name may come first.
+
+    Example:
+        >>> lake = lakescan.catalog("local", warehouse="/lake/local")
+        >>> lake.create_namespace("shop")
+        >>> lake.create_table("shop.sales", "order_id BIGINT, price DOUBLE")
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,20 +40,56 @@ class Catalog:
         return f"Catalog({self.name!r})"
 
     def list_namespaces(self, parent: str | None = None) -> list[str]:
-        """The namespaces, or those under one."""
+        """The namespaces of the catalog.
+
+        Args:
+            parent: List those directly under this one.
+
+        Returns:
+            Dotted names, sorted.
+
+        Example:
+            >>> lake.list_namespaces()
+            ['shop']
+        """
         under: tuple[str, ...] = () if parent is None else self._parts(parent)
         with translated(Identifier(self.name, under, "")):
             return sorted(".".join(name) for name in self._catalog.list_namespaces(under))
 
     def list_tables(self, namespace: str) -> list[str]:
-        """The tables of a namespace, as `namespace.table`; raises `NoSuchNamespace`."""
+        """The tables of a namespace.
+
+        Args:
+            namespace: A dotted name.
+
+        Returns:
+            Names as `namespace.table`, sorted.
+
+        Raises:
+            NoSuchNamespace: The catalog does not have it.
+
+        Example:
+            >>> lake.list_tables("shop")
+            ['shop.sales']
+        """
         parts = self._parts(namespace)
         with translated(Identifier(self.name, parts, "")):
             names = {name[-1] for name in self._catalog.list_tables(parts)}
         return sorted(".".join((*parts, name)) for name in names.union(DeltaNames(self._catalog).names(parts)))
 
     def create_namespace(self, name: str, *, exist_ok: bool = False) -> None:
-        """Make a namespace; raises `TableExists` where it is there."""
+        """Create a namespace.
+
+        Args:
+            name: A dotted name.
+            exist_ok: Do nothing if it exists.
+
+        Raises:
+            TableExists: It exists.
+
+        Example:
+            >>> lake.create_namespace("shop", exist_ok=True)
+        """
         from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
         parts = self._parts(name)
@@ -59,7 +101,19 @@ class Catalog:
                 raise TableExists(f"namespace {name!r} exists already in catalog {self.name!r}") from error
 
     def drop_namespace(self, name: str, *, missing_ok: bool = False) -> None:
-        """Drop an empty namespace; raises `NoSuchNamespace`, and `TableExists` where it has tables."""
+        """Drop an empty namespace.
+
+        Args:
+            name: A dotted name.
+            missing_ok: Do nothing if it does not exist.
+
+        Raises:
+            NoSuchNamespace: It does not exist.
+            TableExists: It has tables.
+
+        Example:
+            >>> lake.drop_namespace("shop", missing_ok=True)
+        """
         from pyiceberg.exceptions import NamespaceNotEmptyError
 
         parts = self._parts(name)
@@ -75,11 +129,30 @@ class Catalog:
             raise TableExists(f"namespace {name!r} of catalog {self.name!r} has tables: drop them first") from error
 
     def load_table(self, name: str, **options: Any) -> Table:
-        """Open a table, with options as `lakescan.table` takes them; raises `NoSuchTable`."""
+        """Open a table.
+
+        Args:
+            name: `namespace.table`; the catalog's own name may come first.
+            options: Arguments and options of `lakescan.table`.
+
+        Raises:
+            NoSuchTable: The catalog does not have it.
+
+        Example:
+            >>> lake.load_table("shop.sales").count()
+        """
         return table(str(self._identifier(name)), **options)
 
     def table_exists(self, name: str) -> bool:
-        """Whether there is a table of that name."""
+        """Whether the catalog has a table.
+
+        Args:
+            name: `namespace.table`.
+
+        Example:
+            >>> lake.table_exists("shop.sales")
+            True
+        """
         try:
             find(self._identifier(name))
         except (NoSuchTable, NoSuchNamespace):
@@ -102,24 +175,40 @@ class Catalog:
         exist_ok: bool = False,
         replace: bool = False,
     ) -> Table:
-        """Make a table, empty, and open it.
+        """Create an empty table, and open it.
 
-        `columns` are an Arrow schema, or text as in SQL: `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`.
-        `partition_by` takes columns and Iceberg's transforms (`days(ts)`, `bucket(16, id)`), `sort_by` the same with
-        `desc` and `nulls last`, `primary_key` the identifier fields: required, neither float nor double. `defaults` are
-        the values of columns that rows do not have (Iceberg, format version 3). `properties`
-        are the table's own (`format-version`, `write.target-file-size-bytes`, `delta.enableDeletionVectors`, ...).
-        With `exist_ok`, a table that is there is opened; with `replace`, it is replaced, its history kept (Iceberg).
+        Args:
+            name: `namespace.table`.
+            columns: An Arrow schema, or text as in SQL: `id BIGINT NOT NULL, ts TIMESTAMP COMMENT 'when'`.
+            format: 'iceberg' or 'delta'.
+            primary_key: The identifier fields (Iceberg): required columns, neither float nor double.
+            partition_by: Columns, and Iceberg's transforms: `days(ts)`, `bucket(16, id)`, `truncate(4, name)`.
+            sort_by: Columns and transforms with `desc` and `nulls last` (Iceberg).
+            defaults: Values of columns that rows do not have (Iceberg, format version 3).
+            properties: The table's own, such as `format-version` or `delta.enableDeletionVectors`.
+            location: The table's folder; by default one under the catalog's warehouse.
+            comment: What the table is about.
+            exist_ok: Open the table if it exists.
+            replace: Replace the table if it exists; its history is kept (Iceberg).
 
-        Raises `TableExists`, `CreatedConcurrently` where another writer was faster, `NoSuchNamespace`, and
-        `InvalidOption` and `UnsupportedFeature` for what the format does not have.
+        Returns:
+            The open table.
+
+        Raises:
+            TableExists: It exists, and neither `exist_ok` nor `replace` is given.
+            CreatedConcurrently: Another writer created it meanwhile.
+            NoSuchNamespace: The namespace does not exist.
+            InvalidOption, UnsupportedFeature: Something that the format does not have, or that is not implemented.
+
+        Example:
+            >>> lake.create_table("shop.sales", "order_id BIGINT NOT NULL, day DATE", partition_by=["day"])
         """
         fields, key = parse_columns(columns) if isinstance(columns, str) else (columns_of(columns), ())
         given = dict(defaults or {})
         fields = tuple(with_default(field, given.pop(field.name, None)) for field in fields)
         if given:
             suggestion = nearest(min(given), [field.name for field in fields])
-            raise InvalidOption(f"defaults has {min(given)!r}, which is no column.{suggestion}")
+            raise InvalidOption(f"defaults has {min(given)!r}, which is not a column.{suggestion}")
         definition = TableDefinition(
             numbered(fields),
             tuple(primary_key) or key,
@@ -134,10 +223,21 @@ class Catalog:
     def create(
         self, name: str, definition: TableDefinition, *, format: str = "iceberg", exist_ok: bool, replace: bool
     ) -> Table:
-        """Make a table as it is defined; see `create_table`."""
+        """Create a table by its definition; see `create_table`.
+
+        Args:
+            name: `namespace.table`.
+            definition: Columns, partitions, sort order, properties.
+            format: 'iceberg' or 'delta'.
+            exist_ok: Open the table if it exists.
+            replace: Replace the table if it exists.
+
+        Example:
+            >>> lake.create("shop.sales", definition, exist_ok=True, replace=False)
+        """
         identifier = self._identifier(name)
         if format not in FORMATS:
-            raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
+            raise InvalidOption(f"format {format!r} is unknown: use 'iceberg' or 'delta'")
         if self.table_exists(name):
             if exist_ok:
                 return self.load_table(name)
@@ -149,7 +249,12 @@ class Catalog:
         return self.load_table(name)
 
     def create_table_if_not_exists(self, name: str, columns: pa.Schema | str, **definition: Any) -> Table:
-        """Open a table, or make it if it does not exist; arguments are those of `create_table`.
+        """Open a table, or create it if it does not exist.
+
+        Args:
+            name: `namespace.table`.
+            columns: The columns of a new table; see `create_table`.
+            definition: Other arguments of `create_table`.
 
         Example:
             >>> lake.create_table_if_not_exists("shop.sales", "order_id BIGINT, price DOUBLE")
@@ -158,6 +263,9 @@ class Catalog:
 
     def namespace_exists(self, name: str) -> bool:
         """Whether the catalog has a namespace.
+
+        Args:
+            name: A dotted name.
 
         Example:
             >>> lake.namespace_exists("shop")
@@ -179,11 +287,21 @@ class Catalog:
             create_delta(before.location, definition, before.io_properties, replace=True)
 
     def drop_table(self, name: str, *, missing_ok: bool = False, purge: bool = False) -> None:
-        """Take a table's name away; its files stay, unless `purge` is set.
+        """Drop a table.
 
-        A purge removes the files that the table's metadata names, but those that other tables of the catalog name; a
-        REST server does that itself. Raises `NoSuchTable`, and `UnsupportedFeature` for a purge of a Delta table, of
-        one whose `gc.enabled` is false, or of one that has another name, too.
+        Args:
+            name: `namespace.table`.
+            missing_ok: Do nothing if it does not exist.
+            purge: Remove the files that the table's metadata references, except those that other tables of the catalog
+                reference. A REST server does that itself. Without, all files stay.
+
+        Raises:
+            NoSuchTable: It does not exist.
+            UnsupportedFeature: A purge of a Delta table, of a table whose `gc.enabled` is not true, or of a table that
+                has another name, too.
+
+        Example:
+            >>> lake.drop_table("shop.sales", purge=True)
         """
         identifier, names = self._identifier(name), DeltaNames(self._catalog)
         if names.location(identifier.within) is not None:
@@ -202,7 +320,19 @@ class Catalog:
                 raise
 
     def rename_table(self, name: str, new: str) -> Table:
-        """Give a table another name, and open it; raises `NoSuchTable` and `TableExists`."""
+        """Rename a table, and open it.
+
+        Args:
+            name: `namespace.table`.
+            new: The new name; it may be in another namespace.
+
+        Raises:
+            NoSuchTable: The table does not exist.
+            TableExists: A table has the new name.
+
+        Example:
+            >>> lake.rename_table("shop.sales", "shop.orders")
+        """
         from pyiceberg.exceptions import TableAlreadyExistsError
 
         old, renamed = self._identifier(name), self._identifier(new)
@@ -222,9 +352,18 @@ class Catalog:
         return self.load_table(new)
 
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
-        """Give a table that is there a name, and open it: an Iceberg table by its metadata file or folder, or Delta's.
+        """Give an existing table a name, and open it.
 
-        Raises `NotATable` and `TableExists`.
+        Args:
+            name: `namespace.table`.
+            location: An Iceberg table's metadata file or folder, or a Delta table's folder.
+
+        Raises:
+            NotATable: There is no table.
+            TableExists: A table has the name.
+
+        Example:
+            >>> lake.register_table("shop.old_sales", "/lake/sales")
         """
         from pyiceberg.exceptions import TableAlreadyExistsError
 
@@ -268,7 +407,7 @@ class Catalog:
     def _parts(self, namespace: str) -> tuple[str, ...]:
         parts = parts_of(namespace)
         if parts is None:
-            raise InvalidOption(f"{namespace!r} is no name of a namespace")
+            raise InvalidOption(f"{namespace!r} is not the name of a namespace")
         return parts[1:] if len(parts) > 1 and parts[0] == self.name else parts
 
 
@@ -277,14 +416,25 @@ def _renamed(old: str, new: str) -> None:
 
 
 def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Catalog:
-    """A catalog by its name, or by its properties, which then are known by the name for `lakescan.table` and Spark.
+    """Open a catalog, and make it known by its name to `lakescan.table` and, after `register`, to Spark.
 
-    `catalog("local", warehouse="./lake")` is one that is embedded: SQLite in that folder. Other properties are
-    pyiceberg's (`type` of rest, sql, glue or hive; `uri`; `credential`; ...). Without any, the name is looked up among
-    those known here and in pyiceberg's configuration. Names with hyphens are written with them:
-    `catalog({"name": "prod", "type": "rest", "uri": uri, "s3.access-key-id": key})`.
+    Args:
+        name: The catalog's name, or all of its properties as a mapping, with the name under `name`. A name that is not
+            given properties is looked up among the catalogs known here and in pyiceberg's configuration.
+        properties: `warehouse="./lake"` alone is an embedded catalog: SQLite in that folder. Other properties are
+            pyiceberg's: `type` (rest, sql, glue, hive), `uri`, `credential`, ... Underscores stand for hyphens; a
+            mapping takes names as they are: `catalog({"name": "prod", "type": "rest", "s3.access-key-id": key})`.
 
-    Raises `NoSuchCatalog`, `InvalidOption`, `MissingDependency`.
+    Returns:
+        The catalog.
+
+    Raises:
+        NoSuchCatalog: The name is not known.
+        InvalidOption: A property is missing or wrong.
+        MissingDependency: pyiceberg is not installed.
+
+    Example:
+        >>> lake = lakescan.catalog("local", warehouse="/lake/local")
     """
     said = {key.replace("_", "-"): value for key, value in properties.items()}
     if isinstance(name, Mapping):

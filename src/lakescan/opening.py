@@ -38,21 +38,31 @@ def table(
     key_manager: KeyManager | str | None = None,
     **options: Any,
 ) -> Table:
-    """Open an Iceberg or Delta table by its folder, or an Iceberg table by one metadata JSON.
+    """Open a table by its folder or URI, by an Iceberg metadata file, or by its name in a catalog.
 
-    A Delta table's path may ask for a state (`/t@v3`, `/t@20260131120000000`) and for a partition
-    (`/t/date=2026-01-31`), as Delta on Spark has it.
+    Args:
+        path: A local path, a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`), or `catalog.namespace.table` (see
+            `lakescan.catalog`). A Delta path may select a version (`/t@v3`), a time (`/t@20260131120000000`) and a
+            partition (`/t/date=2026-01-31`), as on Spark.
+        format: 'iceberg' or 'delta'; detected by default.
+        storage_options: Settings of the filesystem, by the names of pyiceberg, delta-rs, Hadoop or fsspec.
+        relocate: Old location prefixes and what they are now, for a table whose files were moved or copied: the
+            absolute paths in its metadata do not change.
+        key_manager: The keys of encrypted files: an object, or its name as `package.module:attribute`.
+        options: Read options for every scan of the table (`versionAsOf`, `snapshot-id`, `split-size`, ...).
 
-    `path` is a local path or a URI (`s3://`, `gs://`, `abfs://`, `hdfs://`). The format is detected unless `format`
-    says 'iceberg' or 'delta'. `storage_options` are settings of the filesystem. `relocate` maps old location prefixes
-    to new ones, for a table whose files were moved or copied: the absolute paths inside it do not change.
-    `key_manager` has the keys of encrypted files: an object, or its name as `package.module:attribute`. `options`
-    are the ecosystem's read options (`versionAsOf`, `snapshot-id`, `split-size`, ...), for every scan of the table.
+    Returns:
+        The open table.
 
-    `path` may be an identifier, too: the name of a catalog (see `lakescan.catalog`), namespace and table, as in
-    `local.db.events`.
+    Raises:
+        NotATable: There is no table at the path.
+        NoSuchTable, NoSuchCatalog: The name is unknown.
+        CorruptMetadata: The table's metadata is damaged.
+        UnsupportedFeature: The table uses a feature that is not implemented.
+        InvalidOption: An unknown option, with the nearest valid one.
 
-    Raises `NotATable`, `CorruptMetadata`, `UnsupportedFeature`, and `InvalidOption` for unknown options.
+    Example:
+        >>> orders = lakescan.table("s3://lake/orders", storage_options={"region": "eu-west-1"})
     """
     location = location_of(path)
     identifier = identifier_of(location)
@@ -65,7 +75,7 @@ def table(
     io_properties = {} if found is None else found.io_properties
     storage = Storage(storage_options or {}, relocate or {}, manager, checked.get("cache-folder"), io_properties)
     if format is not None and format.lower() not in FORMATS:
-        raise InvalidOption(f"format {format!r} is not known: it is 'iceberg' or 'delta'")
+        raise InvalidOption(f"format {format!r} is unknown: use 'iceberg' or 'delta'")
     if identifier is not None and found is not None:
         if format is not None and format.lower() != found.format:
             raise InvalidOption(f"{identifier} is of format {found.format}, not {format.lower()}")

@@ -28,12 +28,28 @@ if TYPE_CHECKING:
 
 
 def sql(spark: SparkSession | None, text: str) -> Table | None:
-    """Run a statement: CREATE, DROP and RENAME of tables, CREATE and DROP of namespaces; the table, if it leaves one.
+    """Run a statement that creates, drops or renames a table or a namespace.
 
-    Names begin with the catalog's: `CREATE TABLE local.db.events (id BIGINT NOT NULL, at TIMESTAMP, PRIMARY KEY (id)
-    NOT ENFORCED) USING iceberg PARTITIONED BY (days(at), bucket(16, id)) TBLPROPERTIES (...)`. `AS SELECT` is run by
-    the session, which may be None for other statements. Raises what `Catalog` does, `InvalidOption` for bad SQL, and
-    `UnsupportedFeature` for other statements: `spark.sql` has those.
+    Names begin with the catalog's. Other statements are Spark's: `spark.sql`.
+
+    Args:
+        spark: The session that runs the query of `CREATE TABLE ... AS SELECT`; None does for all other statements.
+        text: One statement in Spark's SQL.
+
+    Returns:
+        The table that was created or renamed; None for other statements.
+
+    Raises:
+        InvalidOption: The text is not valid SQL, or needs a session.
+        UnsupportedFeature: A statement of another kind.
+        NoSuchCatalog, NoSuchNamespace, NoSuchTable, TableExists: See `Catalog`.
+
+    Example:
+        >>> lakescan.sql(
+        ...     None,
+        ...     "CREATE TABLE local.shop.sales (id BIGINT NOT NULL, at TIMESTAMP, PRIMARY KEY (id) NOT ENFORCED) "
+        ...     "USING iceberg PARTITIONED BY (days(at), bucket(16, id))",
+        ... )
     """
     match parse_statement(text):
         case CreateTable() as wanted:

@@ -76,7 +76,7 @@ def test_a_table_that_is_there_is_not_made_again_unless_asked(local: lakescan.Ca
 
 def test_a_table_that_another_writer_made_meanwhile_is_an_error_of_its_own(local, monkeypatch) -> None:
     local.create_table("db.t", COLUMNS)
-    monkeypatch.setattr(lakescan.Catalog, "has_table", lambda self, name: False)
+    monkeypatch.setattr(lakescan.Catalog, "table_exists", lambda self, name: False)
     with pytest.raises(lakescan.CreatedConcurrently, match="another writer created"):
         local.create_table("db.t", COLUMNS)
 

@@ -346,7 +346,7 @@ def test_a_path_is_a_delta_table_and_a_name_one_of_a_catalog(local: lakescan.Cat
         lakescan.save(rows(A), tmp_path / "new")
     with pytest.raises(lakescan.UnsupportedFeature, match="Commits go through a catalog"):
         lakescan.save(rows(A), tmp_path / "new", format="iceberg")
-    with pytest.raises(lakescan.InvalidOption, match="mode 'upsert' is not known"):
+    with pytest.raises(lakescan.InvalidOption, match="mode 'upsert' is unknown"):
         lakescan.save(rows(A), tmp_path / "new", mode="upsert")
 
 

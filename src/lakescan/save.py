@@ -1,0 +1,66 @@
+"""`lakescan.save`: rows into a table that is made where it is not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakescan.catalogs.identifiers import Identifier, location_of
+from lakescan.errors import InvalidOption, TableExists, nearest
+from lakescan.transaction.base import Saved
+from lakescan.transaction.into import append_rows, overwrite_rows
+from lakescan.transaction.open import exists, open_target
+from lakescan.transaction.rows import rows_of
+
+_SAVE_MODES = ("error", "append", "overwrite", "ignore")
+
+
+def save(
+    rows: Any,
+    path: str | os.PathLike[str] | Identifier,
+    *,
+    mode: str = "error",
+    format: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    properties: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Saved:
+    """Save rows in a table, which is created if it does not exist.
+
+    Args:
+        rows: Arrow, pandas, Polars, DuckDB, or a Spark data frame; see `Table.append`.
+        path: A name in a catalog, or the folder of a Delta table.
+        mode: If the table exists: 'error' raises `TableExists`, 'append' adds the rows, 'overwrite' replaces all rows,
+            'ignore' does nothing.
+        format: 'iceberg' or 'delta' for a new table. Names are Iceberg by default; a folder
+            that has no table yet needs 'delta'.
+        storage_options: Settings of the filesystem.
+        partition_by: How a new table is partitioned: columns, and Iceberg's transforms (`days(ts)`, `bucket(16, id)`).
+        properties: The properties of a new table, such as `{"format-version": "3"}`.
+        options: Write options; the README lists them.
+
+    Returns:
+        How many files, rows and bytes were written.
+
+    Raises:
+        TableExists: `mode` is 'error' and the table exists.
+        SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.append`.
+
+    Example:
+        >>> lakescan.save(frame, "local.shop.sales", partition_by=["days(sold_at)"])
+    """
+    location, storage = location_of(path), dict(storage_options or {})
+    if mode not in _SAVE_MODES:
+        raise InvalidOption(f"mode {mode!r} is unknown.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
+    if mode in ("error", "ignore") and exists(location, storage):
+        if mode == "ignore":
+            return Saved(0, 0, 0)
+        raise TableExists(f"{location} exists already: mode='append' adds to it, mode='overwrite' replaces its rows")
+    if partition_by is not None:
+        options["partition-by"] = partition_by
+    options.update({f"table-property.{name}": value for name, value in (properties or {}).items()})
+    given = rows_of(rows)
+    target, said = open_target(location, format, options, storage, given.schema)
+    return overwrite_rows(target, given, said, None) if mode == "overwrite" else append_rows(target, given, said)
