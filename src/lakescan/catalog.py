@@ -98,7 +98,7 @@ class Catalog:
                 self._catalog.create_namespace(parts)
         except NamespaceAlreadyExistsError as error:
             if not exist_ok:
-                raise TableExists(f"namespace {name!r} exists already in catalog {self.name!r}") from error
+                raise TableExists(f"namespace {name!r} already exists in catalog {self.name!r}") from error
 
     def drop_namespace(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop an empty namespace.
@@ -242,7 +242,7 @@ class Catalog:
             if exist_ok:
                 return self.load_table(name)
             if not replace:
-                raise TableExists(f"{identifier} exists already: replace=True replaces it, exist_ok=True opens it")
+                raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
             self._replace(identifier, definition, format)
         else:
             create_named(self._catalog, identifier, definition, format)
@@ -337,7 +337,7 @@ class Catalog:
 
         old, renamed = self._identifier(name), self._identifier(new)
         if self.table_exists(new):
-            raise TableExists(f"{renamed} exists already")
+            raise TableExists(f"{renamed} already exists")
         names = DeltaNames(self._catalog)
         location = names.location(old.within)
         if location is not None:
@@ -348,7 +348,7 @@ class Catalog:
             try:
                 self._catalog.rename_table(old.within, renamed.within)
             except TableAlreadyExistsError as error:
-                raise TableExists(f"{renamed} exists already") from error
+                raise TableExists(f"{renamed} already exists") from error
         return self.load_table(new)
 
     def register_table(self, name: str, location: str | os.PathLike[str]) -> Table:
@@ -369,7 +369,7 @@ class Catalog:
 
         identifier = self._identifier(name)
         if self.table_exists(name):
-            raise TableExists(f"{identifier} exists already")
+            raise TableExists(f"{identifier} already exists")
         opened = table(location)
         if opened.format == "delta":
             DeltaNames(self._catalog).add(identifier.within, opened.location)
@@ -378,7 +378,7 @@ class Catalog:
             try:
                 self._catalog.register_table(identifier.within, opened.scan().to_options()["path"])
             except TableAlreadyExistsError as error:
-                raise TableExists(f"{identifier} exists already") from error
+                raise TableExists(f"{identifier} already exists") from error
         return self.load_table(name)
 
     def namespaces(self, parent: str | None = None) -> list[str]:

@@ -57,7 +57,7 @@ def save(
     if mode in ("error", "ignore") and exists(location, storage):
         if mode == "ignore":
             return Saved(0, 0, 0)
-        raise TableExists(f"{location} exists already: mode='append' adds to it, mode='overwrite' replaces its rows")
+        raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
     if partition_by is not None:
         options["partition-by"] = partition_by
     options.update({f"table-property.{name}": value for name, value in (properties or {}).items()})

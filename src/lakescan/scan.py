@@ -169,7 +169,7 @@ class Scan:
             The task groups, and a report of what was read and skipped.
 
         Example:
-            >>> scan.plan().report.result_data_files
+            >>> scan.plan().report.metrics.result_data_files
         """
         return self.spec.plan(parallelism)
 
