@@ -69,7 +69,7 @@ def test_a_missing_folder_lists_nothing(tmp_path: Path) -> None:
 
 
 def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidOption, match="known are file, s3, gs, abfs, hdfs"):
+    with pytest.raises(InvalidOption, match="supported are file, s3, gs, abfs, hdfs"):
         Storage().read("dbfs:/x")
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_too_large_is_not_read_at_once(tmp_path: Path, monkeypatc
 
 def test_a_size_that_the_listing_did_not_give_is_a_fault_of_storage(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"")
-    with pytest.raises(StorageError, match="0 bytes where its listing said 7"):
+    with pytest.raises(StorageError, match="0 bytes, but was listed with 7"):
         Storage().read(str(tmp_path / "f"), size=7)
 
 
@@ -182,7 +182,7 @@ def test_a_short_read_is_read_on(tmp_path: Path) -> None:
 
 def test_a_read_that_gives_nothing_is_a_fault_of_storage(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"0123456789")
-    with pytest.raises(StorageError, match="gave 0 of 10 bytes"):
+    with pytest.raises(StorageError, match="returned 0 of 10 bytes"):
         faulty_storage("empty").read(str(tmp_path / "f"))
 
 

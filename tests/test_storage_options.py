@@ -153,8 +153,11 @@ def test_hdfs_without_a_hadoop_client_says_what_to_install(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (OSError("AWS Error NETWORK_CONNECTION: curlCode: 7, Could not connect to server"), "Nothing answers"),
-        (OSError("AWS Error NETWORK_CONNECTION: curlCode: 6, Could not resolve hostname"), "No host"),
+        (OSError("AWS Error NETWORK_CONNECTION: curlCode: 7, Could not connect to server"), "server does not answer"),
+        (
+            OSError("AWS Error NETWORK_CONNECTION: curlCode: 6, Could not resolve hostname"),
+            "host name cannot be resolved",
+        ),
         (OSError("AWS Error NETWORK_CONNECTION: curlCode: 35, SSL connect error"), "http://"),
         (OSError("AWS Error ACCESS_DENIED during HeadObject operation: No response body."), "credentials"),
         (OSError("AWS Error NO_SUCH_BUCKET during CreateMultipartUpload operation"), "no such bucket"),
@@ -169,8 +172,8 @@ def test_each_fault_says_what_to_do(error: OSError, says: str) -> None:
 
 
 def test_names_of_options_and_prefixes_are_texts() -> None:
-    with pytest.raises(InvalidOption, match="5 is no name of a storage option"):
+    with pytest.raises(InvalidOption, match="5 is not a valid name of a storage option"):
         Storage({5: "x"})  # type: ignore[dict-item]
     for wrong in ({5: "/x"}, {"/x": 5}):
-        with pytest.raises(InvalidOption, match=r"relocate maps prefixes .* and 5 is none"):
+        with pytest.raises(InvalidOption, match=r"relocate maps location prefixes.* but 5 is not a string"):
             Storage({}, wrong)  # type: ignore[arg-type]

@@ -282,5 +282,5 @@ def test_an_entry_is_read_whole_or_not_at_all(table: Path) -> None:
     opened = lakescan.table(table)
     content = commit_file(table, 1).read_bytes()
     commit_file(table, 1).write_bytes(content[: content.rindex(b"\n", 0, -1)])
-    with pytest.raises(StorageError, match="listing said"):
+    with pytest.raises(StorageError, match="was listed with"):
         opened.scan().to_arrow()

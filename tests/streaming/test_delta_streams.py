@@ -98,7 +98,7 @@ def test_another_schema_ends_a_stream_and_a_new_one_goes_on(path: Path) -> None:
     append(path, 100)
     wide = pa.table({"id": pa.array([4], pa.int64()), "name": ["x"]})
     write_deltalake(path, wide, mode="append", schema_mode="merge")
-    with pytest.raises(lakescan.SchemaChanged, match=r"a column 'name'.*Start the stream again"):
+    with pytest.raises(lakescan.SchemaChanged, match=r"a column 'name'.*Restart the stream"):
         found.extend(n for batch in follower for n in batch["id"].to_pylist())
     assert found == [2, 3, 100]
     again = lakescan.table(path).follow(start=follower.offset, wait=False)

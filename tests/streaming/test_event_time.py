@@ -76,7 +76,7 @@ def test_an_offset_within_a_commit_goes_on_with_the_same_order_only(location: st
     follower = lakescan.table(location).follow(wait=False, **ORDER)
     first = [next(follower)["name"].to_pylist() for _ in range(3)]
     assert follower.offset["watermark-column"] == "at"
-    with pytest.raises(lakescan.InvalidOption, match="go on with the same"):
+    with pytest.raises(lakescan.InvalidOption, match="keep the old option"):
         lakescan.table(location).follow(start=follower.offset, wait=False)
     rest = lakescan.table(location).follow(start=follower.offset, wait=False, **ORDER)
     names = [n for batch in rest for n in batch["name"].to_pylist()]

@@ -88,13 +88,17 @@ def test_renaming_changes_names_alone(rows: list[dict[str, Any]], start: int) ->
 @pytest.mark.parametrize(
     ("given", "wanted", "message"),
     [
-        (pa.float64(), pa.float32(), "is float, and the rows have double"),
-        (pa.int64(), pa.float64(), "is double, and the rows have long"),
-        (pa.string(), pa.int64(), "is long, and the rows have string"),
-        (pa.timestamp("us"), pa.timestamp("us", "UTC"), "is timestamptz, and the rows have timestamp"),
+        (pa.float64(), pa.float32(), "is float in the table and double in the rows"),
+        (pa.int64(), pa.float64(), "is double in the table and long in the rows"),
+        (pa.string(), pa.int64(), "is long in the table and string in the rows"),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC"), "is timestamptz in the table and timestamp in the rows"),
         (pa.decimal128(9, 3), pa.decimal128(9, 2), "is decimal"),
         (pa.list_(pa.string()), pa.list_(pa.int32()), "'c.element' is int"),
-        (pa.struct([("x", pa.int32()), ("y", pa.int32())]), pa.struct([("x", pa.int32())]), "'c.y' is not the table's"),
+        (
+            pa.struct([("x", pa.int32()), ("y", pa.int32())]),
+            pa.struct([("x", pa.int32())]),
+            "'c.y' is not in the table",
+        ),
     ],
 )
 def test_types_that_would_lose_something_do_not_fit(given: pa.DataType, wanted: pa.DataType, message: str) -> None:

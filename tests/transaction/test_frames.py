@@ -115,9 +115,9 @@ def test_whole_numbers_that_pandas_made_doubles_fit_whole_numbers(tmp_path: Path
         {"i": None, "n": None},
     ]
     for wrong in ([1.5], [2.0**63], [float("inf")]):
-        with pytest.raises(lakescan.SchemaMismatch, match="'i' is long, and a value would be lost"):
+        with pytest.raises(lakescan.SchemaMismatch, match="'i' is long, and a value does not fit"):
             lakescan.table(table).append(pd.DataFrame({"i": wrong}))
-    with pytest.raises(lakescan.SchemaMismatch, match="'i' is long, and the rows have double"):
+    with pytest.raises(lakescan.SchemaMismatch, match="'i' is long in the table and double in the rows"):
         lakescan.table(table).append(pa.table({"i": [1.0]}))
 
 

@@ -101,15 +101,15 @@ def test_what_does_not_fit_is_said_before_anything_is_written(made: Make, tmp_pa
     with pytest.raises(lakescan.SchemaMismatch) as error:
         now().append(pa.table({"part": [1], "y": [2.0]}))
     assert str(error.value).splitlines() == [
-        "the rows do not fit the table: column 'id' is required and not there; "
-        "column 'part' is string, and the rows have long; column 'y' is not the table's.",
+        "the rows do not fit the table: column 'id' is required but missing; "
+        "column 'part' is string in the table and long in the rows; column 'y' is not in the table.",
         "  table: id long not null, part string, x int",
         "  rows:  part long, y double",
         "Columns are matched by name. New ones are added with merge-schema=true.",
     ]
-    with pytest.raises(lakescan.SchemaMismatch, match="column 'id' is required, and 1 rows of a batch have none"):
+    with pytest.raises(lakescan.SchemaMismatch, match="column 'id' is required, but is null in 1 rows of a batch"):
         now().append(pa.table({"id": [1, None]}))
-    with pytest.raises(lakescan.SchemaMismatch, match="column 'x' is int, and a value would be lost"):
+    with pytest.raises(lakescan.SchemaMismatch, match="column 'x' is int, and a value does not fit"):
         now().append(pa.table({"id": [1], "x": [2**40]}))
     assert data_files(tmp_path) == 0
 
@@ -134,7 +134,7 @@ def test_new_columns_are_added_where_that_is_asked_for(made: Make) -> None:
 def test_no_column_is_added_for_rows_that_do_not_fit(made: Make) -> None:
     made()
     wrong = pa.table({"id": ["x"], "part": ["a"], "new": [1]})
-    with pytest.raises(lakescan.SchemaMismatch, match="column 'id' is long, and the rows have string"):
+    with pytest.raises(lakescan.SchemaMismatch, match="column 'id' is long in the table and string in the rows"):
         now().append(wrong, merge_schema=True)
     assert now().schema.names == ["id", "part"]
 

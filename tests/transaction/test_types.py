@@ -401,7 +401,7 @@ def test_members_whose_names_differ_in_case_are_told_apart(tmp_path: Path) -> No
     rows = pa.record_batch({"s": pa.array([{"a": 1, "A": 2}, None], kind)})
     assert Fit.of(schema, rows.schema).apply(rows).to_pylist() == rows.to_pylist()
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
-    with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' is there twice"):
+    with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' occurs twice"):
         Fit.of(schema_of(pa.schema([("s", pa.struct([("x", pa.int64())]))])), pa.schema([("s", twice.type)]))
 
 

@@ -1,1 +1,1 @@
-"""Storage: locations, filesystems with their settings, faults; and the one rule by which files are removed."""
+"""Storage: locations, filesystems and their settings, storage errors, and the one rule for removing files."""

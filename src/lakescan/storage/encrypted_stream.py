@@ -1,6 +1,6 @@
-"""Whether a file is an encrypted stream (Iceberg's AES GCM stream): its first bytes say so.
+"""Detect encrypted streams (Iceberg specification, "AES GCM Stream") by their magic bytes.
 
-Metadata may have key metadata of files that are plain, since some writers record what no encryption stands behind.
+Key metadata alone does not prove encryption: some writers record it for plain files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ MAGIC = b"AGS1"
 
 
 def is_encrypted_stream(storage: Storage, path: str) -> bool:
-    """Whether a file begins as an encrypted stream does; its first bytes are read. Raises `MissingFile`."""
+    """Whether a file starts with the magic of an encrypted stream; reads it. Raises `MissingFile`."""
     with storage.open(path) as file:
         return bool(file.read(len(MAGIC)) == MAGIC)

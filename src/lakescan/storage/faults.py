@@ -1,6 +1,6 @@
-"""The boundary of storage: whatever a filesystem raises becomes a `StorageError` with the location and what to do.
+"""The storage boundary: whatever a filesystem raises becomes a `StorageError` with the location and what to do.
 
-A fault of storage says nothing of the table: it is never taken for damage, and damage never for a fault.
+A storage error says nothing about the table: it is never reported as file damage, nor damage as a storage error.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pyarrow as pa
 from lakescan.errors import LakescanError, MissingFile, StorageError
 from lakescan.storage.advice import advice
 
-_MOST_WORDS = 400  # characters of what a filesystem said
-_MOST_LOCATION = 300
-# What object stores' clients say through Arrow, which has no number for it; and ORC, of what Arrow's file raised.
+_MOST_WORDS = 400  # maximum characters quoted from a filesystem's message
+_MOST_LOCATION = 300  # maximum characters of a location in a message
+# Messages of object store clients, for which Arrow sets no errno; and of ORC, when Arrow's file raised.
 _CLIENT = re.compile(r"AWS Error|google::cloud::Status|Azure Error|RequestFailedException|HDFS .* failed|Arrow error: ")
-# Numbers that Arrow gives for an offset that a damaged file told it.
+# The errnos that Arrow raises for an invalid offset read from a damaged file: damage, not a storage error.
 _OF_CONTENT = {errno.EINVAL, errno.EOVERFLOW}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _KINDS = {
@@ -37,9 +37,10 @@ _KINDS = {
 def storage_boundary(
     done: str, location: str, missing: str | None = None, *, passing: type[Exception] = LakescanError
 ) -> Iterator[None]:
-    """Turn what a filesystem raises within into `StorageError`: `location` cannot be `done` (read, listed).
+    """Turn what a filesystem raises in the block into `StorageError`: `location` cannot be `done` (read, listed).
 
-    With `missing`, a file that is not there is a `MissingFile` of that text. What is `passing` is not storage's.
+    With `missing`, a file that does not exist raises `MissingFile` with that text. Errors of the type `passing` do not
+    come from storage and pass through unchanged.
     """
     try:
         yield
@@ -49,17 +50,17 @@ def storage_boundary(
         if missing is None:
             raise storage_error(done, location, error) from error
         raise MissingFile(missing) from error
-    except Exception as error:  # clients of object stores raise what they like
+    except Exception as error:  # object store clients raise arbitrary types
         raise storage_error(done, location, error) from error
 
 
 def storage_error(done: str, location: str, error: BaseException) -> StorageError:
-    """The error for a location that cannot be `done`, with what the filesystem said and what to do."""
+    """The error for a location that cannot be `done`, with the filesystem's message and what to do."""
     return StorageError(f"{shown(location)} cannot be {done}: {told(error)}. {advice(error)}")
 
 
 def is_storage_fault(error: BaseException) -> bool:
-    """Whether an error that Arrow raised while decoding a file came from storage, not from what is in the file."""
+    """Whether an error that Arrow raised while decoding a file came from storage, not from the file's contents."""
     if isinstance(error, StorageError | ConnectionError | TimeoutError | PermissionError):
         return True
     number = error.errno if isinstance(error, OSError) else None
@@ -67,33 +68,33 @@ def is_storage_fault(error: BaseException) -> bool:
 
 
 def check_regular(location: str, path: str) -> None:
-    """Raise `StorageError` unless the local path is a file, `FileNotFoundError` where there is nothing.
+    """Raise `StorageError` unless the local path is a regular file, `FileNotFoundError` if it does not exist.
 
-    To open a pipe is to wait for its writer; a device has no end.
+    Opening a pipe would block until it has a writer, and a device has no end.
     """
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "not a file")
-        raise StorageError(f"{shown(location)} is {kind} where a file belongs. Put the file back, or correct its path.")
+        raise StorageError(f"{shown(location)} is {kind}, not a file. Restore the file, or correct its path.")
 
 
 def shown(location: str) -> str:
-    """A location as messages have it: cut where it is long, quoted where it has what does not print."""
+    """A location for a message: truncated if long, quoted if it has unprintable characters."""
     text = location if location and location.isprintable() else repr(location)
     return text if len(text) <= _MOST_LOCATION else f"{text[:_MOST_LOCATION]}... ({len(location):,} characters)"
 
 
 def told(error: BaseException) -> str:
-    """What an error says, on one line, cut where it is long."""
-    said = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
-    text = " ".join(said.split()) or type(error).__name__
+    """An error's message on one line, truncated if long."""
+    message = _COLOURS.sub("", str(error)).partition(" Detail: Python exception")[0]
+    text = " ".join(message.split()) or type(error).__name__
     return (text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}...").rstrip(".")
 
 
 class WholeFile:
-    """A Python filesystem's file, read-only, whose reads give all bytes that the file has, or raise `StorageError`.
+    """A read-only file of a Python filesystem whose reads return all bytes asked for, or raise `StorageError`.
 
-    Arrow takes a read of fewer bytes for the end of the file. Its own filesystems read on by themselves.
+    Arrow takes a short read for the end of the file. Its own filesystems complete short reads themselves.
     """
 
     closed = False
@@ -104,18 +105,18 @@ class WholeFile:
             self._size = int(file.size())
 
     def read(self, length: int = -1) -> bytes:
-        """The next `length` bytes, or all that are left."""
+        """Read the next `length` bytes, or all remaining ones."""
         with storage_boundary("read", self._location):
             left = max(0, self._size - int(self._file.tell()))
             return read_whole(self._file, self._location, left if length < 0 else min(length, left))
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Go to a position."""
+        """Move to a position and return it."""
         with storage_boundary("read", self._location):
             return int(self._file.seek(position, whence))
 
     def tell(self) -> int:
-        """The position."""
+        """The current position."""
         with storage_boundary("read", self._location):
             return int(self._file.tell())
 
@@ -127,14 +128,14 @@ class WholeFile:
 
 
 def read_whole(file: pa.NativeFile, location: str, length: int) -> bytes:
-    """The next `length` bytes, which the file is known to have; raises `StorageError` where fewer come."""
+    """Read the next `length` bytes, which the file is known to have; raises `StorageError` on a short read."""
     data: bytes = file.read(length)
     while len(data) < length:
         more = file.read(length - len(data))
         if not more:
             raise StorageError(
-                f"{shown(location)} gave {len(data):,} of {length:,} bytes that it says it has. "
-                "Try again, and check the storage if it stays."
+                f"{shown(location)}: storage returned {len(data):,} of {length:,} bytes that the file should have. "
+                "Try again, and check the storage if the error persists."
             )
         data += more
     return data

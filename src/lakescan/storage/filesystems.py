@@ -1,4 +1,4 @@
-"""The filesystem of a location, by its scheme, with the settings that were given for it."""
+"""Create the filesystem of a location, by its scheme, with the storage options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_CLIENT = re.compile(r"libjvm|libhdfs")
 
 
 def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.FileSystem:
-    """The filesystem; nothing is asked of it yet. Raises `InvalidOption` for a scheme that none is known for."""
+    """The filesystem, without contacting it (except HDFS). Raises `InvalidOption` for an unknown scheme."""
     match scheme:
         case "file":
             return pafs.LocalFileSystem()
@@ -26,22 +26,22 @@ def connected(scheme: str, authority: str, options: StorageOptions) -> pafs.File
         case "hdfs":
             return _hdfs(authority, options)
     raise InvalidOption(
-        f"no filesystem for {scheme}:// locations: known are file, s3, gs, abfs, hdfs; "
+        f"no filesystem for {scheme}:// locations: supported are file, s3, gs, abfs, hdfs; "
         "for a table that was copied, pass relocate={old_prefix: new_prefix}"
     )
 
 
 def account_of(authority: str) -> str:
-    """The Azure account of `container@account.host`."""
+    """The Azure account in an authority `container@account.host`."""
     return authority.rpartition("@")[2].partition(".")[0].lower()
 
 
 def _hdfs(authority: str, options: StorageOptions) -> pafs.FileSystem:
     host, _, port = authority.partition(":")
     arguments = options.hdfs()
-    given = arguments.pop("host", "default"), arguments.pop("port", 0)
+    default_host, default_port = arguments.pop("host", "default"), arguments.pop("port", 0)
     try:
-        return pafs.HadoopFileSystem(host or given[0], int(port or given[1]), **arguments)
+        return pafs.HadoopFileSystem(host or default_host, int(port or default_port), **arguments)
     except OSError as error:
         if _NO_CLIENT.search(str(error)) is None:
             raise
@@ -50,5 +50,5 @@ def _hdfs(authority: str, options: StorageOptions) -> pafs.FileSystem:
 
 HADOOP_ADVICE = (
     "Install Java and Hadoop, set JAVA_HOME, HADOOP_HOME (libhdfs.so is in its lib/native) and "
-    "CLASSPATH=$(hadoop classpath --glob), and start Python anew; or read a copy: relocate={old_prefix: new_prefix}."
+    "CLASSPATH=$(hadoop classpath --glob), and restart Python; or read a copy: relocate={old_prefix: new_prefix}."
 )

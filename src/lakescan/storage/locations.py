@@ -1,9 +1,9 @@
-"""Locations as texts: their parts, and the one spelling that stands for all spellings of a place.
+"""Locations as strings: split, normalize, relocate and compare them.
 
-Writers spell the same file in several ways: `s3a://b/x` and `s3://b/x`, `file:/x` and `/x`, `/x//y` and `/x/./y`. Where
-files are opened, a location is taken as it is written. Where locations are compared, to find the file that a delete
-names, or to tell which files a table has, they are compared by `normalize`; by `Places` where a table was moved.
-Nothing is percent-decoded here: Iceberg writes raw paths, and Delta's are decoded where its log is read.
+Writers spell the same file in several ways: `s3a://b/x` and `s3://b/x`, `file:/x` and `/x`, `/x//y` and `/x/./y`. Files
+are opened by the location as written. Locations are compared (to find the data file that a delete names, or the files
+that belong to a table) in their normal form, by `normalize`, or by `Places` for a table that was moved. Nothing is
+percent-decoded here: Iceberg writes raw paths, and Delta's are decoded when its log is read.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$", re.DOTALL)
 ALIASES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
-_HOSTS = ("hdfs", "abfs")  # whose authorities name hosts: case does not count
+_HOSTS = ("hdfs", "abfs")  # schemes whose authority is a host name, which is case-insensitive
 _DEFAULT_PORTS = {"hdfs": ":8020"}
 
-# Locations that are their own normal form: most are, and one pass tells so. Names are not empty, '.' or '..'.
+# Locations already in normal form: most are, and one regex pass detects it. Path names are not empty, '.' or '..'.
 _NAME = r"(?:[^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+)"
 _NORMAL = (
     r"(?s)^(?:(?:(?:s3|gcs)://[^/]+|hdfs://[^/A-Z:]+|abfs://[^/A-Z]+\.dfs\.[^/A-Z]+)?"  # a scheme and an authority
     rf"(?:/{_NAME})+|[^/.:][^/:]*(?:/{_NAME})*)$"
 )
-# What makes most of the others normal, for less than taking them apart costs.
+# Replacements that normalize most of the others, cheaper than splitting them into parts.
 _COMMON = (
     (r"^s3[an]://", "s3://"),
     (r"^file:(?://)?/([^/])", r"/\1"),
@@ -41,10 +41,10 @@ _ROOT = r"^[a-zA-Z][a-zA-Z0-9+.-]+:(?://[^/]*)?"
 
 def split_location(location: str) -> tuple[str, str, str]:
     """A location as (scheme, authority, path); the scheme of a plain path is 'file'."""
-    found = _SCHEME.match(location)
-    if found is None or len(found.group(1)) == 1:
+    match = _SCHEME.match(location)
+    if match is None or len(match.group(1)) == 1:
         return "file", "", location
-    scheme, rest = found.group(1).lower(), found.group(2)
+    scheme, rest = match.group(1).lower(), match.group(2)
     if not rest.startswith("//"):
         return scheme, "", rest
     authority, slash, path = rest[2:].partition("/")
@@ -52,12 +52,12 @@ def split_location(location: str) -> tuple[str, str, str]:
 
 
 def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Each location in its normal form: two that have the same one are spellings of one place.
+    """Convert each location to its normal form: locations with the same normal form name the same place.
 
-    Schemes of one store are one (`s3a`, `s3n`, `s3`; `gs`, `gcs`; `abfss`, `abfs`, `wasb`), local files are plain paths
-    (`file:/x`, `file:///x`, `file://localhost/x`), hosts are in lower case and without a default port, slashes come one
-    at a time, `.` and `..` are resolved, and there is no slash at the end. Nulls stay null. What the forms do not show
-    is whether an object store has both keys, `a//b` and `a/b`: who must not confuse them compares them as they are.
+    Schemes of one store become one (`s3a`, `s3n`, `s3`; `gs`, `gcs`; `abfss`, `abfs`, `wasb`), local files become plain
+    paths (`file:/x`, `file:///x`, `file://localhost/x`), hosts are in lower case without a default port, repeated
+    slashes are one, `.` and `..` are resolved, and there is no slash at the end. Nulls stay null. An object store can
+    have both keys `a//b` and `a/b`, which share a normal form: callers that must tell them apart compare raw locations.
 
     Example:
         >>> normalize(pa.array(["s3a://b//x/./y", "file:///tmp/a/../b", "HDFS://Host:8020/x/"])).to_pylist()
@@ -68,7 +68,7 @@ def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def normal(location: str) -> str:
-    """One location in its normal form, as `normalize` makes it."""
+    """Normalize one location; see `normalize`."""
     result: str = normalize(pa.array([location], pa.string()))[0].as_py()
     return result
 
@@ -85,11 +85,11 @@ def without_root(locations: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class Places:
-    """Where locations are, for comparing them: relocated, and in their normal form.
+    """Compares locations by place: relocated, and in normal form.
 
-    `relocate` are prefixes of locations and what stands for them now. A prefix without a scheme also stands for those
-    with one. `home` is the table's location as its metadata has it: a path below it that comes without a scheme is of
-    the same store and host (`/wh/t/f` in a table at `hdfs://host/wh/t`).
+    `relocate` maps old location prefixes to new ones. A prefix without a scheme also matches the path of locations that
+    have one. `home` is the table location in its metadata: a path below it without a scheme belongs to the same store
+    and host (`/wh/t/f` in a table at `hdfs://host/wh/t`).
     """
 
     relocate: Mapping[str, str] = field(default_factory=dict)
@@ -100,15 +100,15 @@ class Places:
         return normalize(self._moved(locations)[0]) if self.relocate else self._at_home(normalize(locations))
 
     def moved(self, location: str) -> str:
-        """A location after relocation by its normal form; as it was given where no prefix matches."""
-        found, hits = self._moved(pa.array([location], pa.string()))
-        return str(found[0]) if hits[0].as_py() else location
+        """Relocate a location by its normal form; return it unchanged if no prefix matches."""
+        relocated, hits = self._moved(pa.array([location], pa.string()))
+        return str(relocated[0]) if hits[0].as_py() else location
 
     def family(self, locations: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
-        """The scheme and authority, and the prefix of `relocate`, that all these locations begin with.
+        """The scheme with authority, and the prefix of `relocate`, that all these locations share.
 
-        Within a family, two locations that are spelled differently are different places. None where the locations
-        begin differently, or one of their paths is not in its normal form.
+        Within a family, locations that are spelled differently are different places. None if the locations start
+        differently, or a path among them is not in normal form.
         """
         values = locations.combine_chunks() if isinstance(locations, pa.ChunkedArray) else locations
         values = values.drop_null()
@@ -121,29 +121,29 @@ class Places:
             return None
         if not self.relocate:
             return root, ""
-        found = self._at_home(normalize(values))
+        normalized = self._at_home(normalize(values))
         for old in sorted(self.relocate, key=len, reverse=True):
-            for candidates in (found, without_root(found)):
+            for candidates in (normalized, without_root(normalized)):
                 below = _is_below(candidates, normal(old))
                 if pc.any(below).as_py():
                     return (root, old) if _all(below) else None
         return root, ""
 
     def _moved(self, locations: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-        """Locations relocated by their normal forms, and which of them were."""
-        found = self._at_home(normalize(locations))
-        paths, hits = without_root(found), pa.repeat(False, len(found))
+        """Relocate locations by their normal forms; also return a mask of those that a prefix matched."""
+        places = self._at_home(normalize(locations))
+        paths, hits = without_root(places), pa.repeat(False, len(places))
         for old in sorted(self.relocate, key=len, reverse=True):
             new, prefix = self.relocate[old], normal(old)
-            for candidates in (found, paths):
+            for candidates in (places, paths):
                 hit = pc.and_not(pc.fill_null(_is_below(candidates, prefix), False), hits)
                 moved = pc.binary_join_element_wise(new, pc.utf8_slice_codeunits(candidates, len(prefix)), "")
-                found = pc.if_else(hit, moved, found)
+                places = pc.if_else(hit, moved, places)
                 hits = pc.or_(hits, hit)
-        return found, hits
+        return places, hits
 
     def _at_home(self, normalized: pa.Array) -> pa.Array:
-        """Paths below the table's own, with its scheme and authority."""
+        """Add the table's scheme and authority to plain paths below the table's path."""
         if self.home is None or not (root := _root_of(normal(self.home))):
             return normalized
         below = pc.fill_null(_is_below(normalized, normal(self.home)[len(root) :]), False)
@@ -161,8 +161,8 @@ def _all(mask: pa.Array) -> bool:
 
 
 def _root_of(location: str) -> str:
-    found = re.match(_ROOT, location)
-    return "" if found is None else found.group(0)
+    match = re.match(_ROOT, location)
+    return "" if match is None else match.group(0)
 
 
 def _where_not_normal(values: pa.Array, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
@@ -189,7 +189,7 @@ def _normalized(values: pa.Array) -> pa.Array:
 
 
 def _normal_root(scheme: str, authority: str) -> str:
-    """The scheme and authority as the normal form has them; empty for a local file."""
+    """The normal form of a scheme and authority; empty for a local file."""
     scheme = ALIASES.get(scheme.lower(), scheme.lower())
     if scheme in ("", "file"):
         return "" if authority.lower() in ("", "localhost") else f"file://{authority}"

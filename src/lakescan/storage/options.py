@@ -1,8 +1,8 @@
-"""Settings of filesystems, under every name that the ecosystem has for them, and as each library takes them.
+"""Storage options: parsed under every name that the ecosystem has for them, converted to each library's arguments.
 
 The names are those of pyiceberg (`s3.endpoint`, `adls.account-name`), of delta-rs and the clouds' own tools
 (`AWS_ENDPOINT_URL`, `azure_storage_account_key`), of Hadoop (`fs.s3a.endpoint`) and of pyarrow (`endpoint_override`).
-Their case does not count. What is not given is looked for where AWS's own tools look: in the environment.
+They are case-insensitive. Missing settings of AWS come from the environment, as in AWS's own tools.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakescan.storage.settings import SETTINGS, settings_of
 
 @dataclass(frozen=True)
 class StorageOptions:
-    """Settings by store and by the name that `Setting.key` has; `repr` shows none of their values."""
+    """Parsed settings by `Setting.key` (store, name); `repr` hides their values, which may be secrets."""
 
     values: Mapping[tuple[str, str], Any]
 
@@ -28,10 +28,10 @@ class StorageOptions:
 
     @staticmethod
     def of(options: Mapping[str, Any], *, ignore_unknown: bool = False) -> StorageOptions:
-        """The settings that options name.
+        """Parse options into settings.
 
-        Raises `InvalidOption` for an option that nobody knows, unless they are a catalog's, which may have others; for
-        a value that a setting cannot be, and for one that is given twice with different values.
+        `ignore_unknown` is for a catalog's properties, which include others. Raises `InvalidOption` for an unknown
+        option, an invalid value, and a setting that is set twice with different values.
 
         Example:
             >>> StorageOptions.of({"fs.s3a.endpoint": "http://127.0.0.1:9000"}).s3()["scheme"]
@@ -40,12 +40,14 @@ class StorageOptions:
         values: dict[tuple[str, str], Any] = {}
         for name, value in options.items():
             if not isinstance(name, str):
-                raise InvalidOption(f"{name!r} is no name of a storage option: names are texts")
+                raise InvalidOption(f"{name!r} is not a valid name of a storage option: names are strings")
             if value is None:
                 continue
             for setting, parsed in settings_of(name.removeprefix("spark.hadoop."), value, ignore_unknown):
                 if values.setdefault(setting.key, parsed) != parsed:
-                    raise InvalidOption(f"storage option {name!r} is given twice, under two names, with other values")
+                    raise InvalidOption(
+                        f"storage option {name!r} is set twice, under two names, with different values: keep one"
+                    )
         return StorageOptions(values)
 
     def _of(self, store: str) -> dict[str, Any]:
@@ -57,39 +59,39 @@ class StorageOptions:
 
     def s3(self, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         """The arguments of pyarrow's `S3FileSystem`."""
-        found = self._of("s3")
+        arguments = self._of("s3")
         if self._own("aws_profile") is not None:
-            found = {**_of_profile(str(self._own("aws_profile"))), **found}
+            arguments = {**_of_profile(str(self._own("aws_profile"))), **arguments}
         for name, variable in (("access_key", "AWS_ACCESS_KEY_ID"), ("secret_key", "AWS_SECRET_ACCESS_KEY")):
-            if {"access_key", "secret_key"} & found.keys() and name not in found:
+            if {"access_key", "secret_key"} & arguments.keys() and name not in arguments:
                 if variable not in environment:
                     raise InvalidOption(
                         f"storage options have only one of s3.access-key-id and s3.secret-access-key, and {variable} "
-                        "is not set: give both"
+                        "is not set: set both"
                     )
-                found[name] = environment[variable]
+                arguments[name] = environment[variable]
         if (endpoint := self._endpoint(environment)) is not None:
-            found["endpoint_override"] = endpoint
+            arguments["endpoint_override"] = endpoint
             plain = endpoint.startswith("http://") or self._own("aws_use_ssl") is False
             plain |= "://" not in endpoint and self._own("aws_allow_http") is True
             if plain:
-                found.setdefault("scheme", "http")
+                arguments.setdefault("scheme", "http")
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-        if region and "region" not in found:
-            found["region"] = region
-        return found
+        if region and "region" not in arguments:
+            arguments["region"] = region
+        return arguments
 
     def _endpoint(self, environment: Mapping[str, str]) -> str | None:
-        given = self.values.get(("s3", "endpoint_override"))
-        if given is None and environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":
-            given = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-        return given or None
+        endpoint = self.values.get(("s3", "endpoint_override"))
+        if endpoint is None and environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":
+            endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+        return endpoint or None
 
     def gcs(self) -> dict[str, Any]:
-        """The arguments of pyarrow's `GcsFileSystem`, which would try for 15 minutes where nothing is said."""
-        found = {"retry_time_limit": timedelta(seconds=60), **self._of("gcs")}
-        scheme, separator, host = str(found.get("endpoint_override", "")).partition("://")
-        return {**found, "endpoint_override": host, "scheme": scheme} if separator else found
+        """The arguments of pyarrow's `GcsFileSystem`. Retries are limited to 60 s; pyarrow's default is 15 minutes."""
+        arguments = {"retry_time_limit": timedelta(seconds=60), **self._of("gcs")}
+        scheme, separator, host = str(arguments.get("endpoint_override", "")).partition("://")
+        return {**arguments, "endpoint_override": host, "scheme": scheme} if separator else arguments
 
     def abfs(self, account: str) -> dict[str, Any]:
         """The arguments of pyarrow's `AzureFileSystem` for an account."""
@@ -101,29 +103,29 @@ class StorageOptions:
 
     @property
     def azure_account(self) -> str | None:
-        """The Azure account that the settings are of, where they say so."""
-        found = self.values.get(("abfs", "account_name"))
-        return None if found is None else str(found)
+        """The Azure account in the settings, or None."""
+        account = self.values.get(("abfs", "account_name"))
+        return None if account is None else str(account)
 
     @property
     def has_azure_credentials(self) -> bool:
-        """Whether there are secrets of an Azure account."""
+        """Whether the settings have secrets of an Azure account."""
         return any(("abfs", name) in self.values for name in ("account_key", "sas_token", "client_secret"))
 
     def delta_rs(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The settings in delta-rs's words."""
+        """The settings as delta-rs storage options."""
         names = {setting.key: setting.delta for setting in SETTINGS if setting.delta}
         own = {names[key]: value for key, value in self.values.items() if key in names and names[key] != "aws_use_ssl"}
-        found = {name: _as_text(name, value) for name, value in own.items()}
+        options = {name: _as_text(name, value) for name, value in own.items()}
         endpoint = self._endpoint(environment)
         if endpoint is not None:
             plain = endpoint.startswith("http://") or self._own("aws_use_ssl") is False
-            found["aws_endpoint_url"] = (
+            options["aws_endpoint_url"] = (
                 endpoint if "://" in endpoint else f"{'http' if plain else 'https'}://{endpoint}"
             )
             if plain:
-                found["aws_allow_http"] = "true"
-        return found
+                options["aws_allow_http"] = "true"
+        return options
 
 
 def _as_text(name: str, value: Any) -> str:
@@ -133,7 +135,7 @@ def _as_text(name: str, value: Any) -> str:
 
 
 def _of_profile(name: str) -> dict[str, Any]:
-    """The keys and region of a profile of AWS's own tools."""
+    """The keys and region of a profile in AWS's configuration files."""
     try:
         from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
         from botocore.session import Session  # type: ignore[import-untyped]
@@ -145,7 +147,7 @@ def _of_profile(name: str) -> dict[str, Any]:
     except BotoCoreError as error:
         raise InvalidOption(f"the AWS profile {name!r} cannot be used: {error}") from error
     frozen = None if keys is None else keys.get_frozen_credentials()
-    found = {"region": region}
+    arguments = {"region": region}
     if frozen is not None:
-        found |= {"access_key": frozen.access_key, "secret_key": frozen.secret_key, "session_token": frozen.token}
-    return {argument: value for argument, value in found.items() if value is not None}
+        arguments |= {"access_key": frozen.access_key, "secret_key": frozen.secret_key, "session_token": frozen.token}
+    return {argument: value for argument, value in arguments.items() if value is not None}

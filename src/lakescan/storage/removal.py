@@ -1,7 +1,7 @@
-"""The one rule by which files are removed, whatever removes them: aborts, commits that failed, clean-up, purges.
+"""The one rule for removing files, for every caller: aborts, failed commits, clean-up, purges.
 
-A file goes only if the table, looked at anew, names it nowhere, under no spelling of its location; and, where it was
-written for a commit, only once that commit has provably failed. What cannot be looked at is not removed.
+A file is removed only if the table, read afresh, does not reference it under any spelling of its location; and, if it
+was written for a commit, only once that commit has provably failed. What cannot be checked is not removed.
 """
 
 from __future__ import annotations
@@ -19,40 +19,42 @@ from lakescan.storage.locations import split_location, without_root
 from lakescan.storage.storage import Storage
 
 _LOG = logging.getLogger("lakescan")
-_MANY = 1 << 20  # locations that are compared at once
-Named = Iterable[pa.Array]  # locations of files, some at a time
+_MANY = 1 << 20  # locations compared at once
+Named = Iterable[pa.Array]  # referenced locations, in chunks
 
-# Errors after which a commit was not made, and never will be: those that say so have looked at the table anew.
+# Errors that prove that a commit did not and will not happen: whoever raises them has read the table afresh.
 PROVABLE_FAILURES = (CommitConflict, UnsupportedFeature, SchemaMismatch)
 
 
 def remove_unnamed(storage: Storage, locations: Sequence[str], look: Callable[[], Named]) -> list[str]:
-    """Remove files that a table does not name; those that were removed.
+    """Remove the files that a table does not reference; return those that were removed.
 
-    `look` looks at the table anew, and yields the locations of all files that it may name. Raises what it raises, and
-    `UnsupportedFeature` where it is not known whether files are the same; then all files stay.
+    `look` reads the table afresh and yields the locations of all files that it may reference. Raises what `look`
+    raises, and `UnsupportedFeature` if it is unclear whether two locations are the same file; then no file is removed.
     """
     gone = unnamed(storage, locations, look())
     left = set(storage.remove(gone))
     if left:
-        _LOG.warning("%d files that nothing names could not be removed, %s among them", len(left), min(left))
+        _LOG.warning("%d unreferenced files could not be removed, %s among them", len(left), min(left))
     return [each for each in gone if each not in left]
 
 
 def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named]) -> None:
-    """Remove files of a commit that has provably failed, as `remove_unnamed`; they stay where that cannot be done."""
+    """Remove the files of a commit that has provably failed, as `remove_unnamed`; on an error, log it and keep them."""
     if not locations:
         return
     try:
         remove_unnamed(storage, locations, look)
     except Exception as error:
-        _LOG.warning("%d files of a commit that failed stay, %s among them: %s", len(locations), locations[0], error)
+        _LOG.warning(
+            "%d files of a failed commit were not removed, %s among them: %s", len(locations), locations[0], error
+        )
 
 
 def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[str]:
-    """The files among some that none of the named locations is, in any spelling.
+    """The files among `locations` that `named` does not contain, in any spelling.
 
-    Raises `UnsupportedFeature` for files that are named under another scheme or host only.
+    Raises `UnsupportedFeature` for files that are referenced only under another scheme or host.
     """
     if not locations:
         return []
@@ -67,8 +69,8 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
     if pc.any(unclear).as_py():
         one = mine.locations.filter(unclear)[0].as_py()
         raise UnsupportedFeature(
-            f"telling whether {pc.sum(unclear).as_py():,} files are the table's, {one} among them",
-            "The table names files of these paths under another scheme or host. Where both are one place, open the "
+            f"telling whether {pc.sum(unclear).as_py():,} files belong to the table, {one} among them",
+            "The table references these paths under another scheme or host. If both are the same place, open the "
             "table with relocate={one: the other}. Nothing was removed.",
         )
     left: list[str] = mine.locations.filter(pc.invert(is_named)).to_pylist()
@@ -76,7 +78,7 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
 
 
 def _together(named: Named) -> Iterator[pa.Array]:
-    """Locations, many at a time: each manifest has its own few."""
+    """Merge small chunks of locations (one per manifest) into large ones."""
     some, count = list[pa.Array](), 0
     for part in named:
         some.append(part.cast(pa.string()))
@@ -89,7 +91,7 @@ def _together(named: Named) -> Iterator[pa.Array]:
 
 
 class _Spelled:
-    """Locations by their places, so that all spellings of one file are alike; percent-encoded ones, too."""
+    """Locations with their places: all spellings of one file, percent-encoded ones included, have the same place."""
 
     def __init__(self, storage: Storage, locations: pa.Array) -> None:
         self.locations = locations
@@ -97,13 +99,13 @@ class _Spelled:
         self.paths = without_root(self.places)
 
     def is_among(self, named: _Spelled) -> pa.Array:
-        """Which are named; a name without scheme and host is of any."""
+        """The mask of locations in `named`; a name without scheme and host matches any scheme and host."""
         bare = named.paths.filter(pc.equal(named.paths, named.places))
         return pc.or_(pc.is_in(self.places, value_set=named.places), pc.is_in(self.paths, value_set=bare))
 
 
 def _decoded(locations: pa.Array) -> pa.Array:
-    """Locations with their percent-encoding undone: some writers encode, others do not. A step a location with a %."""
+    """Percent-decode locations: some writers encode, others do not. One Python step per location with a %."""
     encoded = pc.match_substring(locations, "%")
     if not pc.any(encoded).as_py():
         return locations
@@ -112,7 +114,7 @@ def _decoded(locations: pa.Array) -> pa.Array:
 
 
 def _other_files_than(storage: Storage, locations: list[str], named: list[_Spelled]) -> list[str]:
-    """Local files that are none of the named ones by another way: a link, a mount, other letters of one name."""
+    """The local files that are not also reached through a named location: by a link, a mount, or case folding."""
     here = [_inode(storage, each, follow=False) for each in locations]
     if not any(here):
         return locations
@@ -125,7 +127,7 @@ def _inode(storage: Storage, location: str, *, follow: bool) -> tuple[int, int] 
     if scheme != "file" or authority not in ("", "localhost"):
         return None
     try:
-        found = os.stat(path, follow_symlinks=follow)
+        stat = os.stat(path, follow_symlinks=follow)
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino

@@ -1,4 +1,4 @@
-"""The settings of filesystems that are known: pyarrow's arguments, delta-rs's names, and all others that they have."""
+"""The known storage settings: pyarrow's arguments, delta-rs's names, and all their aliases."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def _reversed(value: Any) -> bool:
 
 
 def _milliseconds(value: Any) -> float:
-    """Hadoop's durations, which are milliseconds where they have no unit."""
+    """Hadoop's durations, in milliseconds if they have no unit; returns seconds."""
     text = str(value).strip()
     return duration(f"{text}ms" if text.isdigit() else text)
 
 
-def _moment(value: Any) -> datetime:
+def _timestamp(value: Any) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromtimestamp(int(value) / 1000, UTC)
 
 
-def _span(value: Any) -> timedelta:
+def _timespan(value: Any) -> timedelta:
     return value if isinstance(value, timedelta) else timedelta(seconds=duration(value))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a store: pyarrow's argument, delta-rs's name, and how its value is read under other names.
+    """One setting of a store: pyarrow's argument, delta-rs's name, its aliases, and the parser of its value.
 
-    Either is empty where the library does not have it. The first of `names` is shown in messages.
+    `arrow` or `delta` is empty if that library lacks the setting.
     """
 
     store: str
@@ -53,7 +53,7 @@ class Setting:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells the setting from others."""
+        """The identity of the setting: store and name."""
         return self.store, self.arrow or self.delta
 
 
@@ -135,13 +135,13 @@ SETTINGS: tuple[Setting, ...] = (
         "gcs",
         ("anonymous", "google_skip_signature", (), boolean),
         ("access_token", "", ("gcs.oauth2.token",)),
-        ("credential_token_expiration", "", ("gcs.oauth2.token-expires-at",), _moment),
+        ("credential_token_expiration", "", ("gcs.oauth2.token-expires-at",), _timestamp),
         ("target_service_account", "", ()),
         ("project_id", "", ("gcs.project-id",)),
         ("endpoint_override", "", ("gcs.service.host", "gcs.endpoint")),
         ("scheme", "", ()),
         ("default_bucket_location", "", ("gcs.default-bucket-location",)),
-        ("retry_time_limit", "", (), _span),
+        ("retry_time_limit", "", (), _timespan),
         ("default_metadata", "", (), _as_is),
     ),
     *_many(
@@ -173,39 +173,39 @@ SETTINGS: tuple[Setting, ...] = (
         ("extra_conf", "", (), mapping),
     ),
 )
-# What tunes Hadoop's own client, which is not used here: it changes no answer.
+# Options that only tune Hadoop's own client, which is not used here: they are ignored.
 _TUNING = re.compile(r"fs\.(s3a?|gs|abfss?)\.(impl|(threads|connection\.maximum|fast\.upload|block\.size|readahead).*)")
 _AZURE_KEY = re.compile(r"fs\.azure\.(account\.key|sas\.fixed\.token)\.([^.]+)\..+")
-# What no library here takes, and what to give instead.
+# Options that no library here supports -> what to use instead.
 _INSTEAD = {
-    "adls.connection-string": "Give adls.account-name and adls.account-key.",
-    "azure_storage_connection_string": "Give azure_storage_account_name and azure_storage_account_key.",
+    "adls.connection-string": "Set adls.account-name and adls.account-key.",
+    "azure_storage_connection_string": "Set azure_storage_account_name and azure_storage_account_key.",
     "google_application_credentials": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
     "google_service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
     "google_service_account_key": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
     "service_account": "Set the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
-    "s3.signer": "Requests are signed here, with keys: give s3.access-key-id and s3.secret-access-key.",
-    "fs.s3a.aws.credentials.provider": "Give keys, or s3.anonymous=true; else the environment's are used.",
+    "s3.signer": "Remote signing is not supported: set s3.access-key-id and s3.secret-access-key.",
+    "fs.s3a.aws.credentials.provider": "Set keys, or s3.anonymous=true; otherwise those of the environment are used.",
 }
 
 
 def _spellings() -> dict[str, list[Setting]]:
-    found: dict[str, list[Setting]] = {}
+    settings: dict[str, list[Setting]] = {}
     for setting in SETTINGS:
         own = (setting.arrow, setting.delta) if setting.parse is not _reversed else ()
         own = () if setting.parse is _milliseconds else own
         for name in {*own, *setting.names} - {""}:
-            found.setdefault(name.lower(), []).append(setting)
-    return found
+            settings.setdefault(name.lower(), []).append(setting)
+    return settings
 
 
 _BY_NAME = _spellings()
 
 
 def settings_of(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[Setting, Any]]:
-    """The settings that an option says something of, with their values.
+    """The settings that an option sets, with their parsed values.
 
-    Raises `InvalidOption` for a name that nobody knows, unless those are ignored, and for a value that cannot be.
+    Raises `InvalidOption` for an unknown name, unless `ignore_unknown`, and for an invalid value.
     """
     lower = name.lower()
     if _TUNING.fullmatch(lower):
@@ -219,7 +219,7 @@ def settings_of(name: str, value: Any, ignore_unknown: bool) -> Iterator[tuple[S
         if ignore_unknown:
             return
         advice = _INSTEAD.get(lower) or nearest(name, [*_BY_NAME]).strip()
-        raise InvalidOption(f"no storage option {name!r} is known. {advice}".rstrip())
+        raise InvalidOption(f"unknown storage option {name!r}. {advice}".rstrip())
     for setting in _BY_NAME[lower]:
         try:
             yield setting, setting.parse(value)

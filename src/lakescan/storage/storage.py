@@ -1,7 +1,7 @@
-"""Where a table's files are: a location string becomes a filesystem and a path, relocated if the table moved.
+"""Access to files by location: resolve a location string to a filesystem and a path, relocated if the table moved.
 
-Locations are the raw strings that metadata carries: a URI (`s3://bucket/x`, `file:/x`, `hdfs://host/x`) or a plain
-path. They are never percent-decoded here: Iceberg writes raw paths, and Delta's are decoded where its log is read.
+Locations are the raw strings in metadata: a URI (`s3://bucket/x`, `file:/x`, `hdfs://host/x`) or a plain path. They
+are never percent-decoded here: Iceberg writes raw paths, and Delta's are decoded when its log is read.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from lakescan.storage.filesystems import connected as _filesystem
 from lakescan.storage.locations import ALIASES, Places, split_location
 from lakescan.storage.options import StorageOptions
 
-_REQUESTS = 16  # files that are asked for at once
+_REQUESTS = 16  # files requested in parallel
 
 
 def join(base: str, *parts: str) -> str:
-    """A location under `base`."""
+    """Join path parts to the location `base`."""
     return "/".join([base.rstrip("/"), *parts])
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file as listed: its name, its location, its size in bytes and when it was last modified."""
+    """A listed file: name, location, size in bytes, and time of the last modification."""
 
     name: str
     location: str
@@ -47,12 +47,12 @@ class FileEntry:
 
 @dataclass
 class Storage:
-    """Opens files by location. Picklable: workers make their own filesystem handles.
+    """Opens, lists and removes files by location. Picklable: workers create their own filesystem handles.
 
-    `key_manager` unlocks files that the table's metadata has key metadata of. `cache_folder` is a local folder that
-    keeps decoded metadata, if there is one. `io_properties` are what a catalog says of how to reach files: where there
-    are any, pyiceberg makes filesystems of them. Both they and `options` hold secrets, those of Azure of one account:
-    `azure_account`, which is that of the first location. Raises `InvalidOption` for options that nobody knows.
+    `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
+    decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
+    creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
+    of the first location. Raises `InvalidOption` for unknown options.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -67,7 +67,7 @@ class Storage:
         self._settings = StorageOptions.of(self.options)
         self._of_catalog = StorageOptions.of(self.io_properties, ignore_unknown=True)
         if wrong := [prefix for pair in self.relocate.items() for prefix in pair if not isinstance(prefix, str)]:
-            raise InvalidOption(f"relocate maps prefixes of locations, as texts, and {wrong[0]!r} is none")
+            raise InvalidOption(f"relocate maps location prefixes, which are strings, but {wrong[0]!r} is not a string")
         self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
 
@@ -85,20 +85,20 @@ class Storage:
 
     @property
     def identity(self) -> Hashable:
-        """Two storages that are alike find the same bytes at the same location."""
+        """A key for caches: storages with the same identity read the same bytes at the same location."""
         settings = sorted(self.options.items()), sorted(self.io_properties.items())
         return repr(settings), tuple(sorted(self.relocate.items()))
 
     @property
     def has_secrets(self) -> bool:
-        """Whether there are settings that must not be seen in plans."""
+        """Whether there are settings that plans must not show."""
         return bool(self.options or self.io_properties)
 
     def relocated(self, location: str) -> str:
-        """The location after the longest matching prefix of `relocate` was replaced.
+        """Replace the longest matching prefix of `relocate` in a location.
 
-        A prefix without a scheme also matches the path part of a location that has one. Where no prefix matches the
-        location as it is written, its normal form is tried (`locations.normalize`).
+        A prefix without a scheme also matches the path part of a location that has one. If no prefix matches the
+        location as written, its normal form is tried (`locations.normalize`).
         """
         if not self.relocate:
             return location
@@ -110,11 +110,11 @@ class Storage:
         return self.places().moved(location)
 
     def places(self, home: str | None = None) -> Places:
-        """Where the locations of a table are, for comparing them; `home` is its own, as its metadata has it."""
+        """Compares the locations of a table by place; `home` is the table location in its metadata."""
         return Places(self.relocate, home)
 
     def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
-        """The filesystem of a location and the path on it."""
+        """The filesystem of a location, and its path there."""
         scheme, authority, path = split_location(self.relocated(location))
         scheme = ALIASES.get(scheme, scheme)
         if (scheme, authority) not in self._filesystems:
@@ -136,20 +136,20 @@ class Storage:
         return PyArrowFileIO(dict(self.io_properties)).fs_by_scheme(scheme, authority)
 
     def _check_account(self, authority: str) -> None:
-        """Raise `StorageError` where the secrets that were given are those of another Azure account."""
+        """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
         settings = self._settings if self.options else self._of_catalog
         account = account_of(authority)
         if self.azure_account is None:
             self.azure_account = settings.azure_account or account
         if settings.has_azure_credentials and account != self.azure_account.lower():
             raise StorageError(
-                f"{authority} is of the Azure account {account!r}, and the credentials given are of "
-                f"{self.azure_account!r}, to which alone they are sent. Open the table with that account's credentials."
+                f"{authority} is in the Azure account {account!r}, but the credentials are for "
+                f"{self.azure_account!r} and are sent to no other. Open the table with credentials for {account!r}."
             )
 
     @contextmanager
     def open(self, location: str) -> Iterator[pa.NativeFile]:
-        """The file, open for random access; raises `MissingFile`, and `StorageError` for what is not a file."""
+        """Open a file for random access; raises `MissingFile`, and `StorageError` for what is not a regular file."""
         filesystem, path = self.resolve(location)
         with storage_boundary("opened", location, self._missing(location, path)):
             if isinstance(filesystem, pafs.LocalFileSystem):
@@ -167,7 +167,7 @@ class Storage:
             file.close()
 
     def create(self, location: str) -> pa.NativeFile:
-        """A new file, open for writing, with the folders that it takes; raises `StorageError`."""
+        """Create a file for writing, and its parent folders if needed; raises `StorageError`."""
         filesystem, path = self.resolve(location)
         with storage_boundary("written", location):
             if isinstance(filesystem, pafs.LocalFileSystem):
@@ -175,7 +175,7 @@ class Storage:
             return filesystem.open_output_stream(path)
 
     def remove(self, locations: Sequence[str]) -> Sequence[str]:
-        """Delete files that may be there; those that cannot be deleted are returned."""
+        """Delete files, ignoring missing ones; return those that could not be deleted."""
         left = []
         for location in locations:
             try:
@@ -189,38 +189,38 @@ class Storage:
         return left
 
     def read(self, location: str, offset: int = 0, length: int | None = None, *, size: int | None = None) -> bytes:
-        """Bytes of a file: all of it, or `length` bytes from `offset`.
+        """Read a file: all of it, or `length` bytes from `offset`.
 
-        `size` is the file's, in bytes, where a listing gave it. Raises `MissingFile`, `StorageError` where fewer bytes
-        come than the file has or the listing said, `CorruptMetadata` where bytes are asked for that the file does not
-        have, and `LimitExceeded` for more than `limits.WHOLE_FILE`.
+        `size` is the file's size in bytes from a listing, if known. Raises `MissingFile`, `StorageError` for a short
+        read or a size other than listed, `CorruptMetadata` for a range outside the file, and `LimitExceeded` for more
+        than `limits.WHOLE_FILE` bytes.
         """
         with self.open(location) as file, storage_boundary("read", location):
-            there = int(file.size())
-            if size is not None and there != size:
+            actual = int(file.size())
+            if size is not None and actual != size:
                 raise StorageError(
-                    f"{shown(location)} has {there:,} bytes where its listing said {size:,}: it was written over, or "
-                    "storage is behind. Try again."
+                    f"{shown(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "
+                    "storage is not yet consistent. Try again."
                 )
-            if offset < 0 or offset > there or (length is not None and not 0 <= length <= there - offset):
+            if offset < 0 or offset > actual or (length is not None and not 0 <= length <= actual - offset):
                 raise CorruptMetadata(
-                    f"{shown(location)} has {there:,} bytes, and {length} are asked for from byte {offset} on: it was "
-                    "cut off, or the metadata that points into it is damaged. Restore the file."
+                    f"{shown(location)} has {actual:,} bytes, but {length} are to be read from byte {offset}: it was "
+                    "truncated, or the metadata that points into it is damaged. Restore the file."
                 )
-            wanted = there - offset if length is None else length
+            wanted = actual - offset if length is None else length
             if wanted > limits.WHOLE_FILE:
                 raise LimitExceeded(
-                    f"{shown(location)}: {wanted:,} bytes are to be read at once, and {limits.WHOLE_FILE:,} is the "
-                    "limit. If the file is what it should be, raise lakescan.limits.WHOLE_FILE."
+                    f"{shown(location)}: {wanted:,} bytes are to be read at once, and the limit is "
+                    f"{limits.WHOLE_FILE:,}. If the size is legitimate, raise lakescan.limits.WHOLE_FILE."
                 )
             if offset:
                 file.seek(offset)
             return read_whole(file, location, wanted)
 
     def read_all(self, locations: Sequence[str], sizes: Sequence[int | None] | None = None) -> Sequence[bytes]:
-        """Several whole files, with `sizes` where a listing gave them; see `read`.
+        """Read several whole files, with `sizes` from a listing if known; see `read`.
 
-        Those that are not on this machine are asked for together, by some threads.
+        Remote files are read in parallel, by threads.
         """
         known: Sequence[int | None] = sizes if sizes is not None else [None] * len(locations)
 
@@ -233,13 +233,13 @@ class Storage:
             return list(pool.map(one, locations, known))
 
     def exists(self, location: str) -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
         filesystem, path = self.resolve(location)
         with storage_boundary("looked up", location):
             return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
 
     def check_bucket(self, location: str) -> None:
-        """Raise `StorageError` where a location is in a bucket or container that is not there."""
+        """Raise `StorageError` if the bucket or container of a location does not exist."""
         scheme, authority, _ = split_location(self.relocated(location))
         if ALIASES.get(scheme, scheme) not in ("s3", "gcs", "abfs"):
             return
@@ -248,60 +248,60 @@ class Storage:
             bucket = filesystem.get_file_info(path.partition("/")[0])
         if bucket.type == pafs.FileType.NotFound:
             raise StorageError(
-                f"{shown(location)} cannot be found: there is no bucket {authority!r}. Check its name, and whether the "
-                "endpoint, the region and the account are its own."
+                f"{shown(location)} cannot be found: there is no bucket {authority!r}. Check its name, the endpoint, "
+                "the region and the account."
             )
 
     def look_up(self, locations: Sequence[str]) -> list[FileEntry | None]:
-        """Files by location, all of one filesystem, in one go; None for those that are not there.
+        """Look up files by location in one call, all on one filesystem; None for those that do not exist.
 
-        What is there and is no file (a pipe, a folder) is found: to read it is an error.
+        Pipes and folders are returned, too: reading them is an error, and not the same as a missing file.
         """
         if not locations:
             return []
         filesystem = self.resolve(locations[0])[0]
         with storage_boundary("looked up", locations[0]):
-            found = filesystem.get_file_info([self.resolve(each)[1] for each in locations])
+            infos = filesystem.get_file_info([self.resolve(each)[1] for each in locations])
         return [
             None if info.type == pafs.FileType.NotFound else _entry(info, location)
-            for location, info in zip(locations, found, strict=True)
+            for location, info in zip(locations, infos, strict=True)
         ]
 
     def sizes(self, locations: Sequence[str]) -> np.ndarray:
-        """The sizes of files as they are now, in bytes; raises `MissingFile`."""
-        found = self.look_up(locations)
-        if missing := [location for location, entry in zip(locations, found, strict=True) if entry is None]:
-            raise MissingFile(f"{self.relocated(missing[0])} is not there, which the table says is one of its files")
-        return np.array([entry.size for entry in found if entry is not None], dtype=np.int64)
+        """The current sizes of files, in bytes; raises `MissingFile`."""
+        entries = self.look_up(locations)
+        if missing := [location for location, entry in zip(locations, entries, strict=True) if entry is None]:
+            raise MissingFile(f"{self.relocated(missing[0])} is listed in the table's metadata but does not exist")
+        return np.array([entry.size for entry in entries if entry is not None], dtype=np.int64)
 
     def list(self, folder: str) -> Iterator[FileEntry]:
-        """The files directly in a folder, by name; none where the folder is missing.
+        """List the files directly in a folder, sorted by name; nothing if the folder does not exist.
 
-        With them comes what has the name of a file and is none (a pipe, a folder `x.json`): to read it is an error,
-        where to leave it out would be to take the table for one without it.
+        Includes entries that have a file's name but are not files (a pipe, a folder `x.json`): reading them fails,
+        whereas omitting them would silently read a table without them.
         """
         for info in sorted(self._selected(folder, recursive=False), key=lambda i: i.base_name):
             if info.type == pafs.FileType.File or "." in info.base_name[1:]:
                 yield _entry(info, join(folder, info.base_name))
 
     def walk(self, folder: str) -> Iterator[FileEntry]:
-        """The files under a folder, at any depth; none where it is missing."""
+        """List the files under a folder, at any depth; nothing if the folder does not exist."""
         path = self.resolve(folder)[1]
         for info in self._selected(folder, recursive=True):
             if info.type == pafs.FileType.File:
                 yield _entry(info, join(folder, info.path[len(path) :].lstrip("/")))
 
     def find(self, folder: str, part: str) -> Sequence[str]:
-        """The files under a folder, at any depth, whose names have a part; it looks at all of them."""
+        """The files under a folder, at any depth, whose names contain `part`; lists the whole folder."""
         return [entry.location for entry in self.walk(folder) if part in entry.name]
 
     def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)
         with storage_boundary("listed", folder):
-            found: Sequence[pafs.FileInfo] = filesystem.get_file_info(
+            infos: Sequence[pafs.FileInfo] = filesystem.get_file_info(
                 pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
             )
-            return found
+            return infos
 
     def _missing(self, location: str, path: str) -> str:
         moved = f" (looked for at {shown(path)})" if path != location else ""

@@ -1,1 +1,1 @@
-"""Streams: what a table gains commit by commit."""
+"""Streaming reads: the rows, or changes of rows, that each commit adds to a table."""

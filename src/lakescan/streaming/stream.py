@@ -1,7 +1,7 @@
-"""Streams: what a table gains commit by commit, between offsets, some files at a time.
+"""Streaming reads of a table, commit by commit, between offsets, in batches of limited size.
 
-Engines ask for the offset up to which to read, keep it, and then for the rows between two offsets: a plan that is made
-again, in another process and later, has the same files.
+An engine asks for the end offset of a batch, checkpoints it, and asks for the rows between two offsets. Replanning the
+same offset range is deterministic, in any process and at any later time.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.time_travel import SELECTING
 
-# What offsets are called, as each format's own streams have it.
+# The JSON keys of an offset (commit, files, initial), as each format's own streaming source names them.
 _ORDER = "watermark-column"
 _NAMES = {"iceberg": ("snapshot-id", "position", "scan-all-files"), "delta": ("version", "index", "initial-snapshot")}
 
 
 class TableStream:
-    """The commits of a table, as a scan with the options of streams sees them. Not to be shared between threads."""
+    """A table's commits as a stream, with the scan's columns, filter and stream options. Not thread-safe."""
 
     def __init__(self, scan: ScanSpec) -> None:
         options = scan.options
         _check_no_state(scan)
         if "limit" in options:
-            raise InvalidOption("a stream has no limit of rows: maxRowsPerTrigger is one of each batch")
+            raise InvalidOption("limit does not apply to a stream: use maxRowsPerTrigger to limit the rows of a batch")
         self._table: TableFormat = scan.table
         self._identity = self._table.identity
         self._start = start_from(options)
@@ -57,38 +57,38 @@ class TableStream:
 
     @property
     def scan(self) -> ScanSpec:
-        """The scan whose columns, filter and options the rows of all increments have."""
+        """The scan that all increments share: its columns, filter and options."""
         return self._scan
 
     def initial_offset(self) -> Offset:
-        """Where the stream begins, by its options; raises `NoSuchSnapshot`."""
+        """The offset at which the options start the stream; raises `NoSuchSnapshot`."""
         return self._table.starting_point(self._start, self._branch)
 
     @property
     def reads_changes(self) -> bool:
-        """Whether rows are changes of rows."""
+        """Whether the stream returns changes of rows (a changelog) rather than added rows."""
         return self._policy.changes
 
     @property
     def limits(self) -> Limits:
-        """The most that a batch takes."""
+        """The limits of one batch."""
         return self._limits
 
     def newest_offset(self) -> Offset:
-        """The offset after everything that is there now."""
+        """Refresh the table, and return the offset after its newest commit."""
         self._refresh()
         return self._newest()
 
     def end_here(self) -> None:
-        """Take no commit for there that is later than the newest one now."""
+        """Fix the end of the stream at the newest commit now; ignore later commits."""
         self._refresh()
         self._last = self._newest().commit
 
     def latest_offset(self, start: Offset, *, limited: bool = True) -> Offset:
-        """Up to where to read from an offset now: everything, or what the limits of the options let through.
+        """The end offset of the next batch from `start`: the newest commit, or less if the limits are reached.
 
-        Commits that cannot be read are an error once all before them is read: `RowsChanged` where one removed rows and
-        the options do not say what to do with it, `SchemaChanged` where it has another schema.
+        A commit that cannot be read ends the batch before it, and raises once it comes first: `RowsChanged` if it
+        removed rows and no option says how to handle that, `SchemaChanged` if its schema differs.
         """
         self._refresh()
         budget = Budget(self._limits if limited else Limits())
@@ -103,7 +103,7 @@ class TableStream:
                     raise self._refusal(commit)
                 case "stop":
                     return at
-                case "read" if self._policy.changes:  # those of a commit belong together
+                case "read" if self._policy.changes:  # the changes of one commit must stay in one batch
                     if not budget.takes_whole(commit, at_least=at == start):
                         return at
                 case "read" if not budget.takes_whole(commit):
@@ -114,9 +114,9 @@ class TableStream:
         return at
 
     def between(self, start: Offset, end: Offset) -> ScanSpec:
-        """A scan of the rows from one offset up to another; the same whenever it is asked for.
+        """A scan of the rows between two offsets; the result is the same on every call.
 
-        Raises `NoSuchSnapshot` where commits between them are not there any more.
+        Raises `NoSuchSnapshot` if a commit between them was removed.
         """
         parts, order = tuple(self._parts(start, end)), self._order_id
         increment = Increment(parts, self._request.exclude, self._policy.changes, order)
@@ -124,47 +124,47 @@ class TableStream:
         return self._scan.of_increment(self._table, replace(state, id=end.commit, timestamp=None))
 
     def read(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
-        """The rows, or the changes of rows, from one offset up to another."""
+        """Read the rows, or the changes of rows, between two offsets."""
         scan = self.between(start, end)
         return Changes(scan).to_batches() if self._policy.changes else Scan(scan).to_batches()
 
     def backlog(self, start: Offset) -> Backlog:
-        """What there is to read after an offset up to the newest one looked at, by what commits say of themselves."""
-        found = [c for c in self._after(start) if self._policy.action(c) == "read"]
-        files, rows, size = (sum(getattr(c, name) or 0 for c in found) for name in ("files", "rows", "size"))
-        return Backlog(len(found), files, rows, size)
+        """The unread commits after an offset, up to the last refresh; sizes are those recorded in the commits."""
+        unread = [c for c in self._after(start) if self._policy.action(c) == "read"]
+        files, rows, size = (sum(getattr(c, name) or 0 for c in unread) for name in ("files", "rows", "size"))
+        return Backlog(len(unread), files, rows, size)
 
     def encode(self, offset: Offset) -> dict[str, Any]:
-        """An offset as a small JSON object, in the words of the format's own streams."""
+        """Encode an offset as a small JSON object, with the keys of the format's own streaming source."""
         commit, files, initial = _NAMES[self._table.name]
-        found = {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._identity}
-        return found if self._order(offset) is None else found | {_ORDER: self._order(offset)}
+        node = {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._identity}
+        return node if self._order(offset) is None else node | {_ORDER: self._order(offset)}
 
     def decode(self, node: Mapping[str, Any]) -> Offset:
-        """An offset from what `encode` made; raises `InvalidOption` for one of another table."""
+        """Decode an offset that `encode` made; raises `InvalidOption` for an offset of another table."""
         commit, files, initial = _NAMES[self._table.name]
         try:
-            found = Offset(int(node[commit]), int(node[files]), bool(node[initial]))
+            offset = Offset(int(node[commit]), int(node[files]), bool(node[initial]))
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidOption(f"{dict(node)} is no offset of a stream of {self._table.name}: {error}") from error
+            raise InvalidOption(f"{dict(node)} is not a valid {self._table.name} stream offset: {error}") from error
         if node.get("table") not in (None, self._identity):
             raise InvalidOption(
-                f"the offset {dict(node)} is of another table than {self._table.location}, which was made anew "
-                f"({self._identity}): start with a new checkpoint"
+                f"the offset {dict(node)} belongs to another table than the one at {self._table.location}, which was "
+                f"recreated (its id is {self._identity}): start with a new checkpoint"
             )
-        if node.get(_ORDER) != self._order(found):
+        if node.get(_ORDER) != self._order(offset):
             raise InvalidOption(
-                f"the offset {dict(node)} is within a commit whose files were read by watermark-column="
-                f"{node.get(_ORDER)}, and not {self._order(found)}: go on with the same until all of it is read"
+                f"the offset {dict(node)} is within a commit whose files were ordered by watermark-column="
+                f"{node.get(_ORDER)}, not {self._order(offset)}: keep the old option until that commit is fully read"
             )
-        return found
+        return offset
 
     @property
     def _order_id(self) -> int | None:
         return None if self._ordered_by is None else self._ordered_by.id
 
     def _order(self, offset: Offset) -> str | None:
-        """What the order of files that an offset counts by is named."""
+        """The column that orders the files of a partly read commit, by name; None if there is no such order."""
         return None if offset.is_whole or self._ordered_by is None else self._ordered_by.name
 
     def _parts(self, start: Offset, end: Offset) -> Iterator[Part]:
@@ -184,15 +184,15 @@ class TableStream:
                 yield Part(commit.id, 0, stop, ordinal=ordinal)
             if commit.id == end.commit:
                 return
-        raise NoSuchSnapshot(f"{self._table.location}: commit {end.commit}, up to which to read, is not there any more")
+        raise NoSuchSnapshot(f"{self._table.location}: commit {end.commit}, the end of the range to read, was removed")
 
     def _advanced(self, offset: Offset, budget: Budget) -> Offset:
-        """The offset after the files of its commit that the budget lets through."""
+        """Advance an offset within its commit by as many files as the budget allows."""
         whole = (Part(offset.commit, initial=offset.initial),)
         one = Increment(whole, self._request.exclude, ordered_by=self._order_id)
         state = self._table.increment(self._schema, one)
-        found = self._table.plan_files(state, FileRequest(predicate=TRUE, metrics=ScanMetrics()))
-        sizes = [(each.table.files["size"], each.table.files["record_count"]) for each in found]
+        planned = self._table.plan_files(state, FileRequest(predicate=TRUE, metrics=ScanMetrics()))
+        sizes = [(each.table.files["size"], each.table.files["record_count"]) for each in planned]
         taken, count = budget.take(sizes, offset.files)
         return offset.after(offset.files + taken, count)
 
@@ -204,7 +204,7 @@ class TableStream:
         return Offset(self._table.starting_point(Start(), self._branch).commit if self._last is None else self._last)
 
     def _after(self, offset: Offset) -> Iterator[Commit]:
-        """The commits after an offset, up to the last one that is to be seen."""
+        """The commits after an offset, up to the fixed end of the stream, if there is one."""
         if self._last is not None and offset.commit == self._last:
             return
         after = None if offset.commit == BEFORE.commit else offset.commit
@@ -216,37 +216,37 @@ class TableStream:
     def _refusal(self, commit: Commit) -> Exception:
         where = f"{self._table.location}, commit {commit.describe()}"
         if commit.obstacle:
-            return SchemaChanged(f"{where}: {commit.obstacle}. Start the stream again to go on with the new schema.")
+            return SchemaChanged(f"{where}: {commit.obstacle}. Restart the stream to continue with the new schema.")
         return RowsChanged(
-            f"{where}: it removed or rewrote rows, which a stream of added rows cannot show. Ways on: on-change=skip "
-            "leaves such commits out; on-change=added-rows reads the rows that they add, those that they rewrote "
-            f"again; skip-operations={commit.operation} leaves out commits of this kind."
+            f"{where}: it removed or rewrote rows, which a stream of added rows cannot show. Options: on-change=skip "
+            "skips such commits; on-change=added-rows reads the rows that they add, which repeats rewritten rows; "
+            f"skip-operations={commit.operation} skips commits of this operation."
         )
 
 
 def _check_no_state(scan: ScanSpec) -> None:
-    """Raise `InvalidOption` where a state is selected: streams go on from one state to the next."""
-    given = [name for name in SELECTING if name != "branch" and name in scan.options]
-    if given or scan.selector is not None:
-        what = f"option {given[0]!r} selects" if given else f"{scan} is"
+    """Raise `InvalidOption` for time travel: a stream follows all snapshots."""
+    selecting = [name for name in SELECTING if name != "branch" and name in scan.options]
+    if selecting or scan.selector is not None:
+        what = f"option {selecting[0]!r} selects" if selecting else f"{scan} is"
         raise InvalidOption(
-            f"{what} one state of the table, and a stream follows all of them: say where it begins with "
+            f"{what} one snapshot of the table, but a stream follows all of them: set its start with "
             "startingVersion, startingTimestamp or start-snapshot-id"
         )
 
 
 def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
-    """The column by whose lower bounds files are taken, if any."""
+    """The column whose lower bounds order the files of a commit, if any."""
     if name is None:
         return None
-    found = snapshot.schema.field(name)
-    if not isinstance(found.type, t.Timestamp) and found.type not in (t.DATE, t.LONG, t.INT):
-        raise InvalidOption(f"watermark-column={name} is {found.type}: it takes a timestamp, a date, an int or a long")
-    return found
+    field = snapshot.schema.field(name)
+    if not isinstance(field.type, t.Timestamp) and field.type not in (t.DATE, t.LONG, t.INT):
+        raise InvalidOption(f"watermark-column={name} is {field.type}: it takes a timestamp, a date, an int or a long")
+    return field
 
 
 def without_stream_options(scan: ScanSpec) -> ScanSpec:
-    """The scan of the table, or of its newest changes, that a stream's scan is of."""
+    """The batch scan beneath a stream: stream options removed, branch selected, change columns added if read."""
     options = scan.options
     plain = replace(scan, options=options.without((*STREAM_OPTIONS, *FEED)))
     table = scan.table
@@ -255,10 +255,9 @@ def without_stream_options(scan: ScanSpec) -> ScanSpec:
 
 
 class Follower:
-    """An iterator of record batches: what a table has and then gains.
+    """An iterator over the record batches of a stream: existing rows first, then those of new commits.
 
-    `offset` is where to go on after the batches that were taken: those of one plan count together, once the next plan
-    is begun.
+    `offset` is the position to resume from. It advances by whole plans: only when the next one begins.
     """
 
     def __init__(self, stream: TableStream, start: Mapping[str, Any] | None, *, wait: bool) -> None:
@@ -269,7 +268,7 @@ class Follower:
 
     @property
     def offset(self) -> dict[str, Any]:
-        """Where to go on: a small JSON object for `Table.follow(start=...)`."""
+        """The offset to resume from: a small JSON object for `Table.follow(start=...)`."""
         return self._stream.encode(self._at)
 
     @property
@@ -279,7 +278,7 @@ class Follower:
 
     @property
     def backlog(self) -> Backlog:
-        """What there is to read after the offset."""
+        """What is left to read after the offset."""
         self._stream.newest_offset()
         return self._stream.backlog(self._at)
 
@@ -290,7 +289,7 @@ class Follower:
         return next(self._batches)
 
     def close(self) -> None:
-        """End the iterator; it may be called from another thread, to wake one that waits."""
+        """Stop the iterator; can be called from another thread to wake one that is waiting."""
         self._closed.set()
 
     def _read(self) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Writing data files: rows made to fit a table, shared out by partition, into Parquet files of a target size.
+"""Writing data files: rows are conformed to the table schema, split by partition, written as Parquet of a target size.
 
-Any process does it, on a worker of Spark as here. What it returns is small; a table's format commits it.
+Any process can write, Spark workers included. The result is small file metadata, which the table's format commits.
 """

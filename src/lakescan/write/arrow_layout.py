@@ -1,8 +1,8 @@
-"""Arrow arrays in one layout: the same values without views, dictionaries, runs, narrow kinds and what nulls hide.
+"""Arrow arrays in one canonical layout: no views, dictionaries, run-end encoding, narrow types or data beneath nulls.
 
-Arrow has many layouts for a list or a text, and allows any bytes beneath a null. Files are written from one of them:
-`list` and `map` with 32-bit offsets that begin at 0 and leave nothing beneath nulls, structs whose members are null
-where they are, `string`, `binary`, `decimal128`; UUIDs are 16 bytes.
+Arrow has many layouts for a list or a string, and allows any bytes beneath a null. Files are written from one layout:
+`list` and `map` with 32-bit offsets that begin at 0 and no elements beneath nulls, structs whose members are null
+wherever the struct is, `string`, `binary`, `decimal128`; UUIDs are 16 bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The same values in the one layout; raises `ArrowCapacityError` where they are too many for 32-bit offsets."""
+    """Convert an array to the canonical layout; raises `ArrowCapacityError` if it overflows 32-bit offsets."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return _of_extension(array)
@@ -50,16 +50,16 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def with_children(array: pa.Array, kind: pa.DataType, children: list[pa.Array]) -> pa.Array:
-    """A list or map in the one layout with other elements, or keys and values, in the places of its own."""
+    """Replace the elements of a list, or the keys and values of a map, in the canonical layout; offsets stay."""
     return pa.Array.from_buffers(
         kind, len(array), array.buffers()[:2], array.null_count, array.offset, _elements(kind, children)
     )
 
 
 def without_nulls(array: pa.Array) -> pa.Array:
-    """The array with some value in the place of each null: nothing, where that has a length.
+    """Drop the array's validity bitmap: each null becomes an arbitrary value, empty for types of variable length.
 
-    For members that may not be null, beneath structs that are: Arrow's writer looks for nulls there, too.
+    For required members beneath null structs: Arrow's Parquet writer rejects nulls there, too.
     """
     kind = array.type
     if not array.null_count:
@@ -75,7 +75,7 @@ def without_nulls(array: pa.Array) -> pa.Array:
 
 
 def _elements(kind: pa.DataType, children: list[pa.Array]) -> list[pa.Array]:
-    """What a list or a map is over: maps have structs of keys and values."""
+    """The child arrays of a list or a map: a map has one, a struct of keys and values."""
     if not kinds.is_map(kind):
         return children
     return [pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])]
@@ -87,11 +87,11 @@ def _of_extension(array: pa.ExtensionArray) -> pa.Array:
 
 
 def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Texts or binaries by 32-bit offsets; Arrow's cast counts the bytes before a slice, too."""
-    _, places, data = array.buffers()
+    """Large strings or binaries with 32-bit offsets. Arrow's cast would also count the bytes before a slice."""
+    _, offsets, data = array.buffers()
     if not len(array) or data is None:
         return array.cast(kind)
-    starts = np.frombuffer(places, np.int64, count=len(array) + 1, offset=8 * array.offset)
+    starts = np.frombuffer(offsets, np.int64, count=len(array) + 1, offset=8 * array.offset)
     first, size = int(starts[0]), int(starts[-1] - starts[0])
     if size > _MOST:
         raise pa.ArrowCapacityError(f"{size:,} bytes in one batch of a column")
@@ -100,7 +100,7 @@ def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _unviewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Texts or binaries by 32-bit offsets; Arrow's cast does not count their bytes."""
+    """String or binary views with 32-bit offsets. Arrow's cast does not check that their bytes fit."""
     if len(array):
         views = np.frombuffer(array.buffers()[1], np.int32, count=4 * len(array), offset=16 * array.offset)
         sizes = views[::4].astype(np.int64)  # a view begins with the length
@@ -111,15 +111,15 @@ def _unviewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _valid(array: pa.Array) -> pa.Buffer | None:
-    """The bitmap of what is not null, from its first bit on; None where nothing is."""
+    """The validity bitmap, moved to bit 0; None if nothing is null."""
     return pa.array(array.is_valid()).buffers()[1] if array.null_count else None
 
 
 def _decimals(array: pa.Array) -> pa.Array:
-    """As `decimal128`, with a scale from 0 to the precision; raises `ArrowInvalid` for more digits than it says."""
+    """Decimals as `decimal128`, 0 <= scale <= precision; raises `ArrowInvalid` for values beyond the precision."""
     kind = array.type
     precision, scale = decimal_digits(kind)
-    if kind.bit_width < 128:  # for which Arrow has no functions
+    if kind.bit_width < 128:  # Arrow has no compute functions for these
         array = array.cast(pa.decimal128(kind.precision, kind.scale))
     if len(array) - array.null_count:
         largest = max(each.copy_abs() for each in pc.min_max(array).as_py().values())  # `abs` would round
@@ -142,8 +142,8 @@ def _list(array: Any) -> pa.Array:
 
 
 def _map(array: Any) -> pa.Array:
-    places = array.offsets.to_numpy()
-    offsets, (keys, items) = _gathered(array, places[:-1], np.diff(places), [array.keys, array.items])
+    old_offsets = array.offsets.to_numpy()
+    offsets, (keys, items) = _gathered(array, old_offsets[:-1], np.diff(old_offsets), [array.keys, array.items])
     kind = pa.map_(pa.field("key", keys.type, nullable=False), pa.field("value", items.type))
     entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
     return _of_offsets(array, kind, offsets, entries)
@@ -152,7 +152,7 @@ def _map(array: Any) -> pa.Array:
 def _gathered(
     array: pa.Array, starts: np.ndarray, lengths: np.ndarray, children: list[pa.Array]
 ) -> tuple[np.ndarray, list[pa.Array]]:
-    """The elements of lists that are not null, one after another, and where each list begins."""
+    """New offsets, and the elements of the non-null lists without gaps between them."""
     starts, lengths = starts.astype(np.int64), lengths.astype(np.int64)
     if array.null_count:
         lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, lengths)
@@ -164,13 +164,13 @@ def _gathered(
     if not some.any():
         return offsets, [plain(child.slice(0, 0)) for child in children]
     first, last = int(starts[some].min()), int((starts + lengths)[some].max())
-    found = [plain(child.slice(first, last - first)) for child in children]
+    elements = [plain(child.slice(first, last - first)) for child in children]
     if last - first == offsets[-1] and np.array_equal(starts[some] - first, offsets[:-1][some]):
-        return offsets, found
+        return offsets, elements
     at = pa.array(np.arange(offsets[-1]) + np.repeat(starts - first - offsets[:-1], lengths))
-    return offsets, [child.take(at) for child in found]
+    return offsets, [child.take(at) for child in elements]
 
 
 def _of_offsets(array: pa.Array, kind: pa.DataType, offsets: np.ndarray, values: pa.Array) -> pa.Array:
-    places = pa.array(offsets.astype(np.int32)).buffers()[1]
-    return pa.Array.from_buffers(kind, len(array), [_valid(array), places], array.null_count, 0, [values])
+    narrow = pa.array(offsets.astype(np.int32)).buffers()[1]
+    return pa.Array.from_buffers(kind, len(array), [_valid(array), narrow], array.null_count, 0, [values])

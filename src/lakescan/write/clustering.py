@@ -1,4 +1,4 @@
-"""Rows brought together by partition before they are written: a number for each row, alike within a partition."""
+"""Shuffling rows by partition before they are written: a hash for each row, equal within a partition."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lakescan.write.table_writes import TableWrites
 
 
 def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.Array:
-    """64 bits a row, by the columns that partitions are made of; those that rows do not have are the same for all.
+    """Hash each row's partition values to 64 bits. `columns` are the partition source columns; absent ones are null.
 
-    Two partitions may have the same number: that costs nothing but a larger task.
+    A collision of two partitions is harmless: it only makes a larger task.
     """
     rows = len(next(iter(columns.values())))
     arrays = [
@@ -26,9 +26,9 @@ def partition_codes(writes: TableWrites, columns: Mapping[str, pa.Array]) -> pa.
         for field in writes.schema.fields
     ]
     batch = pa.RecordBatch.from_arrays(arrays, names=writes.schema.names)
-    found = np.zeros(rows, dtype=np.int64)
+    codes = np.zeros(rows, dtype=np.int64)
     for key in writes.partition_keys(batch):
         encoded = pc.dictionary_encode(physical(key), null_encoding="encode")
-        of_values = [crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]  # those of the batch
-        found = found * 31 + np.array(of_values, dtype=np.int64)[encoded.indices.to_numpy()]
-    return pa.array(found)
+        hashes = [crc32(repr(value).encode()) for value in encoded.dictionary.to_pylist()]  # distinct values only
+        codes = codes * 31 + np.array(hashes, dtype=np.int64)[encoded.indices.to_numpy()]
+    return pa.array(codes)

@@ -1,4 +1,4 @@
-"""Rows made to fit a table: columns by name, types widened where nothing is lost, required values checked."""
+"""Conform rows to a table schema: match columns by name, cast without loss, check required values."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from lakescan.errors import SchemaMismatch, UnsupportedFeature
 from lakescan.write.arrow_layout import plain, with_children, without_nulls
 
 _INSTEAD_OF_NANOS = (
-    " Round it to microseconds first, or give it to an Iceberg table of format version 3, which keeps nanoseconds "
-    "(of a new table: the option table-property.format-version=3)"
+    " Round it to microseconds first, or write it to an Iceberg table of format version 3, which stores nanoseconds "
+    "(for a new table: the option table-property.format-version=3)"
 )
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How rows of a schema become rows of a table."""
+    """How rows of one Arrow schema are conformed to a table schema."""
 
     schema: Schema
-    places: tuple[int | None, ...]  # of each column of the table among those of the rows
+    places: tuple[int | None, ...]  # per table column, its index in the rows; None if absent
 
     @staticmethod
     def of(schema: Schema, rows: pa.Schema) -> Fit:
-        """Raises `SchemaMismatch` where rows do not fit; it names everything that is wrong, and both sides.
+        """Match the rows' columns to the table's.
 
-        Names are told apart without case, unless the table has two that differ in nothing else. Raises
-        `UnsupportedFeature` for columns of a type that is not written.
+        Names match case-insensitively, unless the table has names that differ only in case. Raises `SchemaMismatch`
+        that lists every mismatch and both schemas, and `UnsupportedFeature` for column types that cannot be written.
         """
         for column in t.walk(schema.fields):
             is_nested_null = column.type == t.UNKNOWN and column not in schema.fields
             if column.type == t.VARIANT or isinstance(column.type, t.Geospatial) or is_nested_null:
                 raise UnsupportedFeature(f"writing column {schema.path_of[column.id]!r} of type {column.type}")
-        given = columns_of(rows)
-        places = places_of(schema.fields, given)
-        wrong = list(misfits(t.Struct(given), schema.struct(), of_pandas=b"pandas" in (rows.metadata or {})))
-        if wrong:
+        columns = columns_of(rows)
+        places = places_of(schema.fields, columns)
+        problems = list(misfits(t.Struct(columns), schema.struct(), of_pandas=b"pandas" in (rows.metadata or {})))
+        if problems:
             raise SchemaMismatch(
-                f"the rows do not fit the table: {'; '.join(wrong)}.\n  table: {_shown(schema.fields)}\n"
-                f"  rows:  {_shown(given)}\nColumns are matched by name. New ones are added with merge-schema=true."
+                f"the rows do not fit the table: {'; '.join(problems)}.\n  table: {_shown(schema.fields)}\n"
+                f"  rows:  {_shown(columns)}\nColumns are matched by name. New ones are added with merge-schema=true."
             )
         return Fit(schema, places)
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows with the table's columns and types; raises `SchemaMismatch` for a value that does not fit."""
+        """Convert rows to the table's columns and types; raises `SchemaMismatch` for a value that does not fit."""
         columns = [
             _absent(field, rows.num_rows) if place is None else fitted(_plain(rows.column(place), field), field)
             for field, place in zip(self.schema.fields, self.places, strict=True)
@@ -58,12 +58,12 @@ class Fit:
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
     def pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The same, in as many pieces as columns of 2 GiB of texts, or of 2^31 elements of lists, take."""
+        """Apply, halving batches whose columns exceed 2 GiB of strings or 2^31 list elements."""
         try:
             yield self.apply(rows)
         except pa.ArrowCapacityError as error:
             if rows.num_rows < 2:
-                raise SchemaMismatch(f"a row is too large for a file: {error}") from error
+                raise SchemaMismatch(f"a single row is too large to write: {error}") from error
             half = rows.num_rows // 2
             yield from self.pieces(rows.slice(0, half))
             yield from self.pieces(rows.slice(half))
@@ -77,19 +77,19 @@ def _plain(array: pa.Array, field: t.Field) -> pa.Array:
     try:
         return plain(array)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SchemaMismatch(f"column {field.name!r}: its values cannot be kept: {error}") from error
+        raise SchemaMismatch(f"column {field.name!r}: its values cannot be written: {error}") from error
 
 
 def fitted(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) -> pa.Array:
-    """Values in the layout of `plain` as a field has them.
+    """Cast values, in the canonical layout of `plain`, to a field's type.
 
-    `hidden` is the number of nulls that those above make. Raises `SchemaMismatch` for other nulls where the field is
-    required, and for a value that its type cannot hold.
+    `hidden` is the number of nulls inherited from enclosing structs. Raises `SchemaMismatch` for any other null in a
+    required field, and for a value that the type cannot represent.
     """
     path = f"{where}{field.name}"
     if field.required and array.null_count > hidden:
         missing = array.null_count - hidden
-        raise SchemaMismatch(f"column {path!r} is required, and {missing:,} rows of a batch have none")
+        raise SchemaMismatch(f"column {path!r} is required, but is null in {missing:,} rows of a batch")
     kind = field.type
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), kind.arrow())
@@ -112,27 +112,27 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
             return uuid_texts(array)
         if kind == t.UUID:
             return pa.ExtensionArray.from_storage(pa.uuid(), array.cast(pa.binary(16)))
-        if isinstance(kind, t.Fixed) and pa.types.is_fixed_size_binary(array.type):  # of another length
+        if isinstance(kind, t.Fixed) and pa.types.is_fixed_size_binary(array.type):  # the lengths differ
             return array.cast(pa.binary()).cast(kind.arrow())
         return array.cast(kind.arrow())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         finer = isinstance(kind, t.Timestamp) and kind.unit == "us" and getattr(array.type, "unit", "") == "ns"
         raise SchemaMismatch(
-            f"column {path!r} is {kind}, and a value would be lost: {error}.{_INSTEAD_OF_NANOS if finer else ''}"
+            f"column {path!r} is {kind}, and a value does not fit: {error}.{_INSTEAD_OF_NANOS if finer else ''}"
         ) from error
 
 
 def _absent(field: t.Field, rows: int) -> pa.Array:
-    """What rows have of a column that is not theirs: its default."""
+    """The values of a column that the rows lack: its write default, or null."""
     if field.write_default is None:
         return pa.nulls(rows, field.type.arrow())
     return pa.repeat(pa.scalar(field.write_default, field.type.arrow()), rows)
 
 
 def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:
-    given = tuple(t.Field(0, name, t.UNKNOWN) for name in array.type.names)
+    present = tuple(t.Field(0, name, t.UNKNOWN) for name in array.type.names)
     members = []
-    for inner, place in zip(kind.fields, places_of(kind.fields, given), strict=True):
+    for inner, place in zip(kind.fields, places_of(kind.fields, present), strict=True):
         if place is None:
             members.append(_absent(inner, len(array)))
         else:
@@ -143,9 +143,9 @@ def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array
 
 
 def renamed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values under a type that differs in the names and ids of members: by place, as casts do not.
+    """Retype an array to names and ids of members that differ. Members match by position; Arrow's casts match by name.
 
-    The array is one of `fitted`, or a piece of one.
+    The array is a result of `fitted`, or part of one.
     """
     if array.type == kind and not pa.types.is_nested(kind):
         return array
@@ -165,7 +165,7 @@ def _field(field: t.Field) -> pa.Field:
 
 
 def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple[int | None, ...]:
-    """Of each column, or member, the place of the given one that has its name; None where there is none."""
+    """For each column (or struct member), the index in `given` of the one with its name, or None."""
     names = [field.name for field in given]
     lower = [name.lower() for name in names]
     exact = len({field.name.lower() for field in columns}) < len(columns)
@@ -179,18 +179,21 @@ def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple
 
 
 def misfits(theirs: t.Struct, ours: t.Struct, where: str = "", *, of_pandas: bool = False) -> Iterator[str]:
-    """What is wrong with columns, or members, for a table; pandas has whole numbers beside nulls as doubles."""
+    """Describe each mismatch between the rows' columns (`theirs`) and the table's (`ours`).
+
+    With `of_pandas`, doubles may go to integer columns: pandas stores nullable integers as doubles.
+    """
     names = [field.name for field in theirs.fields]
-    yield from (f"column {where + name!r} is there twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from (f"column {where + name!r} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1)
     places = places_of(ours.fields, theirs.fields)
     for inner, place in zip(ours.fields, places, strict=True):
         if place is not None:
             yield from _type_misfits(theirs.fields[place].type, inner.type, f"{where}{inner.name}", of_pandas)
         elif inner.required and inner.write_default is None:
-            yield f"column {where + inner.name!r} is required and not there"
+            yield f"column {where + inner.name!r} is required but missing"
     for place, name in enumerate(names):
         if place not in places and names.index(name) == place:
-            yield f"column {where + name!r} is not the table's"
+            yield f"column {where + name!r} is not in the table"
 
 
 def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> Iterator[str]:
@@ -203,11 +206,11 @@ def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> I
             yield from _type_misfits(theirs.key.type, ours.key.type, f"{path}.key", of_pandas)
             yield from _type_misfits(theirs.value.type, ours.value.type, f"{path}.value", of_pandas)
         case _ if not _widens(theirs, ours) and not (of_pandas and theirs in t.FLOATING and ours in t.INTEGRAL):
-            yield f"column {path!r} is {ours}, and the rows have {theirs}"
+            yield f"column {path!r} is {ours} in the table and {theirs} in the rows"
 
 
 def _widens(given: t.Type, wanted: t.Type) -> bool:
-    """Whether values of a type are of another; those that may not be are looked at one by one when they are cast."""
+    """Whether a type can be written to another; where only some values fit, the cast checks each value."""
     if given in (wanted, t.UNKNOWN):
         return True
     if given in t.INTEGRAL and wanted in t.INTEGRAL:
@@ -216,7 +219,7 @@ def _widens(given: t.Type, wanted: t.Type) -> bool:
         case t.Decimal(), t.Decimal():
             whole = given.precision - given.scale <= wanted.precision - wanted.scale
             return whole and given.scale <= wanted.scale
-        case t.Decimal(scale=0), _ if wanted in t.INTEGRAL:  # sums of DuckDB, unsigned 64-bit integers
+        case t.Decimal(scale=0), _ if wanted in t.INTEGRAL:  # DuckDB's sums, unsigned 64-bit integers
             return True
         case t.Timestamp(), t.Timestamp():
             return given.zoned == wanted.zoned

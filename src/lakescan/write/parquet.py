@@ -1,4 +1,4 @@
-"""Parquet files that are written row group by row group, closed at a target size and begun anew."""
+"""Write Parquet files row group by row group, rolling over to a new file at the target size."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakescan.storage.faults import storage_boundary
 from lakescan.write.statistics import FileStatistics, Leaf, count_nans
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
-_ROWS = 1 << 20  # of a row group at most
+_ROWS = 1 << 20  # maximum per row group
 _NO_LIMIT = 1 << 62
 
 
 class PartitionWriter:
-    """The files of one partition: rows are kept until they make a row group."""
+    """Writes the files of one partition; buffers rows until they make a row group."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class PartitionWriter:
         self.done: list[WrittenFile] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows of the partition."""
+        """Buffer rows of the partition; write row groups and roll files over as limits are reached."""
         while (room := self._room()) < rows.num_rows:
             self._take(rows.slice(0, room))
             self.flush()
@@ -51,7 +51,7 @@ class PartitionWriter:
             self.flush()
 
     def _room(self) -> int:
-        """How many rows more the file may have."""
+        """How many more rows the open file may take."""
         most = self._writes.max_rows
         return _NO_LIMIT if most is None else most - self._written - self._rows
 
@@ -61,7 +61,7 @@ class PartitionWriter:
         self.kept_bytes += rows.nbytes
 
     def flush(self) -> None:
-        """Write what is kept as a row group; the file ends where it has its size."""
+        """Write the buffered rows as a row group; finish the file if it has reached its target size."""
         if not self._rows:
             return
         writer, sink = self._opened()
@@ -77,13 +77,13 @@ class PartitionWriter:
             self._end()
 
     def close(self) -> list[WrittenFile]:
-        """End the last file; all files of the partition."""
+        """Finish the last file; return all files of the partition."""
         self.flush()
         self._end()
         return self.done
 
     def abandon(self) -> None:
-        """Leave the file that is open as it is."""
+        """Close the open file unfinished, ignoring errors; the caller removes it."""
         if self._sink is not None:
             with suppress(OSError):
                 self._sink.close()

@@ -1,4 +1,4 @@
-"""The values of partitions: numbers for times, so that each value of a type has one, and told apart exactly."""
+"""Partition values as keys: dates and times as numbers, floating-point values compared exactly."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lakescan.write.table_writes import Key
 
 
 def physical(values: pa.Array) -> pa.Array:
-    """Dates as days, other times as their units since 1970 or midnight, extension types as what they store.
+    """Dates as days since 1970, times and timestamps as their units, extension types as their storage.
 
-    Python has no dates beyond the years 1 to 9999, and no nanoseconds.
+    Python's own types would not do: they have no years beyond 1 to 9999, and no nanoseconds.
     """
     if isinstance(values, pa.ExtensionArray):
         return values.storage
@@ -27,15 +27,15 @@ def physical(values: pa.Array) -> pa.Array:
 
 
 def identity(key: Key) -> Key:
-    """What two keys have in common just where they are one partition: -0.0 is not 0.0, and NaN is itself.
+    """A form of the key that is equal exactly when two keys are the same partition: -0.0 differs from 0.0, NaN is NaN.
 
-    Both formats keep them apart so (Iceberg's Java library compares by `Double.compare`, Delta by the text).
+    Both formats distinguish them this way (Iceberg's Java library compares by `Double.compare`, Delta by the string).
     """
     return tuple(value.hex() if isinstance(value, float) else value for value in key)
 
 
 def by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """Rows by partition, each with its key; a loop over the partitions that the batch has."""
+    """Split rows by partition and yield each part with its key; one step per partition in the batch."""
     values = [physical(key) for key in keys]
     if not values or not rows.num_rows:
         if rows.num_rows:
@@ -50,23 +50,23 @@ def by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tup
 
 
 def partition_codes_of(values: Sequence[pa.Array]) -> np.ndarray:
-    """A number a row, the same where all values are."""
+    """A number for each row, equal for rows whose values are all equal."""
     codes = np.zeros(len(values[0]), dtype=np.int64)
     for each in values:
         encoded = pc.dictionary_encode(_bits(each), null_encoding="encode")
         wide = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        codes = np.unique(wide, return_inverse=True)[1].astype(np.int64)  # no more of them than rows
+        codes = np.unique(wide, return_inverse=True)[1].astype(np.int64)  # dense, so the next product cannot overflow
     return codes
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """Floating-point numbers by their bits, which tell -0.0 from 0.0."""
+    """Floating-point numbers as their bits, which distinguish -0.0 from 0.0."""
     if not kinds.is_floating(values.type):
         return values
     return values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """A partition's value; not-a-number is one object, so that it is one key."""
+    """A partition value. NaN is always the same object, so that it is one dictionary key."""
     value = scalar.as_py()
     return math.nan if isinstance(value, float) and math.isnan(value) else value

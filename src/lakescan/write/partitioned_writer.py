@@ -1,4 +1,4 @@
-"""One writing task: the rows that it is given, into files; all of them are removed again where it fails."""
+"""One write task: rows in, data files out. If it fails, it removes all files that it wrote."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from lakescan.write.partition_key import by_partition, identity
 from lakescan.write.statistics import leaves_of
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
-_KEPT = 128 * 2**20  # bytes of rows that wait for their row groups
-_OPEN = 128  # partitions whose files are open at once
+_KEPT = 128 * 2**20  # bytes of rows buffered over all partitions
+_OPEN = 128  # maximum number of partitions with an open file
 
 
 def new_write_id() -> str:
-    """What the names of a write's files begin with."""
+    """A random prefix for the file names of one write."""
     return uuid.uuid4().hex[:16]
 
 
 def remove_written(writes: TableWrites, write_id: str) -> Sequence[str]:
-    """Remove all files of a write, whichever of its tasks wrote them; those that could not be."""
+    """Remove all files of a write, whichever task wrote them; return those that could not be removed."""
     return writes.storage.remove(writes.storage.find(writes.data_folder, write_id))
 
 
 def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str) -> list[WrittenFile]:
-    """Write rows that may be of any partitions, in any order; `write_id` is in the name of each file.
+    """Write rows of any partitions, in any order; the name of each file contains `write_id`.
 
-    Raises `SchemaMismatch` where they do not fit.
+    Raises `SchemaMismatch` if the rows do not fit the table.
     """
     task = _Task(writes, write_id)
     try:
@@ -51,7 +51,7 @@ class _Task:
         columns = writes.file_columns()
         self._places, self._schema = [place for place, _ in columns], pa.schema([field for _, field in columns])
         self._leaves = leaves_of([writes.schema.fields[place] for place in self._places])
-        self._open: dict[Key, PartitionWriter] = {}  # the one that was used last is last
+        self._open: dict[Key, PartitionWriter] = {}  # in order of use, the latest last
         self._done: list[WrittenFile] = []
         self._locations: list[str] = []
         stem, number = f"{write_id}-{uuid.uuid4().hex[:12]}", count()
@@ -76,7 +76,7 @@ class _Task:
         return self._done
 
     def undo(self) -> None:
-        """Remove all files that were written."""
+        """Remove all files that this task wrote, unfinished ones included."""
         for writer in self._open.values():
             with contextlib.suppress(OSError, pa.ArrowException):
                 writer.abandon()
@@ -84,17 +84,17 @@ class _Task:
         self._writes.storage.remove([*self._locations, *(file.location for file in self._done)])
 
     def _named(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows under the names and ids that files have."""
+        """Rows under the column names and field ids that files use."""
         arrays = [renamed(column, field.type) for column, field in zip(rows.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _writer(self, key: Key) -> PartitionWriter:
         exact = identity(key)
-        found = self._open.pop(exact, None)
-        if found is None:
+        writer = self._open.pop(exact, None)
+        if writer is None:
             if len(self._open) >= (_OPEN if self._writes.is_fanned_out else 1):
                 oldest = next(iter(self._open))
                 self._done += self._open.pop(oldest).close()
-            found = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name)
-        self._open[exact] = found
-        return found
+            writer = PartitionWriter(self._writes, key, self._schema, self._leaves, self._new_name)
+        self._open[exact] = writer
+        return writer

@@ -1,7 +1,7 @@
-"""What is known of a file that was written: counts and extremes of its columns, exact, by place and not by name.
+"""Statistics of a written file: exact counts and bounds of its columns, identified by position and not by name.
 
-Extremes are those of the Parquet footer that Arrow wrote, as Parquet has them: integers for times and decimals, bytes
-for texts. Arrow leaves out those of very long texts, and NaN, which is counted here as rows go by.
+Bounds are read from the Parquet footer that Arrow wrote, in Parquet's encoding: integers for times and decimals, bytes
+for strings. Arrow omits the bounds of very long strings, and ignores NaN, which is counted here as rows pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Extreme = bool | int | float | bytes
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column of a Parquet file: the fields on the way to it, their places; whether a list or a map is above it."""
+    """A leaf column: the fields from the root to it, their positions, and whether a list or a map encloses it."""
 
     way: tuple[t.Field, ...]
     places: tuple[int, ...]
@@ -28,13 +28,13 @@ class Leaf:
 
     @property
     def field(self) -> t.Field:
-        """The field itself."""
+        """The leaf's own field."""
         return self.way[-1]
 
 
 @dataclass(frozen=True)
 class LeafStatistics:
-    """Of one column: bytes, values (nulls and NaN among them), nulls, NaN; the extremes of the others, if known."""
+    """One leaf column: compressed bytes, values (nulls and NaN included), nulls, NaNs; bounds of the rest, if known."""
 
     leaf: Leaf
     size: int
@@ -47,7 +47,7 @@ class LeafStatistics:
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """Of a file: its rows, where its row groups begin, and its columns in their order."""
+    """One file: its row count, the offsets of its row groups, and its leaf columns in order."""
 
     rows: int
     split_offsets: Sequence[int]
@@ -55,17 +55,17 @@ class FileStatistics:
 
     @staticmethod
     def of(metadata: pq.FileMetaData, leaves: Sequence[Leaf], nans: Sequence[int]) -> FileStatistics:
-        """From the footer of a file with these columns, and the number of NaN in each."""
+        """Read them from a footer; `nans` is the number of NaNs in each leaf column."""
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        found = [
+        columns = [
             _statistics(leaf, [group.column(place) for group in groups], nans[place])
             for place, leaf in enumerate(leaves)
         ]
-        return FileStatistics(metadata.num_rows, [_start(group.column(0)) for group in groups], found)
+        return FileStatistics(metadata.num_rows, [_start(group.column(0)) for group in groups], columns)
 
 
 def leaves_of(fields: Sequence[t.Field]) -> list[Leaf]:
-    """The columns of a Parquet file with such fields, in their order."""
+    """The leaf columns of a Parquet file with these fields, in order."""
     return [each for place, field in enumerate(fields) for each in _leaves((field,), (place,), is_repeated=False)]
 
 
@@ -79,7 +79,7 @@ def _leaves(way: tuple[t.Field, ...], places: tuple[int, ...], *, is_repeated: b
 
 
 def count_nans(rows: pa.Table, leaves: Sequence[Leaf]) -> list[int]:
-    """The NaN of each column that has extremes."""
+    """The number of NaNs in each leaf column; 0 for columns without bounds (repeated or not floating-point)."""
     return [
         _nans(rows.column(leaf.places[0]), leaf.places[1:])
         if leaf.field.type in t.FLOATING and not leaf.is_repeated
@@ -96,16 +96,17 @@ def _nans(column: pa.ChunkedArray, places: tuple[int, ...]) -> int:
 
 def _statistics(leaf: Leaf, chunks: Sequence[pq.ColumnChunkMetaData], nans: int) -> LeafStatistics:
     size, values = sum(chunk.total_compressed_size for chunk in chunks), sum(chunk.num_values for chunk in chunks)
-    said = [one for one in (chunk.statistics for chunk in chunks) if one is not None and one.has_null_count]
-    if len(said) < len(chunks):
+    stats = [each for each in (chunk.statistics for chunk in chunks) if each is not None and each.has_null_count]
+    if len(stats) < len(chunks):
         return LeafStatistics(leaf, size, values, None, nans, None, None)
-    nulls = sum(one.null_count for one in said)
-    bounded = [one for one in said if one.has_min_max]
-    without = sum(one.num_values for one in said if not one.has_min_max)
-    if not bounded or without > nans or leaf.is_repeated:  # row groups without extremes may have nothing but NaN
+    nulls = sum(each.null_count for each in stats)
+    bounded = [each for each in stats if each.has_min_max]
+    unbounded_values = sum(each.num_values for each in stats if not each.has_min_max)
+    # A row group without bounds must hold nothing but NaN (and nulls), else the file's bounds are unknown.
+    if not bounded or unbounded_values > nans or leaf.is_repeated:
         return LeafStatistics(leaf, size, values, nulls, nans, None, None)
-    least = min(_extreme(one.min_raw, leaf.field.type) for one in bounded)
-    most = max(_extreme(one.max_raw, leaf.field.type) for one in bounded)
+    least = min(_extreme(each.min_raw, leaf.field.type) for each in bounded)
+    most = max(_extreme(each.max_raw, leaf.field.type) for each in bounded)
     return LeafStatistics(leaf, size, values, nulls, nans, least, most)
 
 
@@ -116,6 +117,6 @@ def _extreme(value: Extreme, kind: t.Type) -> Extreme:
 
 
 def _start(first: pq.ColumnChunkMetaData) -> int:
-    """Where a row group begins: at its first column's dictionary, if that has one."""
+    """The offset of a row group: that of its first column's dictionary page, if it has one, else of its data page."""
     offset: int = first.dictionary_page_offset if first.has_dictionary_page else first.data_page_offset
     return offset

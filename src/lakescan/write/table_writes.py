@@ -1,4 +1,4 @@
-"""What writers are told of a table."""
+"""The interface through which writers see a table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.storage.storage import Storage
 from lakescan.write.statistics import FileStatistics
 
-Key = tuple[Any, ...]  # the values of a partition, one a partition field; times as numbers (`partition_key.physical`)
+Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical`)
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A data file that was written: its location, its partition, and what the format wants to commit of it."""
+    """A written data file: location, partition key, rows, size in bytes, and `details` that the format commits."""
 
     location: str
     key: Key
@@ -29,91 +29,91 @@ class WrittenFile:
 
 
 class ByOptions:
-    """What the options of a write say by themselves, whatever the format."""
+    """The write options that mean the same in every format."""
 
     overrides: Mapping[str, str]
 
     @property
     def max_rows(self) -> int | None:
-        """As the option `maxRecordsPerFile` says."""
-        said = self.overrides.get("max-records-per-file")
-        return None if said is None else int(said)
+        """The option `maxRecordsPerFile`: maximum rows per file, or None."""
+        limit = self.overrides.get("max-records-per-file")
+        return None if limit is None else int(limit)
 
     @property
     def is_fanned_out(self) -> bool:
-        """As the option says."""
+        """The option `fanout-enabled`, true by default."""
         return self.overrides.get("fanout-enabled", "True") == "True"
 
 
 class TableWrites(Protocol):
-    """A table to write to, as its format has it; it is sent to workers."""
+    """A table to write to. Each format implements it; instances are sent to workers."""
 
     @property
     def schema(self) -> Schema:
-        """The columns."""
+        """The table schema."""
 
     @property
     def storage(self) -> Storage:
-        """Where files go."""
+        """The storage that files are written to."""
 
     @property
     def target_size(self) -> int:
-        """The bytes of a file past which the next one is begun."""
+        """Target file size in bytes: past it, the next file is started."""
 
     @property
     def constraints(self) -> Mapping[str, Predicate]:
-        """What has to be true of all rows, by name."""
+        """The constraints that every row must satisfy, by name."""
 
     @property
     def max_rows(self) -> int | None:
-        """The rows of a file at most."""
+        """Maximum rows per file, or None."""
 
     @property
     def is_fanned_out(self) -> bool:
-        """Whether files of many partitions are open at once; otherwise one, for rows that come by partition."""
+        """Whether many partitions have open files at once; otherwise one, for rows that arrive sorted by partition."""
 
     @property
     def is_clustered(self) -> bool:
-        """Whether rows of a data frame are brought together by partition before they are written."""
+        """Whether a data frame is shuffled by partition before it is written."""
 
     @property
     def partition_sources(self) -> Sequence[str]:
-        """The columns that partitions are made of."""
+        """The source columns of the partition fields."""
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:
-        """Arguments of `pyarrow.parquet.ParquetWriter`."""
+        """Arguments for `pyarrow.parquet.ParquetWriter`."""
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
-        """The columns that the table can be given for rows."""
+        """Convert the rows' Arrow schema to table columns, of types that the format supports."""
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """The columns that files hold, by their place in the schema, under the names that files have them by."""
+        """The columns stored in files: position in the table schema, and the field under its physical name."""
 
     def in_order(self, rows: pa.Table) -> pa.Table:
-        """Rows of a file, sorted as the table asks its writers to; as they are where it does not."""
+        """Sort rows by the table's sort order, if it has one."""
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """The partition values of rows that fit the schema, an array a partition field."""
+        """The partition values of conformed rows, one array per partition field."""
 
     @property
     def spec_id(self) -> int:
-        """The partition spec of new files."""
+        """The partition spec id of new files."""
 
     @property
     def partition_names(self) -> Sequence[str]:
-        """The partition fields, as file tables name them."""
+        """The names of the partition fields, as in file tables."""
 
     def new_location(self, key: Key, name: str) -> str:
-        """Where a file of a partition goes."""
+        """The location of a new file in a partition."""
 
     @property
     def data_folder(self) -> str:
-        """The folder that new files are under."""
+        """The folder that contains all new files."""
 
     @property
     def of_moved_rows(self) -> TableWrites:
-        """How rows of other files are written anew, with what the table keeps of each beside its columns."""
+        """These writes for rows rewritten from other files: row lineage is preserved where the table tracks it."""
 
-    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
-        """What is to be committed of a file beside its location, partition and size."""
+    def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
+        """What to commit for a file besides its location, partition and size."""
