@@ -239,7 +239,7 @@ def test_snapshots_that_come_from_themselves_have_no_order(parents: tuple[int, .
 
     metadata = parse(changed(circle))
     assert metadata.current_ancestors
-    with pytest.raises(CorruptMetadata, match=r"there\.metadata\.json: snapshot \d is among those that it came from"):
+    with pytest.raises(CorruptMetadata, match=r"there\.metadata\.json: snapshot \d is its own ancestor"):
         lineage(metadata, 3, None)
     with pytest.raises((CorruptMetadata, NoSuchSnapshot)):
         lineage(metadata, 3, 99)

@@ -58,7 +58,7 @@ def test_strategies_that_say_too_little_or_too_much_are_refused(table: Any) -> N
         rows(table, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", start_tag="x")
     with pytest.raises(lakescan.InvalidOption, match="TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM"):
         rows(table, starting_strategy="now")
-    with pytest.raises(lakescan.NoSuchSnapshot, match="snapshot 1 is not one of the branch's"):
+    with pytest.raises(lakescan.NoSuchSnapshot, match="snapshot 1 is not on the branch"):
         rows(table, start_snapshot_id=1)
 
 

@@ -1,4 +1,4 @@
-"""An open Iceberg table, as the layers above see it."""
+"""An open Iceberg table: implements the `formats` protocols over table metadata and scans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)  # seconds
 
 
 class IcebergTable:
-    """One version of a table's metadata, and the storage its files are in."""
+    """One version of a table's metadata, and the storage that holds its files."""
 
     name = "iceberg"
 
@@ -57,7 +57,7 @@ class IcebergTable:
 
     @staticmethod
     def of(source: MetadataSource, storage: Storage, current: str | None = None) -> IcebergTable:
-        """Open the table whose metadata file a source names; the source is not asked where that is known."""
+        """Open the table whose metadata file `source` names; `current`, if given, is used instead of asking it."""
         location = source.current() if current is None else current
         return IcebergTable(parse_metadata(storage.read(location), location), storage, source)
 
@@ -67,8 +67,8 @@ class IcebergTable:
         return self.metadata.uuid
 
     def refreshed(self) -> IcebergTable:
-        """The table by its newest metadata; one that was opened by a metadata file does not change."""
-        for pause in (*_PAUSES, None):  # where files do not appear at once, the newest may be half written
+        """The table with its newest metadata. A table opened by metadata file never changes."""
+        for pause in (*_PAUSES, None):  # on storage without atomic puts, the newest file may be half written
             location = self._source.current()
             if location == self.metadata.source:
                 return self
@@ -81,28 +81,30 @@ class IcebergTable:
         return self
 
     def reopened(self) -> IcebergTable:
-        """The table by its newest metadata."""
+        """The table with its newest metadata."""
         return self.refreshed()
 
     @property
     def location(self) -> str:
-        """The table's location, as its metadata has it."""
+        """The table's location, as recorded in its metadata."""
         return self.metadata.location
 
     @property
     def partitioning(self) -> str:
-        """The default partition spec in words."""
+        """The default partition spec as text."""
         return self.metadata.specs[self.metadata.default_spec_id].describe(self.metadata.schema)
 
     @property
     def sort_order(self) -> str:
-        """The default sort order in words."""
+        """The default sort order as text."""
         return self.metadata.sort_order.describe(self.metadata.schema)
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """The selected snapshot. A branch (and the current state) reads with the table's schema, others with their own.
+        """The selected snapshot.
 
-        A time picks the last snapshot that was current then, by the snapshot log.
+        A branch, like the current snapshot, is read with the table's current schema; a tag, a snapshot id or a
+        timestamp with the snapshot's own schema. A timestamp selects the snapshot that was current then, by the
+        snapshot log.
         """
         if selector.appends is not None:
             return self._appended(selector.appends)
@@ -113,8 +115,9 @@ class IcebergTable:
         if isinstance(version, str):
             name, tag = (version, None) if self._kind(version) == "branch" else (None, version)
         if name is not None or tag is not None:
-            found = self._referenced(str(name if name is not None else tag), "branch" if name is not None else "tag")
-            return self._resolved(found, own_schema=name is None)
+            kind = "tag" if name is None else "branch"
+            referenced = self._referenced(str(tag if name is None else name), kind)
+            return self._resolved(referenced, own_schema=name is None)
         if isinstance(version, int):
             if version not in self.metadata.snapshots:
                 raise self._no_snapshot(f"no snapshot {version}")
@@ -125,25 +128,25 @@ class IcebergTable:
         return self._resolved(None if current is None else self.metadata.snapshots[current], own_schema=False)
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """The metadata file itself, which never changes."""
+        """The location of the metadata file, which never changes, and the selector as given."""
         return self.metadata.source, selector
 
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
-        """Inclusive, as the starting strategies of Flink's source are."""
+        """The offset before the starting snapshot, which is included, as in the strategies of Flink's source."""
         return starting_point(self.metadata, self._head(branch), start, self._tagged)
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """The snapshots of a branch after one."""
+        """The commits of a branch after a given snapshot, oldest first."""
         return map(as_commit, lineage(self.metadata, self._head(request.branch), request.after))
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
-        """The snapshot's schema over an increment's files."""
-        if gone := [part.commit for part in increment.parts if part.commit not in self.metadata.snapshots]:
-            raise self._no_snapshot(f"no snapshot {gone[0]} any more")
+        """The snapshot with the files of an increment instead of its own."""
+        if expired := [part.commit for part in increment.parts if part.commit not in self.metadata.snapshots]:
+            raise self._no_snapshot(f"snapshot {expired[0]} has expired")
         return replace(snapshot, state=increment)
 
     def _appended(self, wanted: AppendRange) -> Snapshot:
-        """The rows that append snapshots of a range added, as in Iceberg's append scans; or all changes of rows."""
+        """The rows added by the append snapshots of a range, as in Iceberg's append scans; or its changelog."""
         head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
         head = self._head(wanted.branch) if head is None else head
         line = [as_commit(each) for each in lineage(self.metadata, head, after)]
@@ -154,28 +157,28 @@ class IcebergTable:
         return self.increment(base, Increment(parts, changes=wanted.changes))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the columns of a changelog."""
+        """The snapshot with the changelog columns added to its schema."""
         return replace(snapshot, schema=Schema(snapshot.schema.fields + m.CHANGELOG, snapshot.schema.id))
 
     def _end_of(self, end: int | str | datetime | None) -> int | None:
-        """The snapshot that an end of a range names."""
+        """The snapshot id for one end of a range."""
         if isinstance(end, datetime):
             return self._as_of(to_millis(end)).id
         return self._tagged(end) if isinstance(end, str) else end
 
     def _tagged(self, name: str) -> int:
-        found = self._referenced(name, "tag")
-        assert found is not None
-        return found.id
+        snapshot = self._referenced(name, "tag")
+        assert snapshot is not None
+        return snapshot.id
 
     def _head(self, branch: str | None) -> int | None:
-        found = self._referenced(branch or "main", "branch")
-        return None if found is None else found.id
+        snapshot = self._referenced(branch or "main", "branch")
+        return None if snapshot is None else snapshot.id
 
     def history(self) -> pa.Table:
         """The snapshot log: when each snapshot became current, oldest first (`HISTORY`).
 
-        Where there is none, or a damaged one, the snapshots by the times of their commits.
+        If the log is missing or damaged, lists the snapshots by commit timestamp instead.
         """
         log = self.metadata.snapshot_log or tuple(
             (s.timestamp_ms, s.id) for s in sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)
@@ -197,26 +200,26 @@ class IcebergTable:
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
-        """The names that `metadata_table` takes."""
+        """The names that `metadata_table` accepts."""
         return tuple(METADATA_TABLES)
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
-        """One of the sixteen metadata tables; raises `InvalidOption` for another name."""
+        """One of the sixteen metadata tables; raises `InvalidOption` for an unknown name."""
         return metadata_table(name, self.metadata, self.storage, snapshot.state)
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """By field id; files without ids by the table's name mapping, or by position where it has none."""
+        """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
         return matching_of(self.metadata)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
-        """Those of the manifests, by the manifest list; increments are planned where they are asked for."""
+        """The total size of the snapshot's manifests, from its manifest list; 0 for increments."""
         if not isinstance(snapshot.state, IcebergSnapshot):
             return 0
         manifests = read_manifest_list(snapshot.state, self.storage)
         return pc.sum(manifests["manifest_length"]).as_py() or 0
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
-        """The live files of a snapshot that partitions and statistics do not rule out, some manifests at a time."""
+        """The live files that partition and column statistics do not rule out, in batches of manifests."""
         match snapshot.state:
             case IcebergSnapshot():
                 yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
@@ -245,14 +248,14 @@ class IcebergTable:
     def _schema_of(self, snapshot: IcebergSnapshot, schema_id: int) -> Schema:
         if schema_id not in self.metadata.schemas:
             raise CorruptMetadata(
-                f"{self.metadata.source}: snapshot {snapshot.id} has the schema {schema_id}, which is not among the "
-                f"table's {sorted(self.metadata.schemas)}: its columns cannot be told. Read it through a branch, which "
-                "has the table's schema."
+                f"{self.metadata.source}: snapshot {snapshot.id} has schema {schema_id}, which is not among the "
+                f"table's schemas {sorted(self.metadata.schemas)}: its columns are unknown. Read it through a branch, "
+                "which uses the table's current schema."
             )
         return self.metadata.schemas[schema_id]
 
     def _all_columns(self, schema: Schema) -> Schema:
-        """The columns of a schema, then those that other schemas of the table have beside."""
+        """The columns of a schema, followed by the columns that only other schemas of the table have."""
         columns = {f.id: f for f in schema.fields}
         for other in sorted(self.metadata.schemas.values(), key=lambda s: -s.id):  # the newest first
             for field in other.fields:
@@ -277,7 +280,7 @@ class IcebergTable:
             names = sorted(n for n, r in self.metadata.refs.items() if r.kind == kind)
             raise NoSuchSnapshot(
                 f"{self.location} has no {kind} {name!r}; "
-                + (f"its {kind} names are: {', '.join(names)}" if names else f"it has no {kind} at all")
+                + (f"its {kind} names are: {', '.join(names)}" if names else f"it has no {kind}")
             )
         return self.metadata.snapshots[reference.snapshot_id]
 
@@ -286,10 +289,10 @@ class IcebergTable:
         earlier = [(at, i) for at, i in self.metadata.snapshot_log if at <= milliseconds]
         if not earlier:
             raise self._no_snapshot(f"no snapshot was current at {from_millis(milliseconds)}")
-        found = self.metadata.snapshots.get(max(enumerate(earlier), key=lambda e: (e[1][0], e[0]))[1][1])
-        if found is None:
+        snapshot = self.metadata.snapshots.get(max(enumerate(earlier), key=lambda e: (e[1][0], e[0]))[1][1])
+        if snapshot is None:
             raise self._no_snapshot(f"the snapshot that was current at {from_millis(milliseconds)} has expired")
-        return found
+        return snapshot
 
     def _no_snapshot(self, problem: str) -> NoSuchSnapshot:
         known = sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)

@@ -1,1 +1,1 @@
-"""From a snapshot to its file table: manifests pruned, deletes matched."""
+"""Scan planning for Iceberg: snapshot -> file table, with manifests pruned and deletes matched."""

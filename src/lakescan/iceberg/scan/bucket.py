@@ -1,4 +1,4 @@
-"""Bucket transforms: the bucket of a literal, and so which partitions an equality can match.
+"""Bucket transforms: hash literals to buckets, to prune partitions by equality predicates.
 
 Specification, "Bucket Transform Details" and appendix B, "32-bit Hash Requirements": Murmur3, 32 bits, x86, seed 0.
 """
@@ -22,7 +22,7 @@ _WIDE = Context(prec=76)  # decimals have up to 38 digits; the default rounds to
 
 
 def murmur3(data: bytes) -> int:
-    """The hash of some bytes, as a signed 32-bit integer."""
+    """The Murmur3 hash of bytes, as a signed 32-bit integer."""
     state = 0
     whole = len(data) - len(data) % 4
     for at in range(0, whole, 4):
@@ -45,7 +45,7 @@ def _rotated(value: int, by: int) -> int:
 
 
 def hash_value(value: pa.Scalar, kind: t.Type) -> int | None:
-    """The hash of a literal bound to a column of the type; None for types that cannot be bucketed."""
+    """The hash of a literal as a value of type `kind`; None for types that cannot be bucketed."""
     if kind in (t.INT, t.LONG, t.DATE, t.TIME):
         return murmur3(_long(int(value.value if hasattr(value, "value") else value.as_py())))
     match kind:
@@ -68,17 +68,17 @@ def _long(number: int) -> bytes:
 
 @dataclass(frozen=True)
 class WantedBuckets:
-    """Buckets that rows can be in, ascending, for the partition field at `place` of a spec."""
+    """The buckets that matching rows can be in, ascending, for the partition field at position `place` of a spec."""
 
     place: int
     buckets: np.ndarray
 
     def among(self, values: pa.Array) -> pa.Array:
-        """For each partition value, whether it is one of them."""
+        """Whether each partition value is one of the buckets."""
         return pc.is_in(values.cast(pa.int32()), value_set=pa.array(self.buckets, pa.int32()))
 
     def between(self, lower: pa.Array, upper: pa.Array) -> pa.Array:
-        """For each range of partition values, whether one of them lies in it; true where a bound is not known."""
+        """Whether each range of partition values includes one of the buckets; a missing bound is unlimited."""
         low = pc.fill_null(lower, -1).to_numpy(zero_copy_only=False)
         high = pc.fill_null(upper, np.iinfo(np.int32).max).to_numpy(zero_copy_only=False)
         first = np.searchsorted(self.buckets, low, side="left")
@@ -88,8 +88,8 @@ class WantedBuckets:
 def wanted_buckets(
     conjuncts: Iterable[Predicate], spec: PartitionSpec, columns: Mapping[int, t.Field]
 ) -> list[WantedBuckets]:
-    """The buckets that equalities among the conjuncts leave: one step a literal and bucketed field."""
-    found = []
+    """The buckets that equality and IN conjuncts allow, for each bucketed field they apply to."""
+    wanted = []
     for part in conjuncts:
         match part:
             case Comparison(op="=", value=value):
@@ -106,5 +106,5 @@ def wanted_buckets(
             count = field.transform.parameter
             if count is not None and None not in hashes:
                 buckets = np.unique([(h & 0x7FFFFFFF) % count for h in hashes if h is not None])
-                found.append(WantedBuckets(place, buckets.astype(np.int64)))
-    return found
+                wanted.append(WantedBuckets(place, buckets.astype(np.int64)))
+    return wanted

@@ -2,11 +2,11 @@
 
 - A deletion vector applies to the one data file that it references, and supersedes position deletes there.
 - A position delete file applies to data files of its partition, or only to the one that it references, that are not
-  newer than it (data sequence number <= delete sequence number).
-- An equality delete file applies to data files of its partition, or to all where its spec is unpartitioned, that are
-  older (data sequence number < delete sequence number), unless statistics show that no key of it can be in the file.
+  newer (data sequence number <= delete sequence number).
+- An equality delete file applies to data files of its partition, or to all if its spec is unpartitioned, that are
+  older (data sequence number < delete sequence number), unless statistics show that the file has none of its keys.
 
-Matching is columnar: pairs are made partition by partition for all files at once, then filtered.
+Matching is columnar: a join on partition yields the candidate pairs of all files at once, which are then filtered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _POSITION_CONTENT, _EQUALITY_CONTENT = 1, 2
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Matches of data files with delete files: row numbers in both, as two arrays of one length."""
+    """Matches of data files with delete files: row numbers in both, as two arrays of equal length."""
 
     data: np.ndarray
     delete: np.ndarray
@@ -44,10 +44,10 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class DeleteIndex:
-    """The live delete files of a snapshot: `entries` as read from manifests, `table` as planning knows them.
+    """The live delete files of a snapshot: `entries` as read from manifests, `table` as used by planning.
 
-    `named` and `respelled` say of each of them whether `match` found a data file that it may name, and whether one is
-    named only in another spelling.
+    Per delete file, `named` records whether `match` found a data file that it may name, and `respelled` whether a
+    data file matched only by another spelling of its name.
     """
 
     entries: pa.Table
@@ -69,10 +69,10 @@ class DeleteIndex:
         fields: Mapping[int, t.Field],
         places: Places | None = None,
     ) -> DeleteIndex:
-        """The index of delete entries, None where the snapshot has no delete manifest.
+        """Build the index from delete entries; None if the snapshot has no delete manifest.
 
-        `fields` are those that the table has or had: the keys of equality deletes are among them. `places` tells where
-        data files are, in whatever spelling deletes name them.
+        `fields` are all fields that the table has or had, by id: equality ids refer to them. `places` normalizes the
+        locations of data files, which deletes may spell differently.
         """
         places = places or Places()
         if entries is None or not entries.num_rows:
@@ -102,24 +102,24 @@ class DeleteIndex:
 
     @property
     def compares_keys(self) -> bool:
-        """Whether there are equality deletes, which statistics of data files can rule out."""
+        """Whether there are equality deletes, which column statistics of data files can rule out."""
         return len(self._rows(EQUALITY)) > 0
 
     @property
     def by_position(self) -> bool:
-        """Whether there are deletes that name data files: position deletes and vectors."""
+        """Whether there are deletes that name data files: position deletes and deletion vectors."""
         return self.table.num_rows > len(self._rows(EQUALITY))
 
     @property
     def dangling(self) -> int:
-        """How many delete files name none of the data files that were matched: all of the table's, if all were."""
+        """The number of delete files, other than equality deletes, that name none of the data files matched so far."""
         return int((~self.named & pc.not_equal(self.table["kind"], EQUALITY).to_numpy()).sum())
 
     def match(self, data: pa.Table, names: FileNames | None = None) -> pa.Array:
         """For each data file, the row numbers of its deletes: a list array.
 
-        `names` are those of all data files that are planned together, where these are some of them. Raises
-        `UnsupportedFeature` where it cannot be told which file a delete names.
+        `names` are those of all data files that are planned together, if `data` is only a part of them. Raises
+        `UnsupportedFeature` for a delete whose data file is ambiguous.
         """
         if not self.table.num_rows:
             return no_deletes(data.num_rows)
@@ -127,9 +127,9 @@ class DeleteIndex:
         vectors = self._vectors(data, names)
         positions = self._positions(data, names)
         positions = positions.where(~np.isin(positions.data, vectors.data))
-        found = [vectors, positions, self._equality(data)]
+        pairs = [vectors, positions, self._equality(data)]
         return _as_lists(
-            np.concatenate([p.data for p in found]), np.concatenate([p.delete for p in found]), data.num_rows
+            np.concatenate([p.data for p in pairs]), np.concatenate([p.delete for p in pairs]), data.num_rows
         )
 
     def _rows(self, kind: str) -> np.ndarray:
@@ -139,11 +139,11 @@ class DeleteIndex:
     def _vectors(self, data: pa.Table, names: FileNames) -> _Pairs:
         rows = self._rows(VECTOR)
         if self._references.names.take(pa.array(rows)).null_count:
-            raise CorruptMetadata("a deletion vector does not say which data file it belongs to")
+            raise CorruptMetadata("a deletion vector has no referenced_data_file")
         pairs = self._by_name(data, names, self._named_by_vectors, rows)
         if len(np.unique(pairs.data)) != len(pairs.data):
             doubled = data["file_path"][int(pairs.data[np.argsort(pairs.data)[0]])]
-            raise CorruptMetadata(f"data files have more than one deletion vector, {doubled} among them or alike")
+            raise CorruptMetadata(f"a data file has more than one deletion vector; the first file with one is {doubled}")
         return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
 
     def _positions(self, data: pa.Table, names: FileNames) -> _Pairs:
@@ -162,7 +162,7 @@ class DeleteIndex:
 
     @cached_property
     def _references(self) -> FileNames:
-        """The one data file that each delete file names, null where there are several, or it is not known."""
+        """The one data file that each delete file names; null if there are several, or it is unknown."""
         lower, upper = self._path_bounds
         single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
         referenced = pc.coalesce(self.entries["referenced_data_file"].combine_chunks(), single)
@@ -179,12 +179,12 @@ class DeleteIndex:
         return FileNames(self._references.names.take(pa.array(self._rows(POSITION))).drop_null(), self.places)
 
     def _by_name(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
-        """The data files that deletes name, which are rows of the index."""
-        found = names.find(data["file_path"], wanted)
-        delete = rows[found.name]
+        """Pairs of data files and the deletes that name them; `rows` are the index rows of `wanted`."""
+        matches = names.find(data["file_path"], wanted)
+        delete = rows[matches.name]
         self.named[delete] = True
-        self.respelled[delete[found.respelled]] = True
-        return _Pairs(found.data, delete)
+        self.respelled[delete[matches.respelled]] = True
+        return _Pairs(matches.data, delete)
 
     def _equality(self, data: pa.Table) -> _Pairs:
         rows = self._rows(EQUALITY)
@@ -204,17 +204,17 @@ class DeleteIndex:
 
     @cached_property
     def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
-        stats = self.entries["stats"].combine_chunks()
+        recorded = self.entries["stats"].combine_chunks()
         counts = self.entries["record_count"].combine_chunks()
-        found = column_stats(stats, DELETED_PATH, counts)
+        stats = column_stats(recorded, DELETED_PATH, counts)
         unknown = pa.nulls(self.entries.num_rows, pa.string())
         return (
-            unknown if found.lower is None else found.lower,
-            unknown if found.upper is None else found.upper,
+            unknown if stats.lower is None else stats.lower,
+            unknown if stats.upper is None else stats.upper,
         )
 
     def _by_partition(self, data: pa.Table, rows: np.ndarray) -> _Pairs:
-        """Every data file with every one of these delete files of the same spec and partition."""
+        """All pairs of a data file and one of these delete files with the same spec and partition."""
         if not len(rows) or not data.num_rows:
             return _Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
         data_keys, delete_keys = _partition_keys(data, self.entries.take(pa.array(rows)))
@@ -226,7 +226,7 @@ class DeleteIndex:
 
 
 def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
-    """Where each equality delete applies: a partition of a spec, or, under an unpartitioned spec, everywhere."""
+    """Where each equality delete applies: "spec/partition", or empty (everywhere) if its spec is unpartitioned."""
     everywhere = pc.is_in(entries["spec_id"], value_set=pa.array(sorted(unpartitioned_specs), pa.int32()))
     partition = pc.binary_join_element_wise(entries["spec_id"].cast(pa.string()), entries["partition_key"], "/")
     return pc.if_else(everywhere, "", partition)
@@ -238,7 +238,7 @@ def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
 
 
 def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """A number for each distinct (spec, partition) of both tables together; the keys are text (`partition_key`)."""
+    """One number for each distinct (spec, partition) across both tables; partitions are text (`partition_key`)."""
     specs, partitions = (
         pa.chunked_array([*data[n].chunks, *deletes[n].chunks]).combine_chunks() for n in ("spec_id", "partition_key")
     )

@@ -1,7 +1,7 @@
-"""Equality deletes that cannot touch a data file: their keys and the file's values share no range and no null.
+"""Rule out equality deletes by statistics: they do not apply if keys and data share no value range and no null.
 
-Statistics speak of one column at a time, and a row is deleted only if all of its key columns match: one column that
-rules a pair out is enough. What is not recorded rules nothing out.
+Statistics are per column, and a row is deleted only if all its key columns match: one column that cannot match rules
+the pair out. Missing statistics rule nothing out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakescan.planning.column_stats import ColumnStats
 
 @dataclass(frozen=True)
 class _Side:
-    """What is known of one column in each data file, or in each delete file."""
+    """Statistics of one column in each data file, or in each delete file."""
 
     lower: pa.Array | None
     upper: pa.Array | None
@@ -39,10 +39,10 @@ class _Side:
 def may_share_keys(
     data: pa.Table, deletes: pa.Table, data_rows: np.ndarray, delete_rows: np.ndarray, fields: Mapping[int, t.Field]
 ) -> np.ndarray:
-    """For each pair of a data file and an equality delete file (row numbers in both), whether the delete may apply.
+    """Whether the delete may apply, for each pair of a data file and an equality delete file (row numbers in both).
 
-    `fields` are all fields that the table has or had; both tables have `stats`, `record_count`, and the deletes
-    `equality_ids`. One step a column that any delete compares.
+    `fields` are all fields that the table has or had, by id. Both tables have `stats` and `record_count`, the deletes
+    also `equality_ids`. Evaluates all pairs at once, column by column.
     """
     keep = np.ones(len(data_rows), dtype=bool)
     if "stats" not in data.column_names or not len(data_rows):
@@ -53,10 +53,10 @@ def may_share_keys(
         field = fields.get(field_id)
         if field is None or t.children(field.type):
             continue
-        concerned = np.isin(delete_rows, parents[ids == field_id])
+        affected = np.isin(delete_rows, parents[ids == field_id])
         ours, theirs = (_side(table, field) for table in (data, deletes))
-        pairs = data_rows[concerned], delete_rows[concerned]
-        keep[concerned] &= ~_disjoint(ours, theirs, *pairs)
+        pairs = data_rows[affected], delete_rows[affected]
+        keep[affected] &= ~_disjoint(ours, theirs, *pairs)
     return keep
 
 
@@ -66,7 +66,7 @@ def _side(files: pa.Table, field: t.Field) -> _Side:
 
 
 def _disjoint(data: _Side, deletes: _Side, rows: np.ndarray, delete_rows: np.ndarray) -> np.ndarray:
-    """Whether the column has no value in common: nulls only on one side and none on the other, or ranges apart."""
+    """Whether the two sides share no value: not both have nulls, and one has only nulls or the ranges are disjoint."""
     no_common_null = data.no_null[rows] | deletes.no_null[delete_rows]
     no_common_nan = data.no_nan[rows] | deletes.no_nan[delete_rows]
     one_is_null = data.only_null[rows] | deletes.only_null[delete_rows]
@@ -76,16 +76,16 @@ def _disjoint(data: _Side, deletes: _Side, rows: np.ndarray, delete_rows: np.nda
 
 
 def _below(upper: pa.Array | None, lower: pa.Array | None, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Whether an upper bound lies under a lower one, pair by pair."""
+    """Whether an upper bound is less than a lower bound, pair by pair."""
     if upper is None or lower is None:
         return np.zeros(len(rows), dtype=bool)
-    found = pc.less(upper.take(pa.array(rows)), lower.take(pa.array(others)))
-    result: np.ndarray = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    below = pc.less(upper.take(pa.array(rows)), lower.take(pa.array(others)))
+    result: np.ndarray = pc.fill_null(below, False).to_numpy(zero_copy_only=False)
     return result
 
 
 def _known(counts: pa.Array | None, rows: int) -> np.ndarray:
-    """Counts, -1 where there is none."""
+    """Counts as int64, -1 where missing."""
     if counts is None:
         return np.full(rows, -1, dtype=np.int64)
     result: np.ndarray = pc.fill_null(counts.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
-"""The names of data files, as manifests have them, for deletes that name one: by the name itself, else by its place.
+"""Match the data file names in deletes with those in manifests: by exact name, else by normalized location ("place").
 
-A delete that has the very name of a data file means that file. One that has the name of none means the file at its
-place (`locations.Places`), if there is just one: `s3a://b/f` is `s3://b/f`. Where several data files are at the place
-under different names, nobody can tell which one is meant, and the delete is refused.
+A delete that has the exact name of a data file applies to that file. Otherwise it applies to the file at the same place
+(`locations.Places`), if there is only one: `s3a://b/f` is `s3://b/f`. If several names in the manifests share the
+place, the delete is ambiguous and is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = pa.list_(pa.string())
 
 @dataclass(frozen=True)
 class Named:
-    """Matches of names with data files: row numbers in both; `respelled` says which are by place only."""
+    """Matches of delete names with data files: row numbers in both; `respelled` marks matches by place only."""
 
     data: np.ndarray
     name: np.ndarray
@@ -33,14 +33,14 @@ class Named:
 
 @dataclass(frozen=True, eq=False)
 class FileNames:
-    """Names of data files: the distinct ones of all that are planned together, or those that deletes have."""
+    """Names of data files: the distinct ones of files that are planned together, or the ones that deletes have."""
 
     names: pa.Array
     places: Places
 
     @cached_property
     def family(self) -> tuple[str, str] | None:
-        """What all names begin with; see `Places.family`."""
+        """The common prefix of all names; see `Places.family`."""
         return self.places.family(self.names)
 
     @cached_property
@@ -50,19 +50,19 @@ class FileNames:
 
     @cached_property
     def shared(self) -> dict[str, list[str]]:
-        """The names of data files at each place that several of them have; there are hardly ever any."""
+        """The names at each place that several data files share. Almost always empty."""
         if self.family is not None:
             return {}
         places, counts = self.where, self.where.value_counts()
         several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
         mask = pc.is_in(places, value_set=several)
-        found: dict[str, list[str]] = defaultdict(list)
+        by_place: dict[str, list[str]] = defaultdict(list)
         for place, name in zip(places.filter(mask).to_pylist(), self.names.filter(mask).to_pylist(), strict=True):
-            found[place].append(name)
-        return dict(found)
+            by_place[place].append(name)
+        return dict(by_place)
 
     def others(self, paths: pa.ChunkedArray) -> pa.Array:
-        """For each data file, the names of others at its place; null where it is alone there, as nearly all are."""
+        """For each data file, the other names at its place; null if there is none, which is the normal case."""
         if not self.shared:
             return pa.nulls(len(paths), _NAMES)
         places = self.places.of(paths).to_pylist()
@@ -71,9 +71,9 @@ class FileNames:
         return pa.array([None if names is None else [n for n in names if n != path] for names, path in rows], _NAMES)
 
     def find(self, data: pa.ChunkedArray, wanted: FileNames) -> Named:
-        """Which of some data files the names of deletes mean; a file that is listed twice is found twice.
+        """Match the names in deletes with data files; a data file that is listed twice matches twice.
 
-        Raises `UnsupportedFeature` where that cannot be told.
+        Raises `UnsupportedFeature` for an ambiguous name.
         """
         exact = joined(data, wanted.names)
         by_place = np.zeros(len(exact[0]), dtype=bool)
@@ -84,10 +84,10 @@ class FileNames:
             return Named(*exact, by_place)
         names, where = (values.take(pa.array(unknown)) for values in (wanted.names, wanted.where))
         self._refuse_shared(names, where)
-        rows, found = joined(self.places.of(data), where)
+        rows, matches = joined(self.places.of(data), where)
         return Named(
             np.append(exact[0], rows),
-            np.append(exact[1], unknown[found]),
+            np.append(exact[1], unknown[matches]),
             np.append(by_place, np.ones(len(rows), dtype=bool)),
         )
 
@@ -99,7 +99,7 @@ class FileNames:
             raise ambiguous(names.filter(among)[0].as_py(), self.shared[places.filter(among)[0].as_py()])
 
     def check_apart(self, earlier: FileNames) -> None:
-        """Raise where one of these names and an earlier one, of files that are planned already, are of one place."""
+        """Raise `UnsupportedFeature` if one of these names shares its place with an earlier, already planned name."""
         if self.family is not None and self.family == earlier.family:
             return
         new = self.names.filter(pc.invert(pc.is_in(self.names, value_set=earlier.names)))
@@ -107,13 +107,13 @@ class FileNames:
         if pc.any(clash).as_py():
             name = new.filter(clash)[0].as_py()
             raise UnsupportedFeature(
-                "position deletes where a data file is in the table under two names",
-                f"{name} is one of them: another name of the same place is in a manifest that is read long before.",
+                "position deletes on a data file that is in the table under two names",
+                f"One of them is {name}; a manifest that was read much earlier has the other.",
             )
 
 
 def joined(left: pa.ChunkedArray | pa.Array, right: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of all pairs of equal texts."""
+    """Row numbers of all pairs of equal strings."""
     known = pc.unique(left)
     codes = pc.index_in(left, value_set=known).to_numpy(zero_copy_only=False).astype(np.int64)
     wanted = pc.fill_null(pc.index_in(right, value_set=known), -1).to_numpy(zero_copy_only=False).astype(np.int64)

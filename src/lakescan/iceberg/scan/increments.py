@@ -1,4 +1,4 @@
-"""Snapshots as commits: the line of a branch, what each did to rows, and the files that parts of them have."""
+"""Incremental scans: a branch's lineage as commits, starting points of streams, and the files of increments."""
 
 from __future__ import annotations
 
@@ -30,51 +30,50 @@ from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FileTable, joined_tables
 from lakescan.storage.storage import Storage
 
-# Specification, "Snapshots": what an operation says of rows. Version 1 may leave it out: then anything may be.
+# Specification, "Snapshots": how each operation changes rows. Version 1 may omit it: then assume an overwrite.
 _CHANGES = {"append": APPEND, "replace": NOTHING, "delete": DELETE, "overwrite": OVERWRITE}
 
 
 def lineage(metadata: TableMetadata, head: int | None, after: int | None) -> list[IcebergSnapshot]:
-    """The snapshots from one that is left out up to the head, oldest first; all that are known where `after` is None.
+    """The snapshots after `after` (exclusive) up to `head` (inclusive), oldest first; all known ancestors if None.
 
-    Raises `NoSuchSnapshot` where the head does not come from that snapshot, `CorruptMetadata` for one that comes from
-    itself.
+    Raises `NoSuchSnapshot` if `after` is not an ancestor of `head`, `CorruptMetadata` for a cycle of parents.
     """
-    found, at, seen = [], head, set()
+    line, at, seen = [], head, set()
     while at is not None and at != after and at in metadata.snapshots:
         if at in seen:
             raise CorruptMetadata(
-                f"{metadata.source or metadata.location}: snapshot {at} is among those that it came from, by their "
-                "parent-snapshot-id: the order of commits cannot be told. Restore the file, or open an older one."
+                f"{metadata.source or metadata.location}: snapshot {at} is its own ancestor, by parent-snapshot-id: "
+                "the order of commits is unknown. Restore the file, or open an older one."
             )
         seen.add(at)
-        found.append(metadata.snapshots[at])
+        line.append(metadata.snapshots[at])
         at = metadata.snapshots[at].parent_id
     if after is not None and at != after:
-        raise NoSuchSnapshot(_why_not(metadata, head, after, found))
-    return found[::-1]
+        raise NoSuchSnapshot(_why_not(metadata, head, after, line))
+    return line[::-1]
 
 
 def _why_not(metadata: TableMetadata, head: int | None, after: int, line: list[IcebergSnapshot]) -> str:
     if not line:
-        return f"{metadata.location} has no snapshot: it was at {after} before. Was the table made anew?"
+        return f"{metadata.location} has no snapshot, but was at snapshot {after} before. Was the table recreated?"
     oldest = line[-1]
-    where = f"the oldest one left is {oldest.id} of {from_millis(oldest.timestamp_ms)}"
+    where = f"the oldest one left is {oldest.id}, committed at {from_millis(oldest.timestamp_ms)}"
     if after in metadata.snapshots:
-        problem = f"snapshot {after} is not one that the current snapshot {head} came from: the table was rolled back"
+        problem = f"snapshot {after} is not an ancestor of the current snapshot {head}: the table was rolled back"
     else:
-        problem = f"snapshot {after} has expired, and what was committed after it cannot be told; {where}"
+        problem = f"snapshot {after} has expired, so the commits after it are unknown; {where}"
     return (
-        f"{metadata.location}: {problem}. To go on, start anew: from the whole table "
+        f"{metadata.location}: {problem}. To continue, restart: from the whole table "
         "(starting-strategy=TABLE_SCAN_THEN_INCREMENTAL) or from the oldest snapshot left "
         "(starting-strategy=INCREMENTAL_FROM_EARLIEST_SNAPSHOT), with a new checkpoint."
     )
 
 
 def starting_point(metadata: TableMetadata, head: int | None, start: Start, tagged: Callable[[str], int]) -> Offset:
-    """The offset before the first snapshot that a stream reads, or at the beginning of the whole table.
+    """The offset before the first snapshot that a stream reads, or at the start of an initial table scan.
 
-    A commit to start from counts, and so does the latest one: as in the strategies of Flink's source.
+    The starting commit is included, and so is the latest one, as in the strategies of Flink's source.
     """
     line = lineage(metadata, head, None)
     match start.at:
@@ -88,7 +87,7 @@ def starting_point(metadata: TableMetadata, head: int | None, start: Start, tagg
             wanted = tagged(start.commit) if isinstance(start.commit, str) else start.commit
             first = [each for each in line if each.id == wanted]
             if not first:
-                raise NoSuchSnapshot(f"{metadata.location}: snapshot {wanted} is not one of the branch's to start from")
+                raise NoSuchSnapshot(f"{metadata.location}: starting snapshot {wanted} is not on the branch")
         case _:
             assert start.time is not None
             first = [each for each in line if each.timestamp_ms >= to_millis(start.time)][:1]
@@ -100,22 +99,22 @@ def starting_point(metadata: TableMetadata, head: int | None, start: Start, tagg
 
 
 def as_commit(snapshot: IcebergSnapshot) -> Commit:
-    """A snapshot as its summary describes it."""
-    said = snapshot.summary
+    """A snapshot as a commit, with the counts of its summary."""
+    summary = snapshot.summary
     return Commit(
         id=snapshot.id,
         timestamp=from_millis(snapshot.timestamp_ms),
         operation=snapshot.operation or "unknown",
         change=_CHANGES.get(snapshot.operation, OVERWRITE),
-        files=_number(said, "added-data-files"),
-        rows=_number(said, "added-records"),
-        size=_number(said, "added-files-size"),
-        summary=said,
+        files=_number(summary, "added-data-files"),
+        rows=_number(summary, "added-records"),
+        size=_number(summary, "added-files-size"),
+        summary=summary,
     )
 
 
 class IncrementFiles:
-    """The files of parts of snapshots, in an order that stays: that of manifest lists and manifests."""
+    """The files of an increment, in the order of manifest lists and manifests, which makes offsets deterministic."""
 
     def __init__(self, metadata: TableMetadata, schema: Schema, request: FileRequest, storage: Storage) -> None:
         self._metadata, self._request = metadata, request
@@ -124,7 +123,7 @@ class IncrementFiles:
         self._scan = ScanFiles(metadata, schema, whole, storage)
 
     def plan(self, increment: Increment) -> Iterator[Candidates]:
-        """The files that statistics do not rule out. Places in a commit count all of its files."""
+        """The files that statistics do not rule out. File positions within a commit count all of its files."""
         changelog = Changelog(self._metadata, self._scan)
         tables = changelog.tables(increment.parts) if increment.changes else self._added(increment)
         for table in tables:
@@ -134,14 +133,14 @@ class IncrementFiles:
         for is_whole, parts in increment.runs():
             snapshots = [self._metadata.snapshots[part.commit] for part in parts]
             if is_whole:
-                yield from (found.table for found in self._scan.added(snapshots))
+                yield from (candidates.table for candidates in self._scan.added(snapshots))
                 continue
-            found = self._scan.plan(*snapshots) if parts[0].initial else self._scan.added(snapshots)
-            yield from rows_of(parts[0], self._in_order((each.table for each in found), increment.ordered_by))
+            files = self._scan.plan(*snapshots) if parts[0].initial else self._scan.added(snapshots)
+            yield from rows_of(parts[0], self._in_order((each.table for each in files), increment.ordered_by))
 
     @staticmethod
     def _in_order(tables: Iterable[FileTable], field_id: int | None) -> Iterable[FileTable]:
-        """The files of a commit, by the lower bounds of a column where that is asked for."""
+        """The files of a commit, sorted by the lower bounds of column `field_id` unless it is None."""
         if field_id is None or not (some := list(tables)):
             return tables
         whole = joined_tables(some)

@@ -1,7 +1,7 @@
-"""What a scan takes from some manifests: their live entries, pruned by partition, then by statistics.
+"""Scan a batch of manifests: live entries, pruned by partition, then by column statistics.
 
-It is work for an executor: it holds all that it needs, runs in this process or in any other, and only what survives
-comes back.
+Runs on a planning executor: a `ManifestScan` is self-contained, so it runs in any process and returns only the files
+that survive pruning.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _MATCHED_BY = ("file_path", "sequence_number", "spec_id", "partition_key")
 
 @dataclass(frozen=True)
 class ScannedFiles:
-    """The data files that some manifests have for a scan, and the columns by which their deletes are found.
+    """The data files from a batch of manifests, and the columns that the delete index matches on (`matching`).
 
-    `names` are those of all files that are planned with them, where deletes name files.
+    `names` are those of all files that are planned together, if deletes name files.
     """
 
     candidates: Candidates
@@ -53,7 +53,7 @@ class ScannedFiles:
 
 @dataclass(frozen=True)
 class ScannedDeletes:
-    """The delete files that some manifests have for a scan, and how many their partitions ruled out."""
+    """The delete files from a batch of manifests, and how many more were ruled out by their partitions."""
 
     entries: pa.Table
     skipped: int
@@ -61,11 +61,11 @@ class ScannedDeletes:
 
 @dataclass(frozen=True)
 class ManifestScan:
-    """What a scan asks of manifests: `columns` are those whose statistics it wants.
+    """A scan of manifests; `columns` are the columns whose statistics it needs, by field id.
 
-    `partition_names` are the names that partition fields have in the table's newest spec, by id. `with_deletes` and
-    `with_keys` say whether the snapshot has deletes that may apply, and equality deletes among them. With `changed_by`,
-    files are those that these snapshots added, or `removed`. `is_encrypted` says that the table has an encryption key.
+    `partition_names` maps partition field ids to their names in the table's newest spec. `with_deletes`: the snapshot
+    has deletes that may apply; `with_keys`: equality deletes are among them. With `changed_by`, the scan yields only
+    files that these snapshots added or, with `removed`, removed. `is_encrypted`: the table has an encryption key.
     """
 
     specs: Mapping[int, PartitionSpec]
@@ -81,7 +81,7 @@ class ManifestScan:
     is_encrypted: bool = False
 
     def data_files(self, manifests: Sequence[Manifest]) -> ScannedFiles:
-        """The data files of some manifests of one spec."""
+        """The data files of manifests that share one partition spec."""
         spec = self.specs[manifests[0]["partition_spec_id"]]
         with_stats = bool(self.columns) or self.with_keys
         files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
@@ -100,7 +100,7 @@ class ManifestScan:
         return ScannedFiles(Candidates(table, needed, skipped, kept.num_rows - left.num_rows), self._matching(left))
 
     def delete_files(self, manifests: Sequence[Manifest]) -> ScannedDeletes:
-        """The delete files of some manifests of one spec: those of other partitions apply to no file of the scan."""
+        """The delete files of manifests that share one spec, without those whose partitions the filter rules out."""
         spec = self.specs[manifests[0]["partition_spec_id"]]
         files = read_batch(manifests, spec, self.storage, with_stats=True)
         files = _with_ages(files, manifests, needed=True)
@@ -110,7 +110,7 @@ class ManifestScan:
         return ScannedDeletes(with_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
 
     def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
-        """For each manifest of a spec (rows of a manifest list), whether its partitions may have matching rows."""
+        """Whether each manifest (a row of a manifest list, of this spec) may have matching rows, by its summaries."""
         spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
         mask = might_match(self.predicate, stats_of_summaries(summaries, spec, self.columns), manifests.num_rows)
         for wanted in wanted_buckets(conjuncts(self.predicate), spec, self.columns):
@@ -118,7 +118,7 @@ class ManifestScan:
         return mask
 
     def _in_partitions(self, spec: PartitionSpec, files: pa.Table) -> tuple[pa.Table, dict[int, ColumnStats], int]:
-        """The files whose partitions may match, what these say of columns, and how many files there are beside."""
+        """The files whose partitions may match, statistics derived from these, and the number of files pruned."""
         partitions = files["partition"].combine_chunks()
         by_partition = stats_of_partitions(partitions, spec, self.columns)
         mask = might_match(self.predicate, by_partition, files.num_rows)
@@ -132,22 +132,22 @@ class ManifestScan:
     def _stats(self, files: pa.Table, by_partition: Mapping[int, ColumnStats]) -> dict[int, ColumnStats]:
         if not self.columns:
             return {}
-        found = {i: self._recorded(files, f) for i, f in self.columns.items()}
-        return {i: tightened(s, by_partition[i]) if i in by_partition else s for i, s in found.items()}
+        recorded = {i: self._recorded(files, f) for i, f in self.columns.items()}
+        return {i: tightened(s, by_partition[i]) if i in by_partition else s for i, s in recorded.items()}
 
     def _recorded(self, files: pa.Table, field: t.Field) -> ColumnStats:
-        """What manifests say of a column, as far as the writers of the files can be believed."""
+        """The statistics in manifests for a column, without those that some writers are known to get wrong."""
         counts, lists = files["record_count"].combine_chunks(), files["stats"].combine_chunks()
-        found = column_stats(lists, field, counts)
+        stats = column_stats(lists, field, counts)
         formats = files["file_format"].combine_chunks()
         kinds = pc.unique(formats)
         exact = kinds.filter(pa.array([has_exact_bounds(field.type, kind) for kind in kinds.to_pylist()], pa.bool_()))
-        nulls = found.null_count
+        nulls = stats.null_count
         if nulls is not None and self.schema.top_level_of[field.id] is not field:
-            # ORC does not count the members of structs that are null: no nulls may be some.
+            # ORC does not count members of null structs as nulls: a null count of 0 proves nothing.
             uncounted = pc.and_(pc.equal(formats, "orc"), pc.equal(nulls, 0))
             nulls = pc.if_else(pc.fill_null(uncounted, False), pa.scalar(None, nulls.type), nulls)
-        return replace(found, null_count=nulls, exact=pc.is_in(formats, value_set=exact))
+        return replace(stats, null_count=nulls, exact=pc.is_in(formats, value_set=exact))
 
     def _matching(self, files: pa.Table) -> pa.Table | None:
         if not self.with_deletes:
@@ -156,7 +156,7 @@ class ManifestScan:
         return with_partition_key(files).select(wanted)
 
     def _file_table(self, files: pa.Table, spec: PartitionSpec, stats: dict[int, ColumnStats]) -> FileTable:
-        """The file table, its deletes still to be found."""
+        """The file table, with no deletes matched yet."""
         columns = {
             "path": files["file_path"],
             "file_format": files["file_format"],
@@ -177,13 +177,13 @@ class ManifestScan:
         return FileTable(listed.append_column("constants", constants), stats=stats, constant_fields=fields)
 
     def _shown(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-        """Partition values under the names that their fields have in the table's newest spec."""
+        """Partition values under the field names of the table's newest spec."""
         names = self.partition_names
         members = {names.get(f.id, f.name): partition.field(i) for i, f in enumerate(spec.fields)}
         return struct_of(members, len(partition))
 
     def _constants(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-        """Identity partition values by source field id (specification, "Column Projection", the first rule)."""
+        """Identity partition values by source field id (specification, "Column Projection", first rule)."""
         members: dict[str, pa.Array] = {}
         for position, each in enumerate(spec.fields):
             source = self.schema.by_id.get(each.source_id)
@@ -192,16 +192,16 @@ class ManifestScan:
         return struct_of(members, len(partition))
 
     def _check_keys(self, files: pa.Table) -> None:
-        """Raise `UnsupportedFeature` where the table is encrypted and there is no key manager.
+        """Raise `UnsupportedFeature` for encrypted files if there is no key manager.
 
-        Key metadata in other tables says nothing: some writers record it of plain files.
+        Key metadata in a table without an encryption key is ignored: some writers record it for unencrypted files.
         """
         if not self.is_encrypted or self.storage.key_manager is not None:
             return
         if files.num_rows > files["key_metadata"].null_count:
             raise UnsupportedFeature(
                 "encrypted files without a key manager",
-                "The table's manifests carry key metadata: open it with key_manager=, which turns that into keys.",
+                "The table's manifests have key metadata: open the table with key_manager=, which unwraps the keys.",
             )
 
 

@@ -1,4 +1,4 @@
-"""All files that an Iceberg table names, so that none of them is ever taken for one that nothing needs."""
+"""All files that an Iceberg table's metadata references, so that none is mistaken for an orphan file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from lakescan.storage.storage import join
 
 
 def named_files(table: IcebergTable) -> Iterator[pa.Array]:
-    """The locations of all files that a table's metadata names, some at a time.
+    """The locations of all files that a table's metadata references, in batches.
 
-    They are those of every snapshot that the metadata has, whatever branch or tag it is of, or none (staged ones):
-    data files, deletes, manifests and their lists; statistics; the metadata file, its predecessors in the log.
+    They cover every snapshot in the metadata, on any branch or tag or on none (staged): data files, delete files,
+    manifests and manifest lists; statistics files; the metadata file and its predecessors in the metadata log.
     """
     yield pa.array(_of_metadata(table), pa.string())
     yield from _of_manifests(table, known=())
 
 
 def added_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
-    """The locations of all files that snapshots beside known ones added, and of their manifests and lists.
+    """The locations of all files that snapshots other than the known ones added, with their manifests and lists.
 
-    Files that were written after the known snapshots were all of the table are named there, or nowhere.
+    A file written after the known snapshots were read is referenced there, or nowhere.
     """
     new = [each for each in table.metadata.snapshots.values() if each.id not in known]
     yield pa.array([each.manifest_list for each in new if each.manifest_list is not None], pa.string())
@@ -37,7 +37,7 @@ def added_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Arra
 
 
 def _of_metadata(table: IcebergTable) -> list[str]:
-    """What the metadata file itself names; raises `CorruptMetadata` where that cannot be told."""
+    """The files that the metadata file itself references; raises `CorruptMetadata` if one of its lists is damaged."""
     metadata = table.metadata
     for name in ("metadata-log", *STATISTICS):
         metadata.check_log(name)
@@ -47,7 +47,7 @@ def _of_metadata(table: IcebergTable) -> list[str]:
 
 
 def _of_manifests(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
-    """Manifests that no known snapshot added, each once, and the files that live in them."""
+    """Manifests that no known snapshot added, each once, and their live files."""
     seen: set[str] = set()
     for snapshot in table.metadata.snapshots.values():
         if snapshot.id in known:

@@ -1,4 +1,4 @@
-"""What partitions say of source columns, as column statistics: partition values of files, summaries of manifests."""
+"""Column statistics of source columns, derived from partition values of files and partition summaries of manifests."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Compare = Callable[[pa.Array, pa.Array], pa.Array]
 def stats_of_partitions(
     partitions: pa.StructArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
 ) -> dict[int, ColumnStats]:
-    """Statistics of the spec's source columns in files, from partition structs whose members follow the spec."""
-    found: dict[int, ColumnStats] = {}
+    """Statistics of the spec's source columns in each file, from partition structs with members in spec order."""
+    by_column: dict[int, ColumnStats] = {}
     for position, each in enumerate(spec.fields):
         source = sources.get(each.source_id)
         if source is None or not each.transform.keeps_nulls():
@@ -33,43 +33,44 @@ def stats_of_partitions(
         stats = ColumnStats(
             lower, upper, exact.null_count, nan_count, exact.value_count, exact.exact if is_value else None
         )
-        found[source.id] = tightened(found.get(source.id), stats)
-    return found
+        by_column[source.id] = tightened(by_column.get(source.id), stats)
+    return by_column
 
 
 def stats_of_summaries(
     summaries: pa.ListArray, spec: PartitionSpec, sources: Mapping[int, t.Field]
 ) -> dict[int, ColumnStats]:
-    """Statistics of the spec's source columns in manifests, from their partition summaries."""
-    found: dict[int, ColumnStats] = {}
+    """Statistics of the spec's source columns in each manifest, from partition summaries."""
+    by_column: dict[int, ColumnStats] = {}
     for position, each in enumerate(spec.fields):
         source = sources.get(each.source_id)
         if source is None or not each.transform.keeps_nulls():
             continue
         summary = _nth(summaries, position, len(spec.fields))
         lower, upper = _source_bounds(each, *bounds_of_summaries(summaries, spec, position), source)
-        found[source.id] = tightened(found.get(source.id), _counted(summary, lower, upper, each, source))
-    return found
+        stats = _flag_stats(summary, lower, upper, each, source)
+        by_column[source.id] = tightened(by_column.get(source.id), stats)
+    return by_column
 
 
 def bounds_of_summaries(
     summaries: pa.ListArray, spec: PartitionSpec, position: int
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    """The least and the greatest value of one partition field in manifests; None where its type has no bounds."""
+    """The lower and upper bound of one partition field in each manifest; None if its type has no bounds."""
     summary = _nth(summaries, position, len(spec.fields))
     kind = spec.fields[position].type
     lower, upper = (decode_values(summary.field(n), kind) for n in ("lower_bound", "upper_bound"))
     return lower, upper
 
 
-def _counted(
+def _flag_stats(
     summary: pa.StructArray,
     lower: pa.Array | None,
     upper: pa.Array | None,
     each: PartitionField,
     source: t.Field,
 ) -> ColumnStats:
-    """Null and NaN counts that say no more than 'none' and 'all': a summary has flags, not counts."""
+    """Statistics whose null and NaN counts mean only "none" (0) or "all" (1 of 1): a summary has flags, not counts."""
     has_null, has_nan = summary.field("contains_null"), summary.field("contains_nan")
     no_bounds = pc.is_null(summary.field("lower_bound"))
     one, zero, unknown = (pa.scalar(v, pa.int64()) for v in (1, 0, None))
@@ -92,7 +93,7 @@ def _source_bounds(
 
 
 def _as_type(bound: pa.Array | None, kind: t.Type) -> pa.Array | None:
-    """The bound in the column's type of today, wider than the partition's if it was promoted; None where it is not."""
+    """The bound in the column's current type, which promotion may have widened; None if it cannot be converted."""
     if bound is None or kind in (t.UUID, t.VARIANT):
         return None
     if isinstance(kind, t.Fixed):
@@ -104,10 +105,10 @@ def _as_type(bound: pa.Array | None, kind: t.Type) -> pa.Array | None:
 
 
 def tightened(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
-    """Two sources of statistics on one column as one: the greater lower bound, the lesser upper one.
+    """Combine two sources of statistics for one column: the greater lower bound and the lesser upper bound.
 
-    Counts come from `known` where it has them; where it does not, they are those of `more` put in its terms: none, or
-    all of its values.
+    Counts come from `known` if it has them, else from `more`, scaled to the value count of `known`: none, or all of
+    its values.
     """
     if known is None:
         return more
@@ -124,7 +125,7 @@ def tightened(known: ColumnStats | None, more: ColumnStats) -> ColumnStats:
 
 
 def _exact_as(source: ColumnStats, lower: pa.Array | None, upper: pa.Array | None) -> pa.Array | None:
-    """Where a source says that its bounds are values, and they are these."""
+    """Where a source has exact bounds (values of the column) that equal the combined ones."""
     if source.exact is None or source.lower is None or source.upper is None or lower is None or upper is None:
         return None
     same = pc.and_(pc.equal(source.lower, lower), pc.equal(source.upper, upper))
@@ -136,7 +137,7 @@ def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
 
 
 def _better(one: pa.Array | None, other: pa.Array | None, is_better: Compare) -> pa.Array | None:
-    """Of two bounds, row by row, the one that `is_better`; the known one where the other is null."""
+    """Of two bounds, row by row, the tighter one by `is_better`; the other is taken where one is null or NaN."""
     if one is None or other is None:
         return one if other is None else other
     other = other.cast(one.type)
@@ -154,7 +155,7 @@ def _count(known: ColumnStats, more: ColumnStats, own: pa.Array | None, other: p
 
 
 def _nth(summaries: pa.ListArray, position: int, expected: int) -> pa.StructArray:
-    """The summary of one partition field, a row a manifest; null where a manifest has not as many as its spec."""
+    """The summary of one partition field per manifest; null where a manifest does not have one summary per field."""
     lengths = pc.fill_null(pc.list_value_length(summaries), 0).to_numpy(zero_copy_only=False)
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
     return summaries.flatten().take(pa.array(starts + position, pa.int64(), mask=lengths != expected))

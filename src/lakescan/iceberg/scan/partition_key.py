@@ -1,4 +1,4 @@
-"""Partitions as text: one type for the partitions of all specs, equal just when the partitions are."""
+"""Partitions as text keys: one type for all specs, equal if and only if the partitions are equal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 
 def with_partition_key(files: pa.Table) -> pa.Table:
-    """The files with their `partition` struct as text, `partition_key`."""
+    """Add `partition_key`, the `partition` struct as text."""
     column = files["partition"]
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     members = [_with_length(_plain(array.field(i)).cast(pa.string())) for i in range(array.type.num_fields)]
@@ -16,13 +16,13 @@ def with_partition_key(files: pa.Table) -> pa.Table:
 
 
 def _with_length(texts: pa.Array) -> pa.Array:
-    """Texts after the number of their bytes, which no text can pretend; a null has none."""
+    """Prefix each text with its length in bytes, so that joined texts are unambiguous; a null has no length."""
     lengths = pc.binary_length(texts).cast(pa.string())
     return pc.fill_null(pc.binary_join_element_wise(lengths, texts, ":"), "null,")
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Values that have a text form of their own."""
+    """Values that Arrow can cast to text: binary as hex, extension types as their storage."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     if pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type):

@@ -1,7 +1,7 @@
-"""From a snapshot to its file table: manifest list, manifests, delete index (specification, "Scan Planning").
+"""Plan a snapshot: manifest list, manifests and delete index -> file table (specification, "Scan Planning").
 
-Manifests are pruned by their partition summaries before one is opened, files by their partition values before
-statistics are looked at.
+Manifests are pruned by partition summaries before any is opened, data files by partition values before column
+statistics are decoded.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
 from lakescan.storage.storage import Storage
 
-_TOGETHER = 10_000  # data files among which the one is sought that a delete names
+_NAMED_TOGETHER = 10_000  # data files per batch in which the names in deletes are looked up
 
 
 class ScanFiles:
-    """One planning of one snapshot."""
+    """Plans the files of snapshots for one request."""
 
     def __init__(self, metadata: TableMetadata, schema: Schema, request: FileRequest, storage: Storage) -> None:
         self._metadata, self._request, self._storage = metadata, request, storage
@@ -51,47 +51,47 @@ class ScanFiles:
         )
 
     def plan(self, snapshot: IcebergSnapshot) -> Iterator[Candidates]:
-        """The candidates of the snapshot, some manifests at a time.
+        """The candidates of the snapshot, in batches of manifests.
 
-        Where every row counts, because there is neither filter nor delete, files for the limit are enough.
+        Without filter and deletes every row counts towards the limit, so planning stops when enough are found.
         """
         data, deletes = self.manifests(snapshot)
         index = self.index_of(deletes)
         missing = self._request.limit if self._request.predicate == TRUE and not index.table.num_rows else None
-        for found in self.scanned(data, index):
-            yield with_deletes(found, index)
+        for scanned in self.scanned(data, index):
+            yield with_deletes(scanned, index)
             if missing is not None:
-                missing -= pc.sum(found.candidates.table.files["record_count"]).as_py() or 0
+                missing -= pc.sum(scanned.candidates.table.files["record_count"]).as_py() or 0
                 if missing <= 0:
                     return
         self._request.metrics.respelled_delete_files += int(index.respelled.sum())
-        if self._request.predicate == TRUE:  # else files that were left out may be those that deletes name
+        if self._request.predicate == TRUE:  # otherwise the delete may name a data file that was pruned
             self._request.metrics.dangling_delete_files += index.dangling
 
     def added(self, snapshots: Sequence[IcebergSnapshot]) -> Iterator[Candidates]:
-        """The files that snapshots added, oldest first; deletes apply that were committed with them."""
+        """The files that snapshots added, oldest first, with the deletes committed in the same snapshot."""
         lists = map(_by_content, self._own(snapshots))
         for has_deletes, run in groupby(zip(snapshots, lists, strict=True), key=lambda each: each[1][1].num_rows > 0):
-            some = list(run)
-            # A delete of a later snapshot is none of an earlier one's: where there are deletes, each goes by itself.
-            for part in [[each] for each in some] if has_deletes else [some]:
+            batch = list(run)
+            # A later snapshot's delete must not apply to an earlier one: plan snapshots with deletes one by one.
+            for part in [[each] for each in batch] if has_deletes else [batch]:
                 data, deletes = (_once(pa.concat_tables([each[1][i] for each in part])) for i in (0, 1))
                 index = self.index_of(deletes)
                 ids = tuple(snapshot.id for snapshot, _ in part)
-                for found in self.scanned(data, index, changed_by=ids):
-                    yield with_deletes(found, index)
+                for scanned in self.scanned(data, index, changed_by=ids):
+                    yield with_deletes(scanned, index)
 
     def manifests(self, snapshot: IcebergSnapshot, *, only_its_own: bool = False) -> tuple[pa.Table, pa.Table]:
-        """The snapshot's manifests of data and of deletes; or those that it added itself, where they say so."""
+        """The snapshot's data manifests and delete manifests; `only_its_own`: those it added, or may have added."""
         if only_its_own:
             return _by_content(self._own([snapshot])[0])
         return _by_content(snapshot_manifests(snapshot, self._metadata, self._storage))
 
     def _own(self, snapshots: Sequence[IcebergSnapshot]) -> list[pa.Table]:
-        found = own_manifests(snapshots, self._storage)
-        for each in found:
+        lists = own_manifests(snapshots, self._storage)
+        for each in lists:
             check_specs(each, self._metadata.specs)
-        return found
+        return lists
 
     def scanned(
         self,
@@ -100,9 +100,9 @@ class ScanFiles:
         changed_by: tuple[int, ...] | None = None,
         removed: bool = False,
     ) -> Iterator[ScannedFiles]:
-        """The files of manifests, with what the indexes need to find their deletes.
+        """The data files of manifests, with the columns that the delete indexes match on.
 
-        They are live, or those that snapshots `changed_by` added, or `removed`.
+        Yields live files, or those that the snapshots `changed_by` added or, with `removed`, removed.
         """
         metrics = self._request.metrics
         kept = manifests if removed else self._pruned(manifests)
@@ -116,32 +116,32 @@ class ScanFiles:
             changed_by=changed_by,
             removed=removed,
         )
-        found = self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept))
-        yield from self._named(found) if any(index.by_position for index in indexes) else found
+        files = self._executor(self._request.data_mode, kept).map(scan.data_files, batches_of(kept))
+        yield from self._named(files) if any(index.by_position for index in indexes) else files
 
-    def _named(self, found: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
-        """The files with the names by which deletes find them: those of as many files as one part of a plan has."""
+    def _named(self, scanned: Iterable[ScannedFiles]) -> Iterator[ScannedFiles]:
+        """The files with the names by which deletes find them, shared by all files of one group."""
         earlier: list[FileNames] = []
-        for some in _by_files(found):
-            paths = pa.chunked_array([c for each in some for c in _paths(each).chunks], pa.string())
+        for group in _by_files(scanned):
+            paths = pa.chunked_array([c for each in group for c in _paths(each).chunks], pa.string())
             names = FileNames(pc.unique(paths), self._places)
             for other in earlier:
                 names.check_apart(other)
             earlier.append(names)
-            yield from (replace(each, names=names) for each in some)
+            yield from (replace(each, names=names) for each in group)
 
     def index_of(self, manifests: pa.Table) -> DeleteIndex:
-        """The delete index of some manifests of deletes."""
+        """The delete index of delete manifests."""
         metrics = self._request.metrics
         kept = self._pruned(manifests)
         metrics.total_delete_manifests += manifests.num_rows
         metrics.scanned_delete_manifests += kept.num_rows
         metrics.skipped_delete_manifests += manifests.num_rows - kept.num_rows
         executor = self._executor(self._request.delete_mode, kept)
-        found = list(executor.map(self._scan.delete_files, batches_of(kept)))
-        metrics.skipped_delete_files += sum(each.skipped for each in found)
+        batches = list(executor.map(self._scan.delete_files, batches_of(kept)))
+        metrics.skipped_delete_files += sum(each.skipped for each in batches)
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
-        entries = _stacked([each.entries for each in found])
+        entries = _stacked([each.entries for each in batches])
         index = DeleteIndex.build(entries, unpartitioned, self._metadata.all_fields, self._places)
         metrics.count_indexed(index.table["kind"])
         return index
@@ -151,7 +151,7 @@ class ScanFiles:
         return executor_for(self._request.executor, mode, size)
 
     def _pruned(self, manifests: pa.Table) -> pa.Table:
-        """The manifests that have live files and whose partitions the filter cannot rule out."""
+        """The manifests that may have live files and whose partition summaries the filter does not rule out."""
         keep = may_have_live_files(manifests).to_numpy()
         specs = manifests["partition_spec_id"].to_numpy()
         for spec_id in np.unique(specs).tolist():
@@ -167,9 +167,9 @@ def _by_content(manifests: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def may_have_live_files(manifests: pa.Table) -> pa.ChunkedArray:
-    """Whether a list leaves it open that a manifest has live files: all its entries are deleted, if that many are told.
+    """Whether each manifest may have live files, by the counts of its manifest list; a missing count means yes.
 
-    A count of 0 where nothing was deleted either, or where rows are counted, is one that a writer did not make.
+    File counts of 0 are believed only if some files are deleted and no rows are live: some writers fill in zeros.
     """
     names = ("added_files_count", "existing_files_count", "added_rows_count", "existing_rows_count")
     live = [pc.greater(pc.fill_null(manifests[name], 0 if "rows" in name else 1), 0) for name in names]
@@ -178,14 +178,14 @@ def may_have_live_files(manifests: pa.Table) -> pa.ChunkedArray:
 
 
 def _once(manifests: pa.Table) -> pa.Table:
-    """The manifests, each where it comes first."""
+    """Remove duplicate manifests, keeping the first of each."""
     first = pc.index_in(manifests["manifest_path"], value_set=pc.unique(manifests["manifest_path"].combine_chunks()))
     _, rows = np.unique(first.to_numpy(), return_index=True)
     return manifests.take(pa.array(np.sort(rows)))
 
 
 def with_deletes(found: ScannedFiles, index: DeleteIndex) -> Candidates:
-    """The candidates, their deletes looked up."""
+    """The candidates with their deletes from the index."""
     table = found.candidates.table
     if found.matching is None:
         return replace(found.candidates, table=replace(table, deletes=index.table))
@@ -194,7 +194,7 @@ def with_deletes(found: ScannedFiles, index: DeleteIndex) -> Candidates:
 
 
 def named_apart(found: ScannedFiles) -> FileTable:
-    """The files, each with the names of others at its place, if it has any."""
+    """The files, each with the other names that manifests have for its location, if any."""
     table = found.candidates.table
     if found.names is None or not found.names.shared:
         return table
@@ -205,18 +205,18 @@ def _paths(found: ScannedFiles) -> pa.ChunkedArray:
     return found.candidates.table.files["path"]
 
 
-def _by_files(found: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]]:
-    """Some batches at a time, of `_TOGETHER` files or a few more."""
-    some: list[ScannedFiles] = []
+def _by_files(scanned: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]]:
+    """Group scanned batches until each group has at least `_NAMED_TOGETHER` files."""
+    group: list[ScannedFiles] = []
     count = 0
-    for each in found:
-        some.append(each)
+    for each in scanned:
+        group.append(each)
         count += len(each.candidates.table)
-        if count >= _TOGETHER:
-            yield some
-            some, count = [], 0
-    if some:
-        yield some
+        if count >= _NAMED_TOGETHER:
+            yield group
+            group, count = [], 0
+    if group:
+        yield group
 
 
 def _stacked(tables: list[pa.Table]) -> pa.Table | None:

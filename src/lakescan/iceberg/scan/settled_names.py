@@ -1,7 +1,7 @@
-"""Names that only one column ever had, and that had no other: data files know just that column by them.
+"""Columns that were never renamed and whose name no other column ever had: safe to resolve by name in data files.
 
-Data files keep the names that their columns had when they were written, and columns are found by field id. A reader
-that looks at names as well (Spark's, which pushes filters into Parquet by name) may do so for these columns only.
+Data files keep the column names of the time they were written; columns are resolved by field id. A reader that also
+uses names (Spark's, which pushes filters into Parquet by name) may do so for these columns only.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ _MAY_STAND_FOR_ANOTHER = re.compile(r"_\d|.*_x[0-9a-f]", re.IGNORECASE)
 
 
 def settled_names(schemas: Mapping[int, Schema], last_column_id: int | None) -> frozenset[int]:
-    """The ids of the top-level columns that always had the name they have, which no other column had in any case.
+    """The ids of top-level columns that always had their name, which no other column had (ignoring case).
 
-    None of them where the history is not whole: where numbers of schemas or of fields are missing, since schemas that
-    no snapshot uses may be removed while files written by them stay; or where `last_column_id` is not known. Files
-    have names that are not plain in another spelling (`a_x2Eb` for `a.b`): they, and what may be such a spelling, are
-    left out.
+    Empty if the schema history is incomplete: schema or field ids are missing (schemas that no snapshot uses may be
+    removed while files written with them remain), or `last_column_id` is unknown. Writers escape names that are not
+    plain identifiers (`a_x2Eb` for `a.b`): such names, and names that may be such an escape, are left out.
     """
     known = {field_id for schema in schemas.values() for field_id in schema.by_id}
     is_whole = set(schemas) == set(range(len(schemas))) and known == set(range(1, (last_column_id or 0) + 1))
