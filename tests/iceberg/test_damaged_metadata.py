@@ -218,7 +218,7 @@ def test_a_damaged_metadata_log_fails_only_what_needs_it() -> None:
 def test_a_snapshot_whose_schema_is_not_there_is_read_only_with_the_tables() -> None:
     table = opened(changed(lambda n: n["snapshots"][2].update({"schema-id": 9})))
     assert table.snapshot(SnapshotSelector()).schema.names == ["x", "d"]
-    with pytest.raises(CorruptMetadata, match=r"there\.metadata\.json: snapshot 3 has the schema 9"):
+    with pytest.raises(CorruptMetadata, match=r"there\.metadata\.json: snapshot 3 has schema 9"):
         table.snapshot(SnapshotSelector(version=3))
 
 

@@ -146,7 +146,7 @@ def test_a_delete_that_may_mean_one_of_two_is_refused(table: Any) -> None:
 
 def test_two_names_of_a_place_that_are_planned_apart_are_refused(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     also_listed_as(table, first_file(table))
-    monkeypatch.setattr("lakescan.iceberg.scan.scan_files._TOGETHER", 1)
+    monkeypatch.setattr("lakescan.iceberg.scan.scan_files._NAMED_TOGETHER", 1)
     monkeypatch.setattr("lakescan.iceberg.manifests.batches._BATCH_MANIFESTS", 1)
     with pytest.raises(UnsupportedFeature, match="two names"):
         lakescan.table(with_positions(table, [("/gone.parquet", 0)])).scan().to_arrow()

@@ -154,7 +154,7 @@ def test_a_handle_does_not_write_to_another_table_in_its_place(kind: str, was_re
         location.rename(location.with_name("before"))
     maker(kind, local)()
     for write in (lambda: table.append(rows(A)), lambda: table.overwrite(rows(A)), table.compact):
-        with pytest.raises(lakescan.CommitConflict, match="made again"):
+        with pytest.raises(lakescan.CommitConflict, match="recreated"):
             write()
     assert (pairs(), NAME) == ([], "local.db.t")
 

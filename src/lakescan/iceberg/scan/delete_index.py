@@ -143,7 +143,9 @@ class DeleteIndex:
         pairs = self._by_name(data, names, self._named_by_vectors, rows)
         if len(np.unique(pairs.data)) != len(pairs.data):
             doubled = data["file_path"][int(pairs.data[np.argsort(pairs.data)[0]])]
-            raise CorruptMetadata(f"a data file has more than one deletion vector; the first file with one is {doubled}")
+            raise CorruptMetadata(
+                f"a data file has more than one deletion vector; the first file with one is {doubled}"
+            )
         return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
 
     def _positions(self, data: pa.Table, names: FileNames) -> _Pairs:

@@ -1,1 +1,1 @@
-"""Data files, snapshots and commits of Iceberg tables."""
+"""Write data files, snapshots and commits of Iceberg tables."""

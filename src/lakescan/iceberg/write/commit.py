@@ -1,7 +1,7 @@
-"""Committing to an Iceberg table through its catalog: appends, and files that replace others.
+"""Commit to an Iceberg table through its catalog: appends, and replacements of data files.
 
-A commit whose answer is an error, or is lost, is looked up in the table by its snapshot's id: it was made, or has
-provably failed, or its state is unknown. What was written for one that has failed is removed.
+If a commit returns an error, or its response is lost, the table is checked for the snapshot id: the commit succeeded,
+has definitely failed, or its state is unknown. Files written for a failed commit are removed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
 
-_SECONDS, _FIRST_WAIT = 120.0, 0.05  # that appends are tried again for
+_RETRY_SECONDS, _FIRST_WAIT = 120.0, 0.05  # total time for retries of an append, and the first pause
 
-# As Iceberg's own sink for Spark has them, so that either goes on where the other was.
+# The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
 QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 
 
 def has_epoch(table: IcebergTable, branch: str, query: str, epoch: int) -> bool:
-    """Whether a snapshot of a branch was committed by a streaming query under this number, or a later one."""
+    """Whether a streaming query has committed this epoch, or a later one, to the branch."""
     snapshots = table.metadata.snapshots
     head = table.metadata.refs.get(branch)
     at, seen = None if head is None else snapshots.get(head.snapshot_id), set()
@@ -43,10 +43,10 @@ def has_epoch(table: IcebergTable, branch: str, query: str, epoch: int) -> bool:
 
 @dataclass(frozen=True)
 class IcebergCommit:
-    """One commit to a table as it was when it was opened.
+    """One commit, based on the state of the table when it was opened.
 
-    `known` are the snapshots that it had then; `properties` go into the new snapshot's summary. `epoch` is the
-    streaming query and the number of its micro-batch, which is committed once.
+    `known` are the ids of the snapshots it had then; `properties` go into the new snapshot's summary. `epoch` is the
+    streaming query id and the number of its micro-batch, which is committed only once.
     """
 
     table: Table
@@ -57,10 +57,9 @@ class IcebergCommit:
     epoch: tuple[str, int] | None = None
 
     def append(self, files: Iterable[WrittenFile]) -> None:
-        """Add files, whatever other writers commit meanwhile.
+        """Append files; concurrent commits are retried.
 
-        Raises `CommitConflict` where that never ends, or another writer has committed the epoch; and
-        `CommitStateUnknown`.
+        Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
         """
         from lakescan.iceberg.write.producers import appending
 
@@ -78,18 +77,20 @@ class IcebergCommit:
             if failed is None:
                 return
             if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
-                raise CommitConflict(f"{self._where}: another writer has committed the batch {self.epoch[1]}")
-            if time.monotonic() - started > _SECONDS:
-                raise CommitConflict(f"{self._where}: other writers were always faster: {failed.error}")
+                raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
+            if time.monotonic() - started > _RETRY_SECONDS:
+                raise CommitConflict(
+                    f"{self._where}: commit failed after {_RETRY_SECONDS:.0f} s of retries because of concurrent "
+                    f"commits: {failed.error}"
+                )
             time.sleep(wait)
             wait = min(2 * wait, 1.0)
             table = failed.table
 
     def replace(self, removed: Collection[str], files: Iterable[WrittenFile], *, same_rows: bool = False) -> None:
-        """Put files in the place of others; where they have the `same_rows`, streams pass the commit over.
+        """Replace data files. With `same_rows`, the snapshot's operation is `replace`, and streams skip it.
 
-        Raises `CommitConflict` where another writer has committed to the branch since, whatever it was, and
-        `CommitStateUnknown`.
+        Raises `CommitConflict` if another writer has committed anything to the branch since; `CommitStateUnknown`.
         """
         from pyiceberg.expressions import AlwaysTrue
 
@@ -100,7 +101,7 @@ class IcebergCommit:
 
         def put(transaction: Transaction) -> Any:
             producer = kind(transaction, self.branch, self._summary)
-            producer.delete_by_predicate(AlwaysTrue())  # files to remove are looked for in all manifests
+            producer.delete_by_predicate(AlwaysTrue())  # makes pyiceberg search all manifests for the removed files
             for each in self._files_at(removed):
                 producer.delete_data_file(each)
             for file in written:
@@ -117,7 +118,7 @@ class IcebergCommit:
         return {**self.properties, **epoch}
 
     def _commit(self, table: Table, build: Callable[[Transaction], Any]) -> Failed | None:
-        """Make a snapshot and commit it: None where that was done, else why it provably was not."""
+        """Create a snapshot and commit it. Returns None on success, else the definite failure."""
         return commit_snapshot(table, build, self.known, self.writes.storage)
 
     @property
@@ -130,8 +131,8 @@ class IcebergCommit:
         details = dict(file.details)
         spec_id = details.pop("spec_id")
         if spec_id != table.metadata.default_spec_id:
-            raise CommitConflict(f"{self._where}: another writer changed the partition spec: write the rows anew")
-        found = DataFile.from_args(
+            raise CommitConflict(f"{self._where}: another writer changed the partition spec: write the rows again")
+        data_file = DataFile.from_args(
             _table_format_version=max(2, table.metadata.format_version),
             content=DataFileContent.DATA,
             file_path=file.location,
@@ -144,17 +145,17 @@ class IcebergCommit:
             spec_id=spec_id,
             **details,
         )
-        found.spec_id = spec_id
-        return found
+        data_file.spec_id = spec_id
+        return data_file
 
     def _files_at(self, locations: Collection[str]) -> list[DataFile]:
-        """Data files of the branch by location."""
+        """The live data files of the branch at these locations."""
         snapshot = self.table.metadata.snapshot_by_name(self.branch)
         if snapshot is None or not locations:
             return []
-        wanted, found = set(locations), []
+        wanted, files = set(locations), []
         for manifest in snapshot.manifests(self.table.io):
             for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
                 if entry.data_file.content == 0 and entry.data_file.file_path in wanted:
-                    found.append(entry.data_file)
-        return found
+                    files.append(entry.data_file)
+        return files

@@ -1,4 +1,4 @@
-"""Making Iceberg tables: a definition as pyiceberg's schema, partition spec and sort order."""
+"""Create Iceberg tables: table definition -> pyiceberg's schema, partition spec and sort order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SINCE_3 = (t.UNKNOWN, t.VARIANT)
 
 
 def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -> dict[str, Any]:
-    """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for what the format version does not have."""
+    """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for features of a later format version."""
     check_properties(definition.properties)
     version = format_version(definition.properties, default_version)
     for column in t.walk(definition.columns):
@@ -32,7 +32,7 @@ def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -
         what = str(column.type) if is_new else "" if column.write_default is None else "with a default"
         if what and version < 3:
             raise InvalidOption(
-                f"column {column.name!r} is {what}, which takes format version 3: set 'format-version'='3'"
+                f"column {column.name!r} is {what}, which requires format version 3: set 'format-version'='3'"
             )
     schema = as_schema(definition)
     comment = {} if definition.comment is None else {"comment": definition.comment}
@@ -56,11 +56,11 @@ def as_schema(definition: TableDefinition) -> Schema:
         return Schema.model_validate_json(json.dumps(node))
     except ValueError as error:
         why = str(error).splitlines()[-2].strip() if len(str(error).splitlines()) > 1 else str(error)
-        raise UnsupportedFeature("making a table with such columns by pyiceberg", why) from error
+        raise UnsupportedFeature("creating a table with these columns through pyiceberg", why) from error
 
 
 def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> None:
-    """Make a table of format version 3: pyiceberg leaves out its next row id, and defaults of columns."""
+    """Create a table of format version 3, with the next row id and column defaults that pyiceberg leaves out."""
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import TableAlreadyExistsError
     from pyiceberg.table.update import AddSchemaUpdate
@@ -80,16 +80,16 @@ def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str
         catalog.register_table(name, staged.metadata_location)
     except TableAlreadyExistsError:
         if catalog.load_table(name).metadata_location == staged.metadata_location:
-            return  # it was made, and the answer was lost
+            return  # registered by an attempt whose response was lost
         staged.io.delete(staged.metadata_location)
         raise
 
 
 def format_version(properties: Mapping[str, str], default: str = "2") -> int:
-    """What `format-version` says; raises `InvalidOption` for what is no version."""
+    """The property `format-version`, or the default; raises `InvalidOption` for an invalid version."""
     text = properties.get("format-version", default)
     if text not in ("1", "2", "3"):
-        raise InvalidOption(f"'format-version'={text!r}: Iceberg tables are of version 1, 2 or 3")
+        raise InvalidOption(f"'format-version'={text!r}: Iceberg has format versions 1, 2 and 3")
     return int(text)
 
 
@@ -97,7 +97,7 @@ def _field(field: t.Field) -> dict[str, Any]:
     node = {"id": field.id, "name": field.name, "required": field.required, "type": _type(field.type)}
     if field.doc is not None:
         node["doc"] = field.doc
-    if field.write_default is not None:  # the column is new: rows before and after are alike
+    if field.write_default is not None:  # the table is new: both defaults are the same
         node["initial-default"] = node["write-default"] = _json(field)
     return node
 
@@ -118,7 +118,7 @@ def _json(field: t.Field) -> Any:
             return str(uuid.UUID(bytes=value))
         case t.BINARY | t.Fixed():
             return value.hex()
-    raise UnsupportedFeature(f"a default of column {field.name!r}, which is {field.type}")
+    raise UnsupportedFeature(f"a default for column {field.name!r} of type {field.type}")
 
 
 def _type(kind: t.Type) -> str | dict[str, Any]:
@@ -143,13 +143,13 @@ def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
         source = schema.find_field(term.column)
         transform = _transform(term)
         if not transform.can_transform(source.field_type):
-            raise InvalidOption(f"{term}: column {term.column!r} is {source.field_type}, which has no such partitions")
+            raise InvalidOption(f"{term}: column {term.column!r} is {source.field_type}, which has no such transform")
         fields.append(PartitionField(source.field_id, 1000 + number, transform, _partition_name(term)))
     return PartitionSpec(*fields)
 
 
 def _partition_name(term: Term) -> str:
-    """The name as Spark's own DDL has it."""
+    """The partition field's name, as Iceberg's Spark DDL chooses it."""
     suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(term.name, f"_{term.name}")
     return term.column.replace(".", "_") + suffix if suffix else term.column
 

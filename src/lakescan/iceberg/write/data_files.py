@@ -1,4 +1,4 @@
-"""Writing the data files of an Iceberg table: field ids, partition keys and locations as pyiceberg has them."""
+"""How to write an Iceberg table's data files: field ids, partition keys, sort order and locations, by pyiceberg."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none"}
-_LEVELS = ("zstd", "gzip", "brotli")  # codecs that have levels; for others, Iceberg passes them over
-_TARGET_SIZE = 512 * 2**20  # write.target-file-size-bytes, where the table does not say
+_LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the level for others
+_TARGET_SIZE = 512 * 2**20  # default of write.target-file-size-bytes
 
 
 @dataclass(frozen=True)
 class IcebergWrites(ByOptions):
-    """A table by the JSON of its metadata; `overrides` are write options over its properties.
+    """Write settings of a table, from its metadata JSON; `overrides` are write options that replace properties.
 
-    With `keeps_lineage`, rows come with their ids, and when they were last changed, and keep them.
+    With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved.
     """
 
     metadata_json: str
@@ -68,17 +68,17 @@ class IcebergWrites(ByOptions):
 
     @cached_property
     def schema(self) -> Schema:
-        """The current columns."""
-        found = parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
+        """The current schema, with the row lineage columns if `keeps_lineage`."""
+        schema = parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
         if not self.keeps_lineage:
-            return found
-        if taken := {m.ROW_ID.name, m.LAST_UPDATED.name}.intersection(found.names):
-            raise UnsupportedFeature(f"moving rows of a table with a column {min(taken)!r} of its own")
-        return found.extended((m.ROW_ID, m.LAST_UPDATED))
+            return schema
+        if taken := {m.ROW_ID.name, m.LAST_UPDATED.name}.intersection(schema.names):
+            raise UnsupportedFeature(f"moving rows of a table that has its own column {min(taken)!r}")
+        return schema.extended((m.ROW_ID, m.LAST_UPDATED))
 
     @property
     def of_moved_rows(self) -> IcebergWrites:
-        """From version 3 on, rows keep their ids (specification, "Row Lineage")."""
+        """Settings for rows moved between files: from version 3 on, they keep their ids (spec, "Row Lineage")."""
         return replace(self, keeps_lineage=True) if self._metadata.format_version > 2 else self
 
     @property
@@ -88,22 +88,22 @@ class IcebergWrites(ByOptions):
 
     @property
     def constraints(self) -> Mapping[str, Predicate]:
-        """The format has none."""
+        """Empty: Iceberg has no constraints."""
         return {}
 
     @property
     def is_clustered(self) -> bool:
-        """`write.distribution-mode`, which is `hash` by default; `range` is taken for it."""
+        """Whether rows are shuffled by partition: `write.distribution-mode` is not `none`; `range` acts as `hash`."""
         return bool(self._transforms) and self._properties.get("write.distribution-mode", "hash") != "none"
 
     @property
     def partition_sources(self) -> Sequence[str]:
-        """The columns of the default partition spec."""
+        """The source columns of the default partition spec."""
         return [self.schema.fields[path[0]].name for path, _ in self._transforms]
 
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:
-        """The codec, its level if it has any, and the page size."""
+        """Codec, compression level (None if the codec has none) and page size in bytes."""
         codec = self._properties.get("write.parquet.compression-codec", "zstd").strip().lower()
         level = self._properties.get("write.parquet.compression-level", "null").strip()
         return {
@@ -113,27 +113,27 @@ class IcebergWrites(ByOptions):
         }
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
-        """By the format version."""
+        """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
         return iceberg_columns(rows, self._metadata.format_version)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """All columns, with field ids; those of unknown type are in no file."""
+        """All columns with their field ids, except those of type unknown, which are never written."""
         return [(place, _with_ids(f)) for place, f in enumerate(self.schema.fields) if f.type != t.UNKNOWN]
 
     @cached_property
     def _transforms(self) -> list[tuple[list[int], Any]]:
-        """Of each partition field, the way to its column by place, and its transform of Arrow arrays."""
-        found = []
+        """For each partition field: the path of positions to its source column, and its transform of Arrow arrays."""
+        transforms = []
         for field in self._metadata.spec().fields:
             source = self._metadata.schema().find_field(field.source_id)
             path = self._path(field.source_id)
             if str(source.field_type).endswith("_ns") and str(field.transform) == "identity":
                 raise UnsupportedFeature(
                     f"writing to an Iceberg table that is partitioned by the nanoseconds of {source.name!r}",
-                    "pyiceberg cannot read the manifests back: partition it by hours(...) or days(...).",
+                    "pyiceberg cannot read such manifests back: partition by hours(...) or days(...).",
                 )
-            found.append((path, _transform(field.transform, source.field_type)))
-        return found
+            transforms.append((path, _transform(field.transform, source.field_type)))
+        return transforms
 
     def _path(self, field_id: int) -> list[int]:
         path, among = [], self.schema.fields
@@ -145,26 +145,26 @@ class IcebergWrites(ByOptions):
             among = t.children(among[place].type)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        """The values of the default partition spec."""
+        """The partition values of rows by the default partition spec."""
         names = self.partition_names
         keys = [transform(_at(rows, path)) for path, transform in self._transforms]
         return [_of_type(key, name) for key, name in zip(keys, names, strict=True)]
 
     @cached_property
     def _sort_keys(self) -> list[tuple[list[int], Any, str, bool]]:
-        """Of each sort field: the way to its column, its transform, its direction, whether nulls are first."""
+        """For each sort field: the path to its column, its transform, its direction, and whether nulls are first."""
         order = self._metadata.sort_order_by_id(self._metadata.default_sort_order_id)
-        found = []
+        keys = []
         for field in order.fields if order is not None else ():
             source = self._metadata.schema().find_field(field.source_id)
             direction = "descending" if field.direction.name == "DESC" else "ascending"
             first = field.null_order.name == "NULLS_FIRST"
             transform = _transform(field.transform, source.field_type)
-            found.append((self._path(field.source_id), transform, direction, first))
-        return found
+            keys.append((self._path(field.source_id), transform, direction, first))
+        return keys
 
     def in_order(self, rows: pa.Table) -> pa.Table:
-        """By the default sort order; NaN comes after other values."""
+        """Sort rows by the default sort order; NaN comes after other values."""
         in_file = {place: number for number, (place, _) in enumerate(self.file_columns())}
         ranks = [
             _ranked(transform(_at(rows, [in_file[path[0]], *path[1:]])), direction, nulls_first=first)
@@ -174,22 +174,22 @@ class IcebergWrites(ByOptions):
 
     @property
     def spec_id(self) -> int:
-        """The default partition spec."""
+        """The id of the default partition spec."""
         return int(self._metadata.default_spec_id)
 
     @property
     def partition_names(self) -> Sequence[str]:
-        """The fields of the default partition spec."""
+        """The field names of the default partition spec."""
         return [field.name for field in self._metadata.spec().fields]
 
     def partition_record(self, key: Key) -> Any:
-        """pyiceberg's record of a partition: numbers for times, as manifests have them."""
+        """pyiceberg's partition record; dates and timestamps as integers, as stored in manifests."""
         from pyiceberg.typedef import Record
 
         return Record(*key)
 
     def new_location(self, key: Key, name: str) -> str:
-        """Where the table's location provider puts it."""
+        """The location that the table's location provider chooses for a new file."""
         from pyiceberg.partitioning import PartitionKey
         from pyiceberg.table.locations import load_location_provider
 
@@ -203,66 +203,66 @@ class IcebergWrites(ByOptions):
             provider = load_location_provider(self._metadata.location, self._properties)
         except ValueError as error:
             raise UnsupportedFeature(
-                f"writing to {self._metadata.location} by its own location provider", str(error)
+                f"writing to {self._metadata.location} with its custom location provider", str(error)
             ) from error
         spec = self._metadata.spec()
         partition = None if spec.is_unpartitioned() else OfPartition([], spec, self._metadata.schema())
         return str(provider.new_data_location(name, partition))
 
     def _folder(self, key: Key) -> str:
-        """The partition in a path, as it is in the summary of the commit, too, which pyiceberg makes."""
+        """The partition's path; checked here because pyiceberg formats it again for the commit's summary."""
         try:
             return str(self._metadata.spec().partition_to_path(self.partition_record(key), self._metadata.schema()))
         except (OverflowError, TypeError, ValueError) as error:
             named = ", ".join(f"{name}={value}" for name, value in zip(self.partition_names, key, strict=True))
             raise UnsupportedFeature(
                 f"the partition {named} of an Iceberg table",
-                f"pyiceberg, which commits it, has no words for it ({error}): years are 1 to 9999.",
+                f"pyiceberg, which commits it, cannot format it ({error}): years must be 1 to 9999.",
             ) from error
 
     @property
     def data_folder(self) -> str:
-        """`write.data.path`, else `data` in the table's folder."""
+        """The property `write.data.path`, or `data` in the table's folder."""
         return self._properties.get("write.data.path", f"{self._metadata.location.rstrip('/')}/data")
 
     def describe(self, found: FileStatistics) -> Mapping[str, Any]:
-        """Counts, bounds by the metrics mode of each column, and split offsets."""
+        """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
         return {**file_metrics(found, self._properties), "spec_id": self._metadata.default_spec_id}
 
 
 def _level(codec: str, level: int) -> int:
     if codec == "gzip" and level not in range(-1, 10):
-        raise InvalidOption(f"compression level {level} of gzip: it has -1 to 9")
+        raise InvalidOption(f"compression level {level} is not valid for gzip: use -1 to 9")
     return level
 
 
 def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
-    """A column, or a member of one, by the places on the way."""
+    """A column, or a nested field of one, by its path of positions."""
     column = rows.column(path[0])
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(path) > 1:
         column = pc.struct_field(column, path[1:])
-    if pa.types.is_decimal(column.type):  # pyiceberg's transforms want them where 16 divides the address
+    if pa.types.is_decimal(column.type):  # pyiceberg's transforms need 16-byte aligned buffers: copy
         column = column.take(pa.array(np.arange(len(column))))
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def _of_type(values: pa.Array, name: str) -> pa.Array:
-    """Partition values; raises `SchemaMismatch` for a decimal that has more digits once it is truncated."""
+    """Check partition values; raises `SchemaMismatch` for a decimal that truncation gives too many digits."""
     if not pa.types.is_decimal(values.type) or values.null_count == len(values):
         return values
     least, kind = pc.min(values).as_py(), values.type
     if least and least.adjusted() >= kind.precision - kind.scale:
         raise SchemaMismatch(
             f"partition {name!r} would have the value {least}, which has more digits than decimal({kind.precision},"
-            f"{kind.scale}): the table cannot have this row"
+            f"{kind.scale}) allows: the row cannot be written to this table"
         )
     return values
 
 
 def _transform(transform: Any, kind: Any) -> Any:
-    """pyiceberg's transform of Arrow arrays; of nanoseconds, all but two are those of the microsecond around them."""
+    """pyiceberg's transform of Arrow arrays; nanoseconds are cast to microseconds, except for identity and void."""
     if not str(kind).endswith("_ns") or str(transform) in ("identity", "void"):
         return transform.pyarrow_transform(kind)
     from pyiceberg.types import TimestampType, TimestamptzType
@@ -272,7 +272,7 @@ def _transform(transform: Any, kind: Any) -> Any:
 
 
 def _ranked(values: pa.Array, direction: str, *, nulls_first: bool) -> np.ndarray:
-    """The places of values among all, those that are alike at the same one."""
+    """The dense rank of each value: equal values have the same rank."""
     ranks: np.ndarray = pc.rank(values, direction, tiebreaker="dense").to_numpy().astype(np.int64)
     if nulls_first and values.null_count:
         ranks[values.is_null().to_numpy(zero_copy_only=False)] = 0
@@ -280,7 +280,7 @@ def _ranked(values: pa.Array, direction: str, *, nulls_first: bool) -> np.ndarra
 
 
 def _with_ids(field: t.Field) -> pa.Field:
-    """The Arrow field of a file's column, each nested one with its id."""
+    """The Arrow field of a column as written to files, with field ids at every level."""
     metadata = {"PARQUET:field_id": str(field.id)}
     return pa.field(field.name, _type_with_ids(field.type), nullable=not field.required, metadata=metadata)
 

@@ -1,6 +1,6 @@
-"""Snapshots and refs of an Iceberg table that have expired (specification, "Snapshot Retention Policy"), and their end.
+"""Expiration of snapshots, branches and tags (specification, "Snapshot Retention Policy").
 
-Pure until `commit_expiry`. Branches and tags say how long they are kept, else the table (`history.expire.*`) does.
+No I/O until `commit_expiry`. The retention of a branch or tag wins over the table properties (`history.expire.*`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DEFAULTS = {_MAX_SNAPSHOT_AGE: 5 * 24 * 60 * 60 * 1000, _MIN_SNAPSHOTS: 1, _MAX
 
 @dataclass(frozen=True)
 class Expired:
-    """What goes: snapshots by id, refs by name."""
+    """What has expired: snapshot ids, and the names of branches and tags."""
 
     snapshots: frozenset[int]
     refs: frozenset[str]
@@ -34,7 +34,11 @@ class Expired:
 
 @dataclass(frozen=True)
 class Retention:
-    """How long snapshots are kept where their branch does not say: `older_than` and `now` in milliseconds."""
+    """Default retention, for branches and tags without their own.
+
+    `now` and `older_than` are milliseconds since 1970, `ref_age` is a number of milliseconds; `at_least` is the
+    number of snapshots to keep on each branch.
+    """
 
     now: int
     older_than: int
@@ -43,7 +47,7 @@ class Retention:
 
     @staticmethod
     def of(properties: Mapping[str, str], now: int, older_than: int | None, at_least: int | None) -> Retention:
-        """What is asked for, else what the table's properties say, else Iceberg's defaults."""
+        """The retention from arguments, else from table properties, else Iceberg's defaults."""
         own = {name: _number(properties, name) for name in _DEFAULTS}
         return Retention(
             now,
@@ -53,10 +57,11 @@ class Retention:
         )
 
     def expired(self, metadata: TableMetadata) -> Expired:
-        """As Iceberg's `RemoveSnapshots` has it.
+        """The expired snapshots and refs, by the rules of Iceberg's `RemoveSnapshots`.
 
-        A ref but `main` goes where its snapshot is older than it may be. A branch keeps its newest snapshots, and
-        those that are not too old; snapshots that no branch or tag leads to (staged ones) stay until they are too old.
+        A branch or tag other than `main` expires when its snapshot exceeds the maximum ref age. A branch keeps its
+        newest snapshots and those younger than the limit. Snapshots that no branch or tag reaches (staged ones) expire
+        when they are older than the limit.
         """
         refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or self._is_young(ref, metadata)}
         kept, reached = {ref.snapshot_id for ref in refs.values()}, set()
@@ -73,7 +78,7 @@ class Retention:
         return age <= ref.retention.get(_MAX_REF_AGE, self.ref_age)
 
     def _kept(self, branch: Reference, line: list[int], metadata: TableMetadata) -> Iterator[int]:
-        """The newest snapshots of a branch, up to the first that is too many and too old."""
+        """The newest snapshots of a branch, up to the first one beyond both the minimum number and the age limit."""
         own = branch.retention
         older_than = self.now - own[_MAX_SNAPSHOT_AGE] if _MAX_SNAPSHOT_AGE in own else self.older_than
         at_least = own.get(_MIN_SNAPSHOTS, self.at_least)
@@ -84,7 +89,7 @@ class Retention:
 
 
 def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: Storage) -> Failed | None:
-    """Take snapshots and refs out of a table that is just as `now` has it; None where that was done."""
+    """Remove snapshots and refs, provided that the table is still as in `now`. Returns None on success."""
     from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
 
     refs = now.metadata.refs
@@ -101,10 +106,10 @@ def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: St
 
 
 def _unchanged(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
-    """That no ref was made meanwhile, where the catalog is pyiceberg's own and checks that itself.
+    """The requirement that the set of refs is unchanged, for pyiceberg's own catalogs, which evaluate it in process.
 
-    A REST server knows no such requirement: the refs that there were are asserted, and the table is looked at anew
-    just before.
+    REST has no such requirement, so a concurrently created ref goes unnoticed there: the commit asserts only the known
+    refs, and callers reload the table just before.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException
@@ -115,7 +120,7 @@ def _unchanged(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
     heads = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
 
     class AssertRefs(AssertTableUUID):
-        """The refs of the table are these."""
+        """Requires exactly these refs."""
 
         def validate(self, base_metadata: Any) -> None:
             super().validate(base_metadata)
@@ -126,7 +131,7 @@ def _unchanged(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
 
 
 def _line(metadata: TableMetadata, head: int) -> Iterator[int]:
-    """A snapshot and those that it came from, as far as they are there, the newest first."""
+    """A snapshot and its known ancestors, newest first."""
     at, seen = head, set()
     while at in metadata.snapshots and at not in seen:
         seen.add(at)
@@ -139,4 +144,4 @@ def _number(properties: Mapping[str, str], name: str) -> int:
     try:
         return _DEFAULTS[name] if text is None else int(text)
     except ValueError as error:
-        raise CorruptMetadata(f"the table property 'history.expire.{name}' is {text!r}, which is no number") from error
+        raise CorruptMetadata(f"the table property 'history.expire.{name}' is {text!r}, not a number") from error

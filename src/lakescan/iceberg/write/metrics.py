@@ -1,7 +1,7 @@
-"""The metrics of a data file for its manifest entry: counts, and bounds by the metrics mode of each column.
+"""Metrics of a data file for its manifest entry: counts, and bounds by each column's metrics mode.
 
-Specification, "Manifests" (`lower_bounds`, `upper_bounds`) and appendix D, "Binary single-value serialization". What is
-written is true of all rows; where a true bound is not known, none is written.
+Specification, "Manifests" (`lower_bounds`, `upper_bounds`) and appendix D, "Binary single-value serialization". Bounds
+hold for all rows; if no valid bound is known, none is written.
 """
 
 from __future__ import annotations
@@ -23,42 +23,45 @@ _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 @dataclass(frozen=True)
 class MetricsMode:
-    """What is kept of a column: `name` is none, counts, truncate or full; `length` is that of truncated bounds."""
+    """The metrics to write for a column: `name` is none, counts, truncate or full; `length` is for truncate."""
 
     name: str
     length: int | None = None
 
     @staticmethod
     def parse(text: str | None) -> MetricsMode | None:
-        """From the value of a property; None for one that says nothing, which Iceberg passes over."""
-        found = _MODE.fullmatch((text or "").strip())
-        if found is None or (found[2] is not None and int(found[2]) == 0):
+        """Parse a property value; None for a missing or invalid one, which Iceberg ignores."""
+        match = _MODE.fullmatch((text or "").strip())
+        if match is None or (match[2] is not None and int(match[2]) == 0):
             return None
-        return MetricsMode("truncate", int(found[2])) if found[1] is None else MetricsMode(found[1].lower())
+        return MetricsMode("truncate", int(match[2])) if match[1] is None else MetricsMode(match[1].lower())
 
 
 def metrics_mode(properties: Mapping[str, str], column: str, number: int) -> MetricsMode:
-    """The mode of a column by its dotted name: its own, or the default, which is for the first hundred columns."""
+    """The mode of column `number` by its dotted name: its own, else the table's default.
+
+    Without a default in the properties, only the first columns (100 by default) get bounds.
+    """
     if (own := MetricsMode.parse(properties.get(f"write.metadata.metrics.column.{column}"))) is not None:
         return own
-    if (said := MetricsMode.parse(properties.get("write.metadata.metrics.default"))) is not None:
-        return said
+    if (table_default := MetricsMode.parse(properties.get("write.metadata.metrics.default"))) is not None:
+        return table_default
     most = int(properties.get("write.metadata.metrics.max-inferred-column-defaults", 100))
     default = MetricsMode.parse(_DEFAULT)
     assert default is not None
     return default if number < most else MetricsMode("none")
 
 
-def file_metrics(found: FileStatistics, properties: Mapping[str, str]) -> dict[str, Any]:
-    """The metrics in a manifest's `data_file`, by field id; columns within lists and maps have sizes alone."""
+def file_metrics(statistics: FileStatistics, properties: Mapping[str, str]) -> dict[str, Any]:
+    """The metrics for a manifest's `data_file`, by field id; columns inside lists and maps have only sizes."""
     metrics: dict[str, Any] = {
-        "record_count": found.rows,
-        "split_offsets": list(found.split_offsets),
-        "column_sizes": {each.leaf.field.id: each.size for each in found.leaves},
+        "record_count": statistics.rows,
+        "split_offsets": list(statistics.split_offsets),
+        "column_sizes": {each.leaf.field.id: each.size for each in statistics.leaves},
         **{name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts")},
         **{name: {} for name in ("lower_bounds", "upper_bounds")},
     }
-    for number, each in enumerate(found.leaves):
+    for number, each in enumerate(statistics.leaves):
         if not each.leaf.is_repeated:
             mode = metrics_mode(properties, ".".join(field.name for field in each.leaf.way), number)
             _add(metrics, each, mode)
@@ -78,7 +81,7 @@ def _add(metrics: dict[str, Any], each: LeafStatistics, mode: MetricsMode) -> No
         return
     if (lower := _lower(each.least, field.type, mode.length)) is not None:
         metrics["lower_bounds"][field.id] = lower
-    # Engines for which NaN is the greatest value would not look for it above a bound of the others.
+    # Engines that order NaN above all values would prune the file by an upper bound that excludes NaN.
     if not each.nans and (upper := _upper(each.most, field.type, mode.length)) is not None:
         metrics["upper_bounds"][field.id] = upper
 
@@ -102,7 +105,7 @@ def _upper(value: Extreme, kind: t.Type, length: int | None) -> bytes | None:
 
 
 def single_value(value: Extreme, kind: t.Type) -> bytes | None:
-    """A value as bounds have it; None for UUIDs, whose order engines do not agree on, and types without bounds."""
+    """A value as bytes of a bound; None for UUIDs, on whose order engines disagree, and for types without bounds."""
     match kind:
         case t.Decimal():
             number = int(value)
@@ -122,12 +125,12 @@ def _text(value: bytes) -> str | None:
 
 
 def _text_above(text: str, length: int) -> bytes | None:
-    """The text, or the least of so many characters that is greater; None where there is none."""
+    """The text if short enough, else the least greater text of at most `length` characters; None if there is none."""
     if len(text) <= length:
         return text.encode()
     for place in range(length - 1, -1, -1):
         following = ord(text[place]) + 1
-        if following in _SURROGATES:  # these are no characters
+        if following in _SURROGATES:  # not valid characters
             following = _SURROGATES.stop
         if following <= _LAST:
             return (text[:place] + chr(following)).encode()

@@ -1,4 +1,4 @@
-"""What became of a commit: made, provably failed, or unknown. An answer that was lost is looked up, never guessed."""
+"""Outcomes of commits: succeeded, definitely failed, or unknown. After a lost response the table is checked again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOKS = (0.0, 0.1, 0.5, 1.0)  # seconds before each look at the table
 
 @dataclass(frozen=True)
 class Failed:
-    """A commit that was not made, and never will be: its error, and the table as it is now."""
+    """A commit that definitely failed: its error, and the table reloaded after it (`table`, `now`)."""
 
     error: Exception
     table: Table
@@ -33,10 +33,10 @@ class Failed:
 def commit_snapshot(
     table: Table, build: Callable[[Transaction], Any], known: Collection[int], storage: Storage
 ) -> Failed | None:
-    """Commit the snapshot of a producer that `build` makes: None where that was done, else why it provably was not.
+    """Commit the snapshot of the producer that `build` returns. Returns None on success, else the definite failure.
 
-    `known` are the snapshots that the table had before anything was written. The manifests of a snapshot that is not
-    committed are removed. Raises `CommitConflict` where it cannot be made any more, and what `commit` raises.
+    `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
+    commit are removed. Raises `CommitConflict` if the snapshot no longer fits the table, and what `commit` raises.
     """
     return _commit_built(table, build, lambda transaction: None, known, storage)
 
@@ -44,7 +44,7 @@ def commit_snapshot(
 def commit_emptied(
     table: Table, change: Callable[[Transaction], None], known: Collection[int], storage: Storage
 ) -> Failed | None:
-    """Commit changes to a table together with a snapshot that removes all of its files; see `commit_snapshot`."""
+    """Commit changes to a table together with a snapshot that removes all its files; see `commit_snapshot`."""
     from lakescan.iceberg.write.producers import emptying
 
     return _commit_built(table, emptying, change, known, storage)
@@ -66,19 +66,19 @@ def _commit_built(
         return added_since(_loaded(table, storage)[1], known)
 
     try:
-        made = producer._commit()
-        transaction._stage(*made)
+        changes = producer._commit()
+        transaction._stage(*changes)
         change(transaction)
-    except Exception as error:  # nothing was sent
+    except Exception as error:  # nothing was sent to the catalog
         discard(storage, _written(producer), look)
         if isinstance(error, (CommitFailedException, ValidationException)):
             raise CommitConflict(f"{'.'.join(table.name())}: {error}") from error
         if isinstance(error, (ValueError, TypeError, NotImplementedError)) and not isinstance(error, LakescanError):
-            raise UnsupportedFeature(f"committing to {'.'.join(table.name())} by pyiceberg", str(error)) from error
+            raise UnsupportedFeature(f"committing to {'.'.join(table.name())} with pyiceberg", str(error)) from error
         raise
-    mine = producer.snapshot_id if made[0] else None
+    snapshot_id = producer.snapshot_id if changes[0] else None
     updates, requirements = transaction._updates, transaction._requirements
-    failed = commit(table, updates, requirements, storage, lambda now: mine in now.metadata.snapshots)
+    failed = commit(table, updates, requirements, storage, lambda now: snapshot_id in now.metadata.snapshots)
     if failed is not None:
         discard(storage, _written(producer), lambda: added_since(failed.now, known))
     return failed
@@ -91,10 +91,10 @@ def commit(
     storage: Storage,
     is_made: Callable[[IcebergTable], bool],
 ) -> Failed | None:
-    """Commit changes to a table: None where they were made, as `is_made` tells by the table, else why they were not.
+    """Commit changes to a table. Returns None on success, else the definite failure.
 
-    Raises `CommitStateUnknown` where that cannot be told, `CommitConflict` where another table has the name now, and
-    `NoSuchTable`.
+    `is_made` tells from the reloaded table whether the changes were committed. Raises `CommitStateUnknown` if the
+    outcome is unknown, `CommitConflict` if another table has the name now, and `NoSuchTable`.
     """
     from pyiceberg.table.update import AssertTableUUID
 
@@ -118,41 +118,39 @@ def _looked_up(
             fresh, now = _loaded(table, storage)
         except (CommitConflict, NoSuchTable):
             raise
-        except Exception as unseen:
-            why = unseen
+        except Exception as load_error:
+            why = load_error
             continue
         if is_made(now):
             return None
         if refused:
             return Failed(error, fresh, now)
     raise CommitStateUnknown(
-        f"a commit to {name} ended with {type(error).__name__}: {error}. Whether it was made is not known"
-        f"{'' if why is error else f' ({why})'}: its files stay. Look at the table before it is repeated."
+        f"a commit to {name} ended with {type(error).__name__}: {error}. Whether it succeeded is unknown"
+        f"{'' if why is error else f' ({why})'}, so its files are kept. Check the table before you repeat it."
     ) from error
 
 
 def _loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
-    """The table as the catalog has it now, with all snapshots that its metadata has, whatever a catalog shows."""
+    """Reload the table from its catalog; its metadata file is read too, as a catalog may not return all snapshots."""
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
         fresh = table.catalog.load_table(table.name())
     except NoSuchTableError as error:
-        raise NoSuchTable(f"{'.'.join(table.name())} was dropped meanwhile") from error
+        raise NoSuchTable(f"{'.'.join(table.name())} was dropped by another writer") from error
     check_same(table, fresh)
     return fresh, IcebergTable.open(fresh.metadata_location, storage)
 
 
 def check_same(before: Table, now: Table) -> None:
-    """Raise `CommitConflict` where another table has the name by now."""
+    """Raise `CommitConflict` if another table has the same name now."""
     if before.metadata.table_uuid != now.metadata.table_uuid:
-        raise CommitConflict(
-            f"{'.'.join(before.name())} was dropped, and made again, since it was opened: open it again"
-        )
+        raise CommitConflict(f"{'.'.join(before.name())} was dropped and recreated since it was opened: open it again")
 
 
 def _is_refusal(error: Exception, table: Table) -> bool:
-    """Whether the catalog said that it did not commit; every other error may have come after the commit."""
+    """Whether the catalog definitely did not commit; any other error may have happened after the commit."""
     from pyiceberg import exceptions as theirs
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -164,7 +162,7 @@ def _is_refusal(error: Exception, table: Table) -> bool:
         theirs.UnauthorizedError,
         theirs.ForbiddenError,
     )
-    # pyiceberg's own catalogs check updates before anything is written, and say so by a ValueError.
+    # pyiceberg's own catalogs validate updates before they write anything, and raise ValueError.
     checked_here = type(error) is ValueError and isinstance(table.catalog, MetastoreCatalog)
     return isinstance(error, kinds) or checked_here
 

@@ -1,7 +1,7 @@
-"""The kinds of snapshots that are committed: appends, overwrites, and rewrites, which pyiceberg has none of.
+"""Snapshot producers: appends, overwrites, deletes, and rewrites (`replace`), which pyiceberg does not have.
 
-They are made here, and committed by `outcomes`: pyiceberg's own commits look for conflicts that are not ours (deletes
-that others add to files that are replaced may escape them), and remove the files of a commit on its catalog's word.
+They only build snapshots; `outcomes` commits them. pyiceberg's own commits validate conflicts by other rules, which
+miss deletes that others add to replaced files, and remove the files of a commit as soon as the catalog reports failure.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.write.row_lineage import LineageSnapshot
 
 
-class _Kept:
-    """A snapshot that leaves its branch the retention that it has, which pyiceberg's commits forget.
+class _KeepsRetention:
+    """A snapshot that preserves its branch's retention, which pyiceberg's commits drop.
 
-    One that removes files is given `delete_by_predicate(AlwaysTrue())`, so that all manifests are looked through.
+    Producers that remove files also call `delete_by_predicate(AlwaysTrue())`, so that all manifests are searched.
     """
 
     def _commit(self: Any) -> Any:
@@ -42,7 +42,7 @@ class _Kept:
         return tuple(_with_retention(each, before) for each in updates), requirements
 
     def _build_delete_files_partition_predicate(self) -> None:
-        """Nothing: files are looked for in all manifests, and pyiceberg has no words for a partition of NaN."""
+        """Do nothing: all manifests are searched, and pyiceberg cannot build a predicate for a NaN partition."""
 
 
 def _with_retention(update: Any, before: SnapshotRef | None) -> Any:
@@ -52,27 +52,27 @@ def _with_retention(update: Any, before: SnapshotRef | None) -> Any:
     return update.model_copy(update={name: getattr(before, name) for name in names})
 
 
-class _Replace(_Kept):
-    """A `replace`, which changes no rows."""
+class _Replace(_KeepsRetention):
+    """A snapshot whose operation is `replace`: it changes no rows."""
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
-        found = super()._summary(snapshot_properties)  # type: ignore[misc]
-        return Summary(operation=Operation.REPLACE, **found.additional_properties)
+        summary = super()._summary(snapshot_properties)  # type: ignore[misc]
+        return Summary(operation=Operation.REPLACE, **summary.additional_properties)
 
 
-class _FastAppend(_Kept, _FastAppendFiles):
+class _FastAppend(_KeepsRetention, _FastAppendFiles):
     pass
 
 
-class _MergeAppend(_Kept, _MergeAppendFiles):
+class _MergeAppend(_KeepsRetention, _MergeAppendFiles):
     pass
 
 
-class _Overwrite(_Kept, _OverwriteFiles):
+class _Overwrite(_KeepsRetention, _OverwriteFiles):
     pass
 
 
-class _Delete(_Kept, _DeleteFiles):
+class _Delete(_KeepsRetention, _DeleteFiles):
     pass
 
 
@@ -80,11 +80,11 @@ class _Rewrite(_Replace, _OverwriteFiles):
     pass
 
 
-class _LineageAppend(_Kept, LineageSnapshot, _FastAppendFiles):
+class _LineageAppend(_KeepsRetention, LineageSnapshot, _FastAppendFiles):
     pass
 
 
-class _LineageOverwrite(_Kept, LineageSnapshot, _OverwriteFiles):
+class _LineageOverwrite(_KeepsRetention, LineageSnapshot, _OverwriteFiles):
     pass
 
 
@@ -93,38 +93,38 @@ class _LineageRewrite(_Replace, LineageSnapshot, _OverwriteFiles):
 
 
 def appending(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
-    """Files added; manifests are merged where the table asks for it, but in version 3."""
+    """A producer that adds files. Merges manifests if the table asks for it, except in format version 3."""
     metadata = transaction.table_metadata
     merges = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
     kind = _LineageAppend if metadata.format_version > 2 else _MergeAppend if merges else _FastAppend
     if kind is _MergeAppend:
         _check_partitions_are_read(metadata)
-    return _made(kind, Operation.APPEND, transaction, branch, properties)
+    return _producer(kind, Operation.APPEND, transaction, branch, properties)
 
 
 def overwriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
-    """Files in the place of others; an append where there are none."""
+    """A producer that replaces files; its operation is `append` for the first snapshot of a branch."""
     metadata = transaction.table_metadata
     _check_partitions_are_read(metadata)
     is_first = metadata.snapshot_by_name(branch) is None
     kind = _LineageOverwrite if metadata.format_version > 2 else _Overwrite
-    return _made(kind, Operation.APPEND if is_first else Operation.OVERWRITE, transaction, branch, properties)
+    return _producer(kind, Operation.APPEND if is_first else Operation.OVERWRITE, transaction, branch, properties)
 
 
 def rewriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
-    """Files in the place of others that have the same rows."""
+    """A producer that replaces files by others with the same rows (operation `replace`)."""
     _check_partitions_are_read(transaction.table_metadata)
     kind = _LineageRewrite if transaction.table_metadata.format_version > 2 else _Rewrite
-    return _made(kind, Operation.OVERWRITE, transaction, branch, properties)
+    return _producer(kind, Operation.OVERWRITE, transaction, branch, properties)
 
 
 def emptying(transaction: Transaction) -> _SnapshotProducer[Any]:
-    """All files removed from the main branch."""
+    """A producer that removes all files from the main branch."""
     metadata = transaction.table_metadata
     _check_partitions_are_read(metadata)
     has_lineage = metadata.format_version > 2 and metadata.current_snapshot() is not None
     kind = _LineageOverwrite if has_lineage else _Delete
-    producer = _made(kind, Operation.DELETE, transaction, "main", {})
+    producer = _producer(kind, Operation.DELETE, transaction, "main", {})
     if isinstance(producer, LineageSnapshot):
         producer.remove_all()
     else:
@@ -133,9 +133,9 @@ def emptying(transaction: Transaction) -> _SnapshotProducer[Any]:
 
 
 def _check_partitions_are_read(metadata: TableMetadata) -> None:
-    """Raises `UnsupportedFeature` where entries of manifests would be written anew with other partitions.
+    """Raise `UnsupportedFeature` if rewritten manifest entries would get wrong partition values.
 
-    pyiceberg 0.12 reads doubles as floats (0.1 as 0.10000000149011612) where its compiled decoder is installed.
+    pyiceberg 0.12 reads doubles as floats (0.1 as 0.10000000149011612) if its compiled decoder is installed.
     """
     if new_decoder(struct.pack("<d", 0.1)).read_double() == 0.1:
         return
@@ -145,19 +145,19 @@ def _check_partitions_are_read(metadata: TableMetadata) -> None:
         for each in spec.fields:
             if each.source_id in doubles and str(each.transform) == "identity":
                 raise UnsupportedFeature(
-                    f"replacing files of an Iceberg table that is partitioned by the doubles of {each.name!r}",
-                    "This version of pyiceberg, which commits it, reads doubles of manifests as floats. Append to it.",
+                    f"replacing files of an Iceberg table that is partitioned by the double column {each.name!r}",
+                    "This version of pyiceberg reads doubles in manifests as floats. Only appends are possible.",
                 )
 
 
-def _made(
+def _producer(
     kind: Any, operation: Operation, transaction: Transaction, branch: str, properties: dict[str, str]
 ) -> _SnapshotProducer[Any]:
-    found: _SnapshotProducer[Any] = kind(
+    producer: _SnapshotProducer[Any] = kind(
         operation=operation,
         transaction=transaction,
         io=transaction._table.io,
         branch=branch,
         snapshot_properties=properties,
     )
-    return found
+    return producer

@@ -1,7 +1,7 @@
-"""Snapshots of format version 3 (specification, "Row Lineage"), which pyiceberg reads, and does not make itself.
+"""Snapshots of format version 3 (specification, "Row Lineage"), which pyiceberg reads but cannot write.
 
-Manifest lists give each manifest the id of its first row, entries that are written anew keep theirs, and the vectors
-of data files go with them.
+Manifest lists assign each manifest its first row id, rewritten entries keep theirs, and the deletion vectors of removed
+data files are removed with them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FILE_FIRST_ROW_ID, _REFERENCED = _FILE_FIELDS.index("first_row_id"), _FILE_FIEL
 
 
 class LineageManifestWriter(ManifestWriterV2):
-    """A manifest whose files may say the id of their first row."""
+    """A manifest whose entries may have `first_row_id`."""
 
     def __init__(self, of: ManifestContent, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -63,17 +63,17 @@ class LineageManifestWriter(ManifestWriterV2):
         return {**super()._meta, "content": self._of.name.lower()}
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        """Records have all fields of the version."""
+        """An Avro writer with all fields of the format version."""
         schema = self._with_partition(_VERSION)
         return AvroOutputFile(self._output_file, schema, "manifest_entry", schema, self._meta)
 
     def to_manifest_file(self) -> ManifestFile:
-        """The manifest; the list gives it its first row id."""
+        """The manifest without a first row id, which the manifest list assigns."""
         return ManifestFile(*super().to_manifest_file()._data, None)
 
 
 class LineageManifestListWriter(ManifestListWriterV2):
-    """A manifest list that numbers the rows of new manifests, from `next_row_id` on."""
+    """A manifest list that assigns row ids to new manifests, starting at `next_row_id`."""
 
     def __init__(self, next_row_id: int, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -88,37 +88,37 @@ class LineageManifestListWriter(ManifestListWriterV2):
         return self
 
     def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
-        """Specification, "First Row ID Assignment": a data manifest without one takes the next, and all its rows."""
-        found = super().prepare_manifest(manifest_file)
-        if found.content == ManifestContent.DATA and found[_FIRST_ROW_ID] is None:
-            if found.added_rows_count is None or found.existing_rows_count is None:
+        """Assign row ids to the rows of a data manifest that has none (specification, "First Row ID Assignment")."""
+        manifest = super().prepare_manifest(manifest_file)
+        if manifest.content == ManifestContent.DATA and manifest[_FIRST_ROW_ID] is None:
+            if manifest.added_rows_count is None or manifest.existing_rows_count is None:
                 raise UnsupportedFeature(
-                    "row ids of manifests that do not count their rows", f"{found.manifest_path} is one."
+                    "row ids for manifests without row counts", f"{manifest.manifest_path} has no row counts."
                 )
-            found[_FIRST_ROW_ID] = self.next_row_id
-            self.next_row_id += found.added_rows_count + found.existing_rows_count
-        return found
+            manifest[_FIRST_ROW_ID] = self.next_row_id
+            self.next_row_id += manifest.added_rows_count + manifest.existing_rows_count
+        return manifest
 
 
 class LineageSnapshot(_SnapshotProducer[Any]):
-    """A snapshot with files added and files removed; mixed into pyiceberg's kinds of them."""
+    """A snapshot that adds and removes files in format version 3; a mixin for pyiceberg's snapshot producers."""
 
     def new_manifest_writer(
         self, spec: PartitionSpec, of: ManifestContent = ManifestContent.DATA
     ) -> LineageManifestWriter:
-        """A manifest of a spec."""
+        """A writer for a manifest of one partition spec."""
         output = self.new_manifest_output()
         return LineageManifestWriter(of, spec, self.schema(), output, self._snapshot_id, self._compression)
 
     def _deleted_entries(self) -> list[ManifestEntry]:
-        """None beside those that `_existing_manifests` writes."""
+        """Empty: `_existing_manifests` writes the deleted entries."""
         return []
 
     def _existing_manifests(self) -> list[ManifestFile]:
         return self._kept_and_removed[0]
 
     def remove_all(self) -> None:
-        """Remove all data files, and what is deleted from them."""
+        """Remove all data files and their deletes."""
         for manifest in self._manifests_before():
             for entry in live_entries(self._io, manifest):
                 if entry.data_file.content == DataFileContent.DATA:
@@ -127,36 +127,36 @@ class LineageSnapshot(_SnapshotProducer[Any]):
 
     @cached_property
     def _kept_and_removed(self) -> tuple[list[ManifestFile], list[DataFile]]:
-        """The manifests that stay, those of files that go written anew; and the vectors that go."""
+        """The retained manifests, rewritten where they had removed files; and the removed deletion vectors."""
         paths = {each.file_path for each in self._deleted_data_files}
         kept: list[ManifestFile] = []
         vectors: list[DataFile] = []
-        found: set[str] = set()
+        removed: set[str] = set()
         for manifest in self._manifests_before():
             if not (manifest.has_added_files() or manifest.has_existing_files()):
                 continue
             is_data = manifest.content == ManifestContent.DATA
             may_have = paths and self._build_manifest_evaluator(manifest.partition_spec_id)(manifest)
             entries = list(live_entries(self._io, manifest)) if may_have else []
-            goes = [_is_of(entry.data_file, paths) for entry in entries]
-            if not any(goes):
+            removes = [_is_of(entry.data_file, paths) for entry in entries]
+            if not any(removes):
                 kept.append(manifest)
                 continue
             with self.new_manifest_writer(self.spec(manifest.partition_spec_id), manifest.content) as writer:
-                for entry, is_gone in zip(entries, goes, strict=True):
-                    (writer.delete if is_gone else writer.existing)(entry)
+                for entry, is_removed in zip(entries, removes, strict=True):
+                    (writer.delete if is_removed else writer.existing)(entry)
             kept.append(writer.to_manifest_file())
-            gone = [entry.data_file for entry, is_gone in zip(entries, goes, strict=True) if is_gone]
+            files = [entry.data_file for entry, is_removed in zip(entries, removes, strict=True) if is_removed]
             if is_data:
-                found.update(file.file_path for file in gone)
+                removed.update(file.file_path for file in files)
             else:
-                vectors += gone
-        if missing := sorted(paths - found):
+                vectors += files
+        if missing := sorted(paths - removed):
             raise ValidationException(f"Missing required files to delete: {', '.join(missing)}")
         return kept, vectors
 
     def _manifests_before(self) -> list[ManifestFile]:
-        """The manifests of the snapshot before, with their first row ids."""
+        """The manifests of the parent snapshot, with their first row ids."""
         if self._parent_snapshot_id is None:
             return []
         parent = self._transaction.table_metadata.snapshot_by_id(self._parent_snapshot_id)
@@ -169,20 +169,20 @@ class LineageSnapshot(_SnapshotProducer[Any]):
             return list(reader)
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
-        """The counts, less those of vectors that go."""
-        found = super()._summary(snapshot_properties)
+        """pyiceberg's summary, with the removed deletion vectors counted."""
+        summary = super()._summary(snapshot_properties)
         vectors = self._kept_and_removed[1]
         if not vectors:
-            return found
-        counts, rows = found.additional_properties, sum(each.record_count for each in vectors)
+            return summary
+        counts, rows = summary.additional_properties, sum(each.record_count for each in vectors)
         changes = {"delete-files": len(vectors), "position-deletes": rows}
         totals = {f"total-{name}": int(counts.get(f"total-{name}", 0)) - number for name, number in changes.items()}
         removed = {f"removed-{name}": number for name, number in {**changes, "dvs": len(vectors)}.items()}
-        said = {name: str(number) for name, number in {**removed, **totals}.items() if number >= 0}
-        return Summary(operation=found.operation, **{**counts, **said})
+        updated = {name: str(number) for name, number in {**removed, **totals}.items() if number >= 0}
+        return Summary(operation=summary.operation, **{**counts, **updated})
 
     def _commit(self) -> Any:
-        """As pyiceberg's own, with row ids."""
+        """The updates and requirements of the commit, as in pyiceberg, with row ids added."""
         metadata = self._transaction.table_metadata
         manifests = self._manifests()
         number, first = metadata.next_sequence_number(), metadata.next_row_id or 0
@@ -213,7 +213,7 @@ class LineageSnapshot(_SnapshotProducer[Any]):
 
 
 def live_entries(io: FileIO, manifest: ManifestFile) -> Iterator[ManifestEntry]:
-    """The entries of a manifest that are not deleted, with what they inherit ("First Row ID Inheritance")."""
+    """The live entries of a manifest, with inherited values filled in ("First Row ID Inheritance")."""
     with AvroFile[ManifestEntry](
         io.new_input(manifest.manifest_path),
         MANIFEST_ENTRY_SCHEMAS[_VERSION],
@@ -232,5 +232,5 @@ def live_entries(io: FileIO, manifest: ManifestFile) -> Iterator[ManifestEntry]:
 
 
 def _is_of(file: DataFile, paths: set[str]) -> bool:
-    """Whether a file is one of some data files, or a vector of one."""
+    """Whether a file is one of the data files at `paths`, or the deletion vector of one."""
     return (file.file_path if file.content == DataFileContent.DATA else file[_REFERENCED]) in paths
