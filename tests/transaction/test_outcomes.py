@@ -124,7 +124,7 @@ def test_a_commit_of_which_nothing_is_known_says_so_and_leaves_its_files(kind: s
         fault(owner, name, 1, TimeoutError("no answer"), after=False),
         patch.object(outcomes, "_LOOKS", (0,)),
         patch.object(delta_commits, "_LOOKS", (0,)),
-        pytest.raises(lakescan.CommitStateUnknown, match="its files stay"),
+        pytest.raises(lakescan.CommitStateUnknown, match=r"files (stay|are kept)"),
     ):
         now().append(rows(A))
     assert (pairs(), data_files(tmp_path)) == ([], 1)
@@ -154,7 +154,7 @@ def test_a_handle_does_not_write_to_another_table_in_its_place(kind: str, was_re
         location.rename(location.with_name("before"))
     maker(kind, local)()
     for write in (lambda: table.append(rows(A)), lambda: table.overwrite(rows(A)), table.compact):
-        with pytest.raises(lakescan.CommitConflict, match="recreated"):
+        with pytest.raises(lakescan.CommitConflict, match=r"made again|recreated"):
             write()
     assert (pairs(), NAME) == ([], "local.db.t")
 

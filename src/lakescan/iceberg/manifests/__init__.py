@@ -1,1 +1,1 @@
-"""Manifest lists and manifests as Arrow tables, checked."""
+"""Read manifest lists and manifests: Avro bytes -> validated Arrow tables."""

@@ -1,8 +1,8 @@
-"""Manifest lists and manifests as Arrow tables, their columns named by the specification's field ids.
+"""Decode manifest lists and manifests: Avro records -> Arrow tables, with columns resolved by field id.
 
-Names differ between writers and format versions; ids do not. Files of one schema are decoded together, straight to
-columns, by `polars-avro` where it is installed. Without it, and for what it does not take, fastavro decodes record by
-record; a test holds the two against each other on every manifest at hand.
+Names differ between writers and format versions; ids do not. Files with one schema are decoded together, directly to
+columns, by `polars-avro` if it is installed. Otherwise, and for files that it does not support, fastavro decodes record
+by record. A test compares the two decoders on every available manifest.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from lakescan.iceberg.manifests.avro_container import Container
 from lakescan.reading.avro.records import arrow_field, column, field_of_type, only_type
 from lakescan.storage.faults import shown, told
 
-FILE = "lakescan.file"  # the column that says which file a row is of
-_MANY_ROWS = 500  # fewer are decoded before the columnar decoder is imported
-_FILE_ROWS = 32  # what opening a file costs the other decoder, in rows
+FILE = "lakescan.file"  # the column with the number of each row's file
+_MANY_ROWS = 500  # with fewer rows, fastavro is done before the columnar decoder is imported
+_FILE_ROWS = 32  # the cost of opening a file in fastavro, as a number of rows
 _BATCH_ROWS = 4096
 
 
 @functools.cache
 def columnar_decoder() -> Any:
-    """The module `polars_avro`; None where the extra `fast` is not installed."""
+    """The module `polars_avro`; None if the extra `fast` is not installed."""
     try:
         import polars_avro
     except ImportError:
@@ -40,11 +40,11 @@ def columnar_decoder() -> Any:
 
 
 def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: bool | None = None) -> pa.Table:
-    """Decode files of records that have one schema; `names` maps the field ids that are wanted to column names.
+    """Decode files that share one record schema; `names` maps the field ids to read to column names.
 
-    Wanted fields under a record keep their nesting. The column `FILE` has the number of each row's file. `fast` asks
-    for the columnar decoder, or for the other one; by default the number of rows decides. Raises `CorruptMetadata` for
-    what cannot be decoded.
+    Fields inside records keep their nesting. The column `FILE` has the number of each row's file. `fast` forces the
+    columnar decoder (True) or fastavro (False); by default the number of rows decides. Raises `CorruptMetadata` for
+    records that cannot be decoded.
     """
     rows = [file.rows for file in files]
     numbers = pa.array(np.repeat(np.arange(len(files), dtype=np.int32), rows))
@@ -54,52 +54,52 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
         if not wanted["fields"]:
             return pa.table({FILE: numbers})
         fast = sum(rows) + _FILE_ROWS * len(files) >= _MANY_ROWS if fast is None else fast
-        found = _by_columns(files, schema, names) if fast and columnar_decoder() is not None else None
-    if found is None or found.num_rows != len(numbers):
-        found = pa.concat_tables([_each(file, wanted, names) for file in files])
-    return found.append_column(FILE, numbers)
+        table = _by_columns(files, schema, names) if fast and columnar_decoder() is not None else None
+    if table is None or table.num_rows != len(numbers):
+        table = pa.concat_tables([_each(file, wanted, names) for file in files])
+    return table.append_column(FILE, numbers)
 
 
 @contextmanager
 def decoding(files: Sequence[Container]) -> Iterator[None]:
-    """Turn what is raised over the records of files into `CorruptMetadata` that names the first of them."""
+    """Convert exceptions from decoding files into `CorruptMetadata` that names the first file."""
     where = shown(files[0].source) + (f" (or one of the {len(files) - 1} read with it)" if len(files) > 1 else "")
     try:
         yield
     except UnsupportedFeature as error:
-        raise UnsupportedFeature(error.feature, f"{where} has it.") from error
+        raise UnsupportedFeature(error.feature, f"{where} uses it.") from error
     except LakescanError:
         raise
     except MemoryError as error:
-        raise NotEnoughMemory(f"{where}: its records do not fit into the memory that there is") from error
-    except Exception as error:  # libraries raise what they like over bytes that they did not expect
+        raise NotEnoughMemory(f"{where}: its records do not fit into memory") from error
+    except Exception as error:  # libraries raise any type of exception for invalid bytes
         raise CorruptMetadata(
-            f"{where} has records that are not what its schema says: {told(error)}. Restore the file, or read an older "
+            f"{where} has records that do not match its schema: {told(error)}. Restore the file, or read an older "
             "snapshot."
         ) from error
 
 
 def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapping[int, str]) -> pa.Table | None:
-    """The columnar decoder's result for files of one schema; None where it refuses them."""
+    """Decode files of one schema with the columnar decoder; None if it cannot."""
     schema = _without_empty_records(full)
     inlined, columns = _inlined(schema, names)
     header = json.dumps(inlined).encode()
     wanted = [name for members in columns.values() for name, _ in members]
     try:
         decoded = _decoded([io.BytesIO(file.as_file(header)) for file in files], wanted)
-        found = [_assembled(decoded, f, columns[f["name"]], names) for f in _pruned(schema, names)["fields"]]
+        assembled = [_assembled(decoded, f, columns[f["name"]], names) for f in _pruned(schema, names)["fields"]]
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
-    except BaseException:  # a panic of the decoder is one; the other one says what is wrong with the file, or reads it
+    except BaseException:  # includes Rust panics; fastavro then either reads the file or reports what is wrong with it
         return None
-    return pa.Table.from_arrays([array for array, _ in found], schema=pa.schema([field for _, field in found]))
+    return pa.Table.from_arrays([array for array, _ in assembled], schema=pa.schema([field for _, field in assembled]))
 
 
 def _decoded(files: list[io.BytesIO], columns: list[str]) -> pa.Table:
-    """Some top-level columns of files of one schema, straight from the decoder's own batches.
+    """Top-level columns of files of one schema, directly from the decoder's own batches.
 
-    These are not part of its public interface, which makes a Polars frame of them, and that takes half as long again:
-    where a version has them not, the frame will do.
+    The batches are not public API. The public function builds a Polars frame from them, which takes half as long again;
+    it is the fallback for versions of polars-avro without these internals.
     """
     try:
         from polars_avro._avro_rs import AvroSource
@@ -115,32 +115,32 @@ _Members = list[tuple[str, Mapping[str, Any]]]
 
 
 def _inlined(schema: Mapping[str, Any], names: Mapping[int, str]) -> tuple[dict[str, Any], dict[str, _Members]]:
-    """The schema with the members of its records in their place, which describes the same bytes, and what is wanted.
+    """Replace each record field by its members, which describes the same bytes; and the wanted members per field.
 
-    The decoder walks over top-level fields that are not asked for, and builds all that is below one that is: inlined,
-    the statistics of a manifest, most of its bytes, cost little where they are not wanted. The second result has, for
-    each wanted field, the wanted members that stand for it, by their new names.
+    The decoder skips top-level fields that are not requested, but builds everything below a requested one. Inlining
+    makes unneeded statistics, most of a manifest's bytes, cheap to skip. The second result maps each wanted field to
+    the wanted members that represent it, with their new names.
     """
     fields: list[dict[str, Any]] = []
-    found: dict[str, _Members] = {}
+    members_of: dict[str, _Members] = {}
     kept = {f["name"]: f for f in _pruned(schema, names)["fields"]}
     for each in schema["fields"]:
         members = each["type"]["fields"] if _can_be_inlined(each) else [each]
         wanted = kept.get(each["name"])
         if wanted is not None:
             inner = wanted["type"]["fields"] if _can_be_inlined(each) else [wanted]
-            found[each["name"]] = []
+            members_of[each["name"]] = []
             asked = {f["name"]: f for f in inner}
         for member in members:
             name = f"c{len(fields)}"
             fields.append({**member, "name": name})
             if wanted is not None and member["name"] in asked:
-                found[each["name"]].append((name, asked[member["name"]]))
-    return {**schema, "fields": fields}, found
+                members_of[each["name"]].append((name, asked[member["name"]]))
+    return {**schema, "fields": fields}, members_of
 
 
 def _can_be_inlined(node: Mapping[str, Any]) -> bool:
-    """Whether a field is a record that is always there: its bytes are those of its members, one after the other."""
+    """Whether a field is a non-optional record: its bytes are those of its members, concatenated."""
     kind = node["type"]
     return isinstance(kind, dict) and kind["type"] == "record" and not _is_partition(kind)
 
@@ -148,7 +148,7 @@ def _can_be_inlined(node: Mapping[str, Any]) -> bool:
 def _assembled(
     decoded: pa.Table, node: Mapping[str, Any], members: _Members, names: Mapping[int, str]
 ) -> tuple[pa.Array, pa.Field]:
-    """A field of the pruned schema from the columns that stand for it."""
+    """Rebuild a field of the pruned schema from the columns of its members."""
     arrays = [_named(decoded[name].chunks, member, names) for name, member in members]
     if not _can_be_inlined(node):
         return arrays[0], field_of_type(node, arrays[0].type, names)
@@ -158,9 +158,9 @@ def _assembled(
 
 
 def _without_empty_records(node: Any) -> Any:
-    """The schema less fields of records without fields, which take no bytes and which the decoder cannot build.
+    """Drop fields whose type is an empty record: they take no bytes, and the decoder cannot build them.
 
-    Such is the partition of tables that have none.
+    The partition of an unpartitioned table is such a field.
     """
     if isinstance(node, list):
         return [_without_empty_records(n) for n in node]
@@ -173,9 +173,9 @@ def _without_empty_records(node: Any) -> Any:
 
 
 def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, str]) -> pa.Array:
-    """One array of chunks: records as structs of their wanted members, named by id; all else as it was decoded.
+    """Concatenate chunks to one array: records become structs of their wanted members, named by field id.
 
-    Only what is wanted is put together: statistics are most of a manifest, and most scans do without.
+    Unwanted members are not concatenated: statistics are most of a manifest, and most scans do not need them.
     """
     kind = _record(node["type"])
     if kind is None or not pa.types.is_struct(chunks[0].type):
@@ -193,7 +193,7 @@ def _named(chunks: list[pa.Array], node: Mapping[str, Any], names: Mapping[int, 
 
 
 def _record(node: Any) -> Mapping[str, Any] | None:
-    """The record type of a field, optional or not; None for other types."""
+    """The record type of a field, optional or required; None for other types."""
     only = only_type(node)
     return only if isinstance(only, dict) and only["type"] == "record" else None
 
@@ -204,14 +204,14 @@ def _each(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> 
 
 
 def _by_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str]) -> pa.Table:
-    """The other decoder's result: the fields of the schema `wanted`, which is part of the file's."""
+    """Decode with fastavro the fields of the schema `wanted`, a subset of the file's schema."""
     written, asked = fastavro.parse_schema(dict(file.written.record)), fastavro.parse_schema(wanted)
     data = io.BytesIO(file.records)
     records: list[Any] = [fastavro.schemaless_reader(data, written, asked) for _ in range(file.rows)]
     if left := len(data.getbuffer()) - data.tell():
         raise CorruptMetadata(
-            f"{shown(file.source)} has {left:,} bytes after its {file.rows:,} records: its "
-            "blocks have another number of records than they say. Restore the file, or read an older snapshot."
+            f"{shown(file.source)} has {left:,} bytes after its {file.rows:,} records: the record counts of its "
+            "blocks are wrong. Restore the file, or read an older snapshot."
         )
     arrow = pa.schema([arrow_field(f, names) for f in wanted["fields"]])
     keys = [f["name"] for f in wanted["fields"]]
@@ -220,7 +220,7 @@ def _by_records(file: Container, wanted: dict[str, Any], names: Mapping[int, str
 
 
 def _pruned(schema: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
-    """The record schema with the wanted fields only."""
+    """The record schema with only the wanted fields."""
     fields = []
     for each in schema["fields"]:
         field_id = each.get("field-id")
@@ -241,6 +241,6 @@ def _prune_type(node: Any, names: Mapping[int, str]) -> Any:
 
 
 def _is_partition(node: Mapping[str, Any]) -> bool:
-    """The partition record has the table's own field ids (from 1000): it is kept whole."""
+    """Whether a record is the partition, whose field ids are the table's own (from 1000): it is read in full."""
     ids = [f.get("field-id") for f in node["fields"]]
     return node.get("name") == "r102" or all(i is not None and i >= 1000 for i in ids)

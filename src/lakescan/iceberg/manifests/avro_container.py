@@ -1,8 +1,8 @@
-"""The frame of an Avro file: its header and blocks, unpacked within limits, without decoding a record.
+"""Open Avro container files: header and blocks, decompressed within limits, without decoding records.
 
-Avro specification, "Object Container Files": magic, a map of metadata, a sync marker; then blocks of a row count, a
-size in bytes, so many bytes, and the marker again. Files that are decoded together give rows in a row: the counts tell
-which row is of which file. No count is believed that the bytes could not hold.
+Avro specification, "Object Container Files": magic, a metadata map, a sync marker; then blocks, each of a row count, a
+size in bytes, the data, and the marker again. For files that are decoded together, the row counts tell which row
+belongs to which file. Counts that exceed what the bytes can hold are refused.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from lakescan.storage.faults import shown
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16
-_NUMBER = 10  # bytes of the longest number
-_HEADER = 1000  # entries of a header
+_NUMBER = 10  # maximum bytes of an encoded number
+_HEADER = 1000  # maximum entries in a header
 
 
 @dataclass(frozen=True)
 class Container:
-    """The records of a file as bytes, unpacked block by block, with their number, and what the file's header says.
+    """The decompressed blocks of a file, the number of its records, and its header.
 
-    `size` is the file's own, in bytes; its blocks come after the 16 bytes of the marker at `body`.
+    `size` is the file's size in bytes. `body` is the offset of the 16-byte sync marker that precedes the blocks.
     """
 
     blocks: tuple[bytes, ...]
@@ -39,7 +39,7 @@ class Container:
     body: int
 
     def as_file(self, schema: bytes) -> bytes:
-        """A file of one block of these records, under a schema that describes the same bytes."""
+        """These records as a file with one block, under another schema that describes the same bytes."""
         size = sum(map(len, self.blocks))
         block = [_encoded_number(self.rows), _encoded_number(size), *self.blocks, bytes(_SYNC)]
         header = [_MAGIC, b"\x02", _encoded(b"avro.schema"), _encoded(schema), b"\x00", bytes(_SYNC)]
@@ -47,7 +47,7 @@ class Container:
 
     @property
     def records(self) -> bytes:
-        """All records in a row."""
+        """The bytes of all records, concatenated."""
         return b"".join(self.blocks)
 
     @property
@@ -57,29 +57,29 @@ class Container:
 
 
 def of_one_schema(files: Sequence[Container]) -> list[list[int]]:
-    """Runs of files that have the same schema, by number: they can be decoded together, and their order stays."""
+    """Group consecutive files with the same schema (as indexes): each group can be decoded together, in order."""
     return [[i for i, _ in run] for _, run in groupby(enumerate(files), key=lambda each: each[1].schema)]
 
 
 def open_container(data: bytes, source: str) -> Container:
-    """Read the frame and unpack its blocks. One step a block.
+    """Read the header and decompress all blocks. `source` names the file in errors.
 
-    Raises `CorruptMetadata` for what is not Avro, breaks off, or says more rows than its bytes can hold;
+    Raises `CorruptMetadata` for a file that is not Avro, is truncated, or claims more rows than its bytes can hold;
     `UnsupportedFeature` for an unknown codec; `LimitExceeded` past `limits.AVRO_BLOCK` or `limits.AVRO_FILE`.
     """
     try:
         return _opened(data, source)
     except TooLarge:
         raise LimitExceeded(
-            f"{shown(source)} unpacks to more than is taken: {limits.AVRO_BLOCK:,} bytes a block, {limits.AVRO_FILE:,} "
-            "in all. If the file is what it should be, raise lakescan.limits.AVRO_BLOCK or AVRO_FILE."
+            f"{shown(source)} exceeds the decompressed size limits of {limits.AVRO_BLOCK:,} bytes per block or "
+            f"{limits.AVRO_FILE:,} per file. If the file is valid, raise lakescan.limits.AVRO_BLOCK or AVRO_FILE."
         ) from None
     except IndexError:
-        problem = "it breaks off"
+        problem = "it is truncated"
     except (ValueError, UnicodeDecodeError) as error:
         problem = str(error)
     raise CorruptMetadata(
-        f"{shown(source)} is not an Avro file that can be read: {problem}. Restore the file, or read an older snapshot."
+        f"{shown(source)} is not a valid Avro file: {problem}. Restore the file, or read an older snapshot."
     )
 
 
@@ -94,7 +94,7 @@ def _opened(data: bytes, source: str) -> Container:
     check_codec(codec, source)
     body, sync, at = at, data[at : at + _SYNC], at + _SYNC
     if len(sync) < _SYNC:
-        raise ValueError("its header breaks off")
+        raise ValueError("its header is truncated")
     blocks: list[bytes] = []
     rows, left = 0, limits.AVRO_FILE
     while at < len(data):
@@ -112,31 +112,31 @@ def _opened(data: bytes, source: str) -> Container:
 
 
 def _metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
-    """A map of bytes: blocks of a count (negative, then with a size) and so many pairs, up to an empty one."""
-    found: dict[str, bytes] = {}
+    """Read a map of bytes: blocks of a count (if negative, followed by a size) and pairs, up to an empty block."""
+    entries: dict[str, bytes] = {}
     while True:
         count, at = _number(data, at)
         if count == 0:
-            return found, at
+            return entries, at
         if count < 0:
             _, at = _number(data, at)
-        if abs(count) > _HEADER - len(found):
-            raise ValueError(f"its header says that it has {abs(count):,} entries")
+        if abs(count) > _HEADER - len(entries):
+            raise ValueError(f"its header claims {abs(count):,} entries; at most {_HEADER:,} are allowed")
         for _ in range(abs(count)):
             key, at = _bytes(data, at)
             value, at = _bytes(data, at)
-            found[key.decode()] = value
+            entries[key.decode()] = value
 
 
 def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
     size, at = _number(data, at)
     if size < 0 or at + size > len(data):
-        raise ValueError("a text of its header is cut off")
+        raise ValueError("a string in its header is truncated")
     return data[at : at + size], at + size
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number of seven bits a byte, and where it ends."""
+    """Decode a zigzag varint; returns the number and the offset after it."""
     value = 0
     for place in range(_NUMBER):
         byte = data[at + place]
@@ -151,9 +151,9 @@ def _encoded(value: bytes) -> bytes:
 
 
 def _encoded_number(value: int) -> bytes:
-    """A number that is not negative, zigzag, seven bits a byte."""
-    value, found = value << 1, bytearray()
+    """Encode a non-negative number as a zigzag varint."""
+    value, encoded = value << 1, bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])

@@ -1,7 +1,7 @@
-"""Reading many manifests: some at a time, what was decoded before from the cache.
+"""Read manifests in batches, through the cache of decoded metadata.
 
-Batches are formed from the end of the manifest list: writers put new manifests first, so what older snapshots had
-falls into the same batches again, and is found in the cache.
+Batches are formed from the end of the manifest list. Writers put new manifests first, so the manifests of older
+snapshots form the same batches again and hit the cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Manifest = Mapping[str, Any]  # a row of a manifest list
 def read_batch(
     batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, *, with_stats: bool, removed: bool = False
 ) -> pa.Table:
-    """The live entries of some manifests of one spec, in order, or those `removed`; see `read_manifests`."""
+    """The live (or `removed`) entries of manifests that share one spec, in order; see `read_manifests`."""
     if removed:
         return read_manifests(batch, spec, storage, with_stats=with_stats, removed=True)
     key = _key(batch, spec, storage, with_stats)
@@ -32,7 +32,7 @@ def read_batch(
 
 
 def _key(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, with_stats: bool) -> Hashable:
-    """What a decoded batch depends on: the files, what they inherit, and where they are read from."""
+    """Everything that a decoded batch depends on: the files, the values they inherit, and the storage."""
     names = (
         *("manifest_path", "manifest_length", "content", "sequence_number", "first_row_id", "added_snapshot_id"),
         *("added_files_count", "existing_files_count", "deleted_files_count"),
@@ -41,9 +41,9 @@ def _key(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, with_
 
 
 def batches_of(manifests: pa.Table) -> list[list[Manifest]]:
-    """Rows of a manifest list that are decoded together: of one spec, some megabytes at a time. One step a manifest."""
+    """Group the rows of a manifest list into batches to decode together: one spec and up to a few megabytes each."""
     rows = manifests.drop_columns(["partitions"]).to_pylist()
-    found: list[list[Manifest]] = []
+    batches: list[list[Manifest]] = []
     for _, same in groupby(reversed(rows), key=lambda m: m["partition_spec_id"]):
         batch: list[Manifest] = []
         size = 0
@@ -51,8 +51,8 @@ def batches_of(manifests: pa.Table) -> list[list[Manifest]]:
             batch.insert(0, manifest)
             size += manifest["manifest_length"] or _BATCH_BYTES
             if size >= _BATCH_BYTES or len(batch) == _BATCH_MANIFESTS:
-                found.append(batch)
+                batches.append(batch)
                 batch, size = [], 0
         if batch:
-            found.append(batch)
-    return found[::-1]
+            batches.append(batch)
+    return batches[::-1]

@@ -1,4 +1,4 @@
-"""Bounds and partition values in binary (specification, appendix D: "Binary single-value serialization"), columnar."""
+"""Decode bounds: serialized values -> Arrow arrays (spec, appendix D: "Binary single-value serialization")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakescan.planning.column_stats import ColumnStats
 _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
     t.BOOLEAN: ("u1",),
     t.INT: ("<i4",),
-    t.LONG: ("<i8", "<i4"),  # a column that was an int has old bounds of 4 bytes
+    t.LONG: ("<i8", "<i4"),  # a column promoted from int has old bounds of 4 bytes
     t.FLOAT: ("<f4",),
     t.DOUBLE: ("<f8", "<f4"),
     t.DATE: ("<i4",),
@@ -27,12 +27,12 @@ _MOST = np.iinfo(np.int64).max
 
 
 def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
-    """Serialized values as an Arrow array of the type; null where absent or of a length the type does not have.
+    """Serialized values as an Arrow array of the type; null where missing or of a length that is invalid for the type.
 
-    None for types whose order or encoding says nothing that pruning can use (uuid, variant, geospatial, nested).
+    None for types whose order or encoding is of no use for pruning (uuid, variant, geospatial, nested).
     """
     if isinstance(kind, t.Timestamp):
-        # A column that was a date has old bounds of 4 bytes: days.
+        # A column promoted from date has old bounds of 4 bytes: days.
         return pc.coalesce(_fixed(values, ("<i8",)), _days(values, kind)).cast(kind.arrow())
     if kind in _FIXED_WIDTH:
         return _fixed(values, _FIXED_WIDTH[kind]).cast(kind.arrow())
@@ -46,13 +46,13 @@ def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:
 
 
 def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) -> ColumnStats:
-    """One column's statistics out of the key-value lists of manifest entries.
+    """One column's statistics from the key-value lists of manifest entries.
 
-    `stats` has members value_counts, null_value_counts, nan_value_counts, lower_bounds and upper_bounds, as many as
-    the manifest has; each a list of (key: field id, value).
+    `stats` has the members value_counts, null_value_counts, nan_value_counts, lower_bounds and upper_bounds, as far as
+    the manifest has them; each is a list of (key: field id, value).
     """
     bounds = [
-        decode_values(found, field.type) if (found := value_of_key(stats, name, field.id)) is not None else None
+        decode_values(bound, field.type) if (bound := value_of_key(stats, name, field.id)) is not None else None
         for name in ("lower_bounds", "upper_bounds")
     ]
     if field.type in _NANOSECONDS:
@@ -64,16 +64,18 @@ def column_stats(stats: pa.StructArray, field: t.Field, record_count: pa.Array) 
 
 
 def has_exact_bounds(kind: t.Type, file_format: str) -> bool:
-    """Whether bounds of a type in files of a format are values of rows: writers cut texts and bytes, nanoseconds
-    to microseconds, and ORC's timestamps to milliseconds; a NaN in ORC makes its bounds infinite.
+    """Whether bounds of this type and file format are exact, that is, values of rows.
+
+    Writers truncate strings and bytes, nanoseconds to microseconds, and ORC timestamps to milliseconds; a NaN makes
+    ORC bounds infinite.
     """
     return file_format == "parquet" and (kind in _EXACT or isinstance(kind, t.Decimal))
 
 
 def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:
-    """Bounds in nanoseconds: whole microseconds may have been cut from what lies up to 999 ns further out.
+    """Widen nanosecond bounds: whole microseconds may be truncated from values up to 999 ns further out.
 
-    Cutting is downwards, or towards 1970.
+    Writers truncate downwards or towards 1970.
     """
     mask = bounds.is_null().to_numpy(zero_copy_only=False)
     numbers = pc.fill_null(bounds.cast(pa.int64()), 1).to_numpy(zero_copy_only=False)
@@ -86,7 +88,7 @@ def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:
 
 
 def _days(values: pa.Array, kind: t.Timestamp) -> pa.Array:
-    """Bounds of 4 bytes, which are days, in the unit of the type; null where it cannot hold them."""
+    """Convert 4-byte bounds, which are days, to the unit of the type; null on overflow."""
     days = _fixed(values, ("<i4",)).cast(pa.int64())
     numbers = pc.fill_null(days, 0).to_numpy(zero_copy_only=False)
     fits = (np.abs(numbers) <= _MOST // kind.per_day) & pc.is_valid(days).to_numpy(zero_copy_only=False)
@@ -94,30 +96,30 @@ def _days(values: pa.Array, kind: t.Timestamp) -> pa.Array:
 
 
 def value_of_key(stats: pa.StructArray, name: str, key: int) -> pa.Array | None:
-    """For each row, the value under `key` in its key-value list `name`, null where it has none; None without a list."""
+    """Each row's value for `key` in its key-value list `name`, null if it has none; None if the list is missing."""
     index = stats.type.get_field_index(name)
     if index < 0:
         return None
     lists = stats.field(index)
-    if pa.types.is_map(lists.type):  # a metadata table's
+    if pa.types.is_map(lists.type):  # from a metadata table
         keys, items = lists.keys, lists.items
         lists = pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays([keys, items], ["key", "value"]))
     entries = lists.flatten()
-    found = np.flatnonzero(entries.field(0).to_numpy(zero_copy_only=False) == key)
-    rows = pc.list_parent_indices(lists).take(pa.array(found)).to_numpy()
-    values = entries.field(1).take(pa.array(found))
+    matches = np.flatnonzero(entries.field(0).to_numpy(zero_copy_only=False) == key)
+    rows = pc.list_parent_indices(lists).take(pa.array(matches)).to_numpy()
+    values = entries.field(1).take(pa.array(matches))
     if len(rows) == len(stats) and (rows == np.arange(len(stats))).all():
-        return values  # every file has it, which is the rule
+        return values  # the common case: every file has the key
     place = np.full(len(stats), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     return values.take(pa.array(place, mask=place < 0))
 
 
 def _by_length(values: pa.Array, decode: Callable[[np.ndarray, int], np.ndarray | None], dtype: str) -> pa.Array:
-    """Decode values a length at a time: `decode` gets a matrix of bytes; None for a length it does not know."""
+    """Decode values grouped by length: `decode` takes a matrix of bytes, and returns None for an invalid length."""
     lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
     result, known = np.zeros(len(values), dtype=dtype), np.zeros(len(values), dtype=bool)
-    for length in np.unique(lengths[lengths > 0]).tolist():  # a handful: the widths of a type
+    for length in np.unique(lengths[lengths > 0]).tolist():  # few distinct lengths: the widths of a type
         rows = np.flatnonzero(lengths == length)
         taken = values.take(pa.array(rows)).cast(pa.binary(length))
         raw = np.frombuffer(taken.buffers()[1], dtype=np.uint8, count=len(rows) * length).reshape(len(rows), length)
@@ -139,7 +141,7 @@ def _fixed(values: pa.Array, widths: tuple[str, ...]) -> pa.Array:
 
 
 def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:
-    """Unscaled big-endian two's complement, to 16 little-endian bytes."""
+    """Decode decimals: unscaled big-endian two's complement -> 16 little-endian bytes; null if out of precision."""
     lengths = pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False)
     wide = np.zeros((len(values), 16), dtype=np.uint8)
     for length in np.unique(lengths[(lengths > 0) & (lengths <= 16)]).tolist():
@@ -151,15 +153,15 @@ def _decimals(values: pa.Array, kind: t.Decimal) -> pa.Array:
     known = (lengths > 0) & (lengths <= 16)
     mask = pa.array(known).buffers()[1]
     data = pa.py_buffer(np.ascontiguousarray(wide[:, ::-1]).tobytes())
-    found = pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(values), [mask, data])
-    most = pa.scalar(PyDecimal((0, (9,) * kind.precision, -kind.scale)), found.type)
-    least = pa.scalar(PyDecimal((1, (9,) * kind.precision, -kind.scale)), found.type)
-    fits = pc.and_(pc.less_equal(found, most), pc.greater_equal(found, least))
-    return pc.if_else(fits, found, pa.scalar(None, found.type)).cast(kind.arrow())
+    decimals = pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(values), [mask, data])
+    most = pa.scalar(PyDecimal((0, (9,) * kind.precision, -kind.scale)), decimals.type)
+    least = pa.scalar(PyDecimal((1, (9,) * kind.precision, -kind.scale)), decimals.type)
+    fits = pc.and_(pc.less_equal(decimals, most), pc.greater_equal(decimals, least))
+    return pc.if_else(fits, decimals, pa.scalar(None, decimals.type)).cast(kind.arrow())
 
 
 def _text(values: pa.Array) -> pa.Array | None:
     try:
         return values.cast(pa.string())
-    except pa.ArrowInvalid:  # a bound cut inside a character
+    except pa.ArrowInvalid:  # a bound truncated inside a character
         return None

@@ -1,4 +1,4 @@
-"""What a manifest list says, held against itself and its snapshot's summary."""
+"""Validate manifest lists: against themselves, the table's specs and the snapshot's summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUMMARY = ("total-data-files", "total-delete-files", "added-data-files", "added
 
 
 def check_manifests(manifests: pa.Table, source: str) -> None:
-    """Each manifest is named, once, is of data or of deletes, and has counts; raises `CorruptMetadata`."""
+    """Check that each manifest is listed once, with a path, valid content and counts; raises `CorruptMetadata`."""
     paths, content = manifests["manifest_path"], manifests["content"]
     if paths.null_count:
         raise fault(source, "it has a manifest without a manifest_path")
@@ -25,34 +25,34 @@ def check_manifests(manifests: pa.Table, source: str) -> None:
         twice = counted.field("values")[pc.index(pc.greater(counted.field("counts"), 1), True).as_py()].as_py()
         raise fault(source, f"it lists the manifest {shown(twice)} more than once")
     if (place := pc.index(pc.is_in(content, value_set=pa.array([0, 1], content.type)), False).as_py()) >= 0:
-        raise fault(source, f"{shown(paths[place].as_py())} has the content {content[place].as_py()}, not 0 or 1")
+        raise fault(source, f"{shown(paths[place].as_py())} has content {content[place].as_py()}, not 0 or 1")
     for name in _COUNTS:
         if (place := pc.index(pc.less(manifests[name], 0), True).as_py()) >= 0:
             raise fault(source, f"{shown(paths[place].as_py())} has {manifests[name][place].as_py()} for {name}")
 
 
 def check_specs(manifests: pa.Table, specs: Collection[int]) -> None:
-    """Each manifest is of a partition spec that the table has; raises `CorruptMetadata`."""
+    """Check that each manifest has a partition spec of the table; raises `CorruptMetadata`."""
     known = pc.is_in(manifests["partition_spec_id"], value_set=pa.array(sorted(specs), pa.int32()))
     if (place := pc.index(known, False).as_py()) >= 0:
         path, spec_id = (manifests[name][place].as_py() for name in ("manifest_path", "partition_spec_id"))
         raise CorruptMetadata(
-            f"manifest {shown(path)}: its manifest list says partition spec {spec_id}, and the table has "
+            f"manifest {shown(path)}: its manifest list says partition spec {spec_id}, but the table has only "
             f"{sorted(specs)}. Restore the list, or open a newer metadata file of the table."
         )
 
 
 def check_whole(manifests: pa.Table, snapshot: IcebergSnapshot) -> None:
-    """A list without a manifest is that of a snapshot without a file; raises `CorruptMetadata`."""
+    """Check that an empty list belongs to a snapshot without files, by its summary; raises `CorruptMetadata`."""
     if manifests.num_rows:
         return
     for name in _SUMMARY:
-        said = snapshot.summary.get(name, "0")
-        if said.strip("0"):
-            problem = f"it names no manifest, and the summary of snapshot {snapshot.id} says {name}={said[:40]}"
+        count = snapshot.summary.get(name, "0")
+        if count.strip("0"):
+            problem = f"it lists no manifest, but the summary of snapshot {snapshot.id} says {name}={count[:40]}"
             raise fault(snapshot.manifest_list or "the table's metadata", problem)
 
 
 def fault(source: str, problem: str) -> CorruptMetadata:
-    """The error for a manifest list, with what can be done."""
+    """The error for a damaged manifest list, with a remedy."""
     return CorruptMetadata(f"manifest list {shown(source)}: {problem}. Restore the file, or read an older snapshot.")

@@ -1,4 +1,4 @@
-"""Manifests: live data and delete files, one row each (specification, "Manifests")."""
+"""Read manifests: live data and delete files, one row each (specification, "Manifests")."""
 
 from __future__ import annotations
 
@@ -80,28 +80,28 @@ def read_manifests(
     with_stats: bool,
     removed: bool = False,
 ) -> pa.Table:
-    """The live entries of some manifests (rows of a manifest list) of one spec, in order; or those `removed`.
+    """The live (or `removed`) entries of manifests (rows of a manifest list) that share one spec, in order.
 
-    Columns are those of a data file, `sequence_number` (inherited from the manifest by added files that have none),
-    `changed_by` (the snapshot that added or removed the file, null where it is of an earlier one), `partition` (a
-    struct with a member a field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of
-    the key-value lists of counts and bounds).
+    The columns are those of a data file, `sequence_number` (added files without one inherit the manifest's),
+    `changed_by` (the snapshot that added or removed the file; null for existing files), `partition` (a struct with one
+    member per field of the spec, in order and of its type) and, with `with_stats`, `stats` (a struct of the key-value
+    lists of counts and bounds).
     """
     files = open_manifests(manifests, storage)
     names = _NAMES | (_STATS if with_stats else {})
     tables = []
     for same in of_one_schema(files):
-        some = [files[i] for i in same]
-        rows = read_avro(some, names)
-        with decoding(some):
+        group = [files[i] for i in same]
+        rows = read_avro(group, names)
+        with decoding(group):
             tables.append(_entries(rows, [manifests[i] for i in same], spec, with_stats, removed))
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()
 
 
 def open_manifests(manifests: Sequence[Mapping[str, Any]], storage: Storage) -> list[Container]:
-    """Manifests as files, their headers held against their list; raises `CorruptMetadata`, `UnsupportedFeature`."""
+    """Open manifests and check their headers against the list; raises `CorruptMetadata`, `UnsupportedFeature`."""
     for manifest in manifests:
-        # One that has key metadata and is plain is read, as by the reference.
+        # Like the reference implementation, read an unencrypted manifest even if it has key metadata.
         if manifest.get("key_metadata") is not None and is_encrypted_stream(storage, manifest["manifest_path"]):
             raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
     paths = [manifest["manifest_path"] for manifest in manifests]
@@ -112,13 +112,16 @@ def open_manifests(manifests: Sequence[Mapping[str, Any]], storage: Storage) -> 
 
 
 def checked_rows(rows: pa.Table, manifests: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """The entries of manifests, their statuses and numbers checked; see `manifest_checks`."""
+    """The entries of manifests, after checks of status and counts; see `manifest_checks`."""
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise fault(manifests[0], "it is not a manifest: its records have no status or data_file")
     rows = rows.combine_chunks()
     status, number = only_chunk(rows["status"]), only_chunk(rows[FILE])
     if not (pa.types.is_integer(status.type) and pa.types.is_struct(rows["data_file"].type)):
-        raise fault(manifests[0], f"it has a status of type {status.type}, and files of {rows['data_file'].type}")
+        raise fault(
+            manifests[0],
+            f"its field status has the invalid type {status.type}, or data_file {rows['data_file'].type}",
+        )
     if only_chunk(rows["data_file"]).null_count:
         raise fault(manifests[0], "it, or one that is read with it, has an entry without a data_file")
     check_status(status, number, manifests)
@@ -131,7 +134,7 @@ def checked_rows(rows: pa.Table, manifests: Sequence[Mapping[str, Any]]) -> pa.T
 
 
 def file_columns(files: pa.StructArray, rows: int) -> dict[str, pa.Array]:
-    """The columns of data files, whoever wrote them: content 0 where it is missing, formats in lower case."""
+    """The normalized columns of data files: missing content as 0, file formats in lower case."""
     columns = {field.name: _member(files, field.name, field.type, rows) for field in _DATA_FILE}
     columns["content"] = pc.fill_null(columns["content"], 0)
     columns["file_format"] = pc.utf8_lower(columns["file_format"])
@@ -144,7 +147,7 @@ def _entries(
     rows = checked_rows(rows, manifests)
     wanted = (pc.equal if removed else pc.not_equal)(rows["status"], DELETED)
     if not pc.all(wanted).as_py():
-        rows = rows.filter(wanted).combine_chunks()  # in order
+        rows = rows.filter(wanted).combine_chunks()
     files, number = only_chunk(rows["data_file"]), only_chunk(rows[FILE])
     columns = file_columns(files, len(rows))
     check_files(columns, number, manifests)
@@ -161,15 +164,16 @@ def _entries(
 
 
 def _possible_sizes(sizes: pa.Array) -> pa.Array:
-    """Sizes that files can have; others are null, as unknown ones. Sizes may be stale, and only weigh what is read."""
+    """File sizes, impossible ones as null (unknown). Sizes may be stale: they only weigh tasks."""
     possible = pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, limits.FILE_SIZE))
     return pc.if_else(possible, sizes, pa.scalar(None, sizes.type))
 
 
 def _sequence_numbers(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
-    """Entries of added files take their manifest's; so do all where that is 0, as in tables that were of version 1.
+    """Sequence numbers, inherited from the manifest by added files (specification, "Sequence Number Inheritance").
 
-    (specification, "Sequence Number Inheritance"). Others that have none stay without.
+    If the manifest's number is 0, as in tables upgraded from version 1, all its entries inherit it. Otherwise an
+    existing file without a number stays without one.
     """
     own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
@@ -178,15 +182,15 @@ def _sequence_numbers(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], nu
 
 
 def _changed_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
-    """The snapshot that added or removed each file, where the entry says so; it may inherit its manifest's."""
+    """The snapshot that added or removed each file, inherited from the manifest if missing; null for existing files."""
     own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m.get("added_snapshot_id") for m in manifests], pa.int64()).take(number)
-    found = pc.coalesce(own.cast(pa.int64()), inherited)
-    return pc.if_else(pc.equal(only_chunk(rows["status"]), EXISTING), pa.scalar(None, pa.int64()), found)
+    snapshots = pc.coalesce(own.cast(pa.int64()), inherited)
+    return pc.if_else(pc.equal(only_chunk(rows["status"]), EXISTING), pa.scalar(None, pa.int64()), snapshots)
 
 
 def only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """The array of a column that has at most one chunk."""
+    """A column of at most one chunk as an array."""
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
@@ -198,7 +202,7 @@ def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> p
 def _row_ids(
     own: pa.Array, record_count: pa.Array, manifests: Sequence[Mapping[str, Any]], number: pa.Array
 ) -> pa.Array:
-    """First row ids, inherited manifest by manifest; `number` says which row is of which manifest."""
+    """First row ids, inherited manifest by manifest; `number` is the manifest of each row."""
     if all(manifest.get("first_row_id") is None for manifest in manifests):
         return own
     bounds = np.searchsorted(number.to_numpy(), np.arange(len(manifests) + 1)).tolist()
@@ -210,10 +214,10 @@ def _row_ids(
 def inherited_row_ids(
     own: pa.Array, record_count: pa.Array, manifest: Mapping[str, Any], live: pa.Array | None = None
 ) -> pa.Array:
-    """Files without a first row id take theirs from the manifest (specification, "First Row ID Inheritance").
+    """Fill in missing first row ids from the manifest (specification, "First Row ID Inheritance").
 
-    It is the manifest's, plus the rows of the live files before that have none either. Files that are not `live` have
-    none to inherit.
+    A file without one gets the manifest's, plus the rows of preceding live files that also have none. Files that are
+    not `live` inherit nothing.
     """
     start = manifest.get("first_row_id")
     if start is None:
@@ -225,22 +229,22 @@ def inherited_row_ids(
 
 
 def inherited_sequence_numbers(own: pa.Array, manifest: Mapping[str, Any]) -> pa.Array:
-    """Entries without a sequence number take their manifest's (specification, "Sequence Number Inheritance")."""
+    """Fill in missing sequence numbers from the manifest (specification, "Sequence Number Inheritance")."""
     return pc.fill_null(own.cast(pa.int64()), manifest["sequence_number"] or 0)
 
 
 def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
-    """Partition values by the field ids of the spec, else by name, else by position."""
-    found = files.field("partition") if files.type.get_field_index("partition") >= 0 else None
-    written = [] if found is None else list(found.type)
+    """Partition values as a struct in spec order, resolved by field id, else by name, else by position."""
+    partition = files.field("partition") if files.type.get_field_index("partition") >= 0 else None
+    written = [] if partition is None else list(partition.type)
     members = []
     for position, each in enumerate(spec.fields):
         index = _place(written, each.id, each.name, position)
         kind = each.type.arrow().storage_type if isinstance(each.type.arrow(), pa.ExtensionType) else each.type.arrow()
-        if found is None or index is None:
+        if partition is None or index is None:
             members.append(pa.nulls(rows, kind))
         else:
-            members.append(as_partition_type(found.field(index), kind))
+            members.append(as_partition_type(partition.field(index), kind))
     if not members:
         return pa.array([{}] * rows, pa.struct([]))
     return pa.StructArray.from_arrays(members, names=[str(f.id) for f in spec.fields])
@@ -258,7 +262,7 @@ def _place(written: list[pa.Field], field_id: int, name: str, position: int) -> 
 
 def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Partition values in the Arrow type of their field."""
-    if pa.types.is_null(kind):  # no schema has the source any more: files still differ by its values
+    if pa.types.is_null(kind):  # the source column is gone from all schemas, but its values still distinguish files
         return values if pa.types.is_binary(values.type) else values.cast(pa.string())
     if values.type == kind:
         return values
@@ -272,7 +276,7 @@ def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
-    """The key-value lists, in one shape whatever the writer and the decoder: lists of (key, value)."""
+    """The statistics as lists of (key, value), the same for all writers and both decoders."""
     members = []
     for name in _STATS.values():
         kind = pa.binary() if name.endswith("bounds") else pa.int64()
@@ -286,7 +290,7 @@ def _pairs_of(kind: pa.DataType) -> pa.DataType:
 
 
 def as_pairs(lists: pa.ListArray | pa.MapArray, kind: pa.DataType) -> pa.ListArray:
-    """A map of column ids as a list of (key, value), values of a type."""
+    """A map by column id as a list of (key, value), with values cast to `kind`."""
     if pa.types.is_map(lists.type):
         keys, values = lists.keys, lists.items
     else:

@@ -1,4 +1,4 @@
-"""Manifest lists: a snapshot's manifests and the bounds of their partitions (specification, "Manifest Lists")."""
+"""Read manifest lists: a snapshot's manifests with their partition summaries (specification, "Manifest Lists")."""
 
 from __future__ import annotations
 
@@ -67,60 +67,60 @@ MANIFESTS = pa.schema(
     ]
 )
 DATA, DELETES = 0, 1
-_LISTS = 32  # decoded together
+_LISTS = 32  # lists decoded together
 
 
 def read_manifest_list(snapshot: IcebergSnapshot, storage: Storage) -> pa.Table:
-    """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may name them in the metadata itself.
+    """The manifests of a snapshot, one row each (`MANIFESTS`); a v1 snapshot may list them in the metadata itself.
 
-    Raises `CorruptMetadata` for a list that contradicts itself, or names none where the snapshot has files.
+    Raises `CorruptMetadata` for a list that contradicts itself, or is empty although the snapshot has files.
     """
     if snapshot.manifest_list is None:
         paths = pa.array(snapshot.manifests, pa.string())
         specs = [_spec_of(path, storage) for path in snapshot.manifests]
-        found = _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
+        manifests = _completed(pa.table({"manifest_path": paths, "partition_spec_id": pa.array(specs, pa.int32())}))
     else:
-        [found] = _read([snapshot], storage)
-    check_whole(found, snapshot)
-    return found
+        [manifests] = _read([snapshot], storage)
+    check_whole(manifests, snapshot)
+    return manifests
 
 
 def _read(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
-    """The lists of some snapshots. Those of one schema are decoded together."""
+    """The manifest lists of snapshots; consecutive lists with one schema are decoded together."""
     paths = [str(each.manifest_list) for each in snapshots]
     for each, path in zip(snapshots, paths, strict=True):
         if each.key_id is not None and is_encrypted_stream(storage, path):
             raise UnsupportedFeature("encrypted manifest lists", f"Snapshot {each.id} has one.")
     files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
-    found: list[pa.Table] = []
+    tables: list[pa.Table] = []
     for same in of_one_schema(files):
-        some = [files[i] for i in same]
-        rows = read_avro(some, _NAMES)
-        with decoding(some):
+        group = [files[i] for i in same]
+        rows = read_avro(group, _NAMES)
+        with decoding(group):
             if "manifest_path" not in rows.column_names:
-                raise fault(some[0].source, "it is not a manifest list: its records have no manifest_path")
-            bounds = np.searchsorted(rows[FILE].to_numpy(), np.arange(len(some) + 1)).tolist()
+                raise fault(group[0].source, "it is not a manifest list: its records have no manifest_path")
+            bounds = np.searchsorted(rows[FILE].to_numpy(), np.arange(len(group) + 1)).tolist()
             lists = _completed(rows)
-            found += [lists.slice(low, high - low) for low, high in pairwise(bounds)]
-    for listed, path in zip(found, paths, strict=True):
+            tables += [lists.slice(low, high - low) for low, high in pairwise(bounds)]
+    for listed, path in zip(tables, paths, strict=True):
         check_manifests(listed, path)
-    return found
+    return tables
 
 
 def own_manifests(snapshots: Sequence[IcebergSnapshot], storage: Storage) -> list[pa.Table]:
-    """The manifests that each snapshot added itself; those of lists that do not say so (version 1) count, too.
+    """The manifests that each snapshot added itself, or may have added: version 1 lists may not record this.
 
-    Lists are read some at a time: with N snapshots, each of the last has N manifests.
+    Lists are read in batches to bound memory: with N snapshots, each of the last ones has N manifests.
     """
-    found: list[pa.Table] = []
+    own: list[pa.Table] = []
     for start in range(0, len(snapshots), _LISTS):
         some = snapshots[start : start + _LISTS]
         inline = any(each.manifest_list is None for each in some)
         lists = [read_manifest_list(each, storage) for each in some] if inline else _read(some, storage)
         for snapshot, each in zip(some, lists, strict=True):
             check_whole(each, snapshot)
-            found.append(_own(each, pa.scalar(snapshot.id)))
-    return found
+            own.append(_own(each, pa.scalar(snapshot.id)))
+    return own
 
 
 def _own(manifests: pa.Table, snapshot: pa.Scalar) -> pa.Table:
@@ -128,15 +128,15 @@ def _own(manifests: pa.Table, snapshot: pa.Scalar) -> pa.Table:
 
 
 def _spec_of(manifest: str, storage: Storage) -> int:
-    """The partition spec that a manifest's own header names; version 1 may leave it out, and means 0."""
-    said = open_container(storage.read(manifest), manifest).metadata.get("partition-spec-id", b"0")
-    if not said.isdigit() or len(said) > 9:
-        raise fault(manifest, f"its header has {said[:40]!r} for its partition spec")
-    return int(said)
+    """The partition spec id in a manifest's own header; version 1 may omit it, which means 0."""
+    spec_id = open_container(storage.read(manifest), manifest).metadata.get("partition-spec-id", b"0")
+    if not spec_id.isdigit() or len(spec_id) > 9:
+        raise fault(manifest, f"its header has the invalid partition-spec-id {spec_id[:40]!r}")
+    return int(spec_id)
 
 
 def _completed(table: pa.Table) -> pa.Table:
-    """The table with all columns: those that old versions lack are null, or 0 where version 1 implies it."""
+    """The table with all columns: those that old versions lack are null, or 0 as implied by version 1."""
     columns = {}
     for field in MANIFESTS:
         if field.name in table.column_names:

@@ -1,7 +1,7 @@
-"""The manifests of a snapshot, its list held against the table's metadata.
+"""The manifests of a snapshot, with the manifest list validated against the table's metadata.
 
-A list that was cut where a block ends is a whole Avro file. What it has lost shows in the totals of the snapshot's
-summary, which some writers get wrong; so these are believed only where they follow from the parent's manifests.
+A list truncated at a block boundary is still a valid Avro file. The loss shows only in the totals of the snapshot's
+summary. Some writers get totals wrong, so they are trusted only if they follow from the parent's manifests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakescan.iceberg.manifests.manifest_list import DATA, DELETES, read_manifes
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.storage.storage import Storage
 
-# By content: the totals of a summary, what it counts as added and as removed.
+# By content: the summary's keys for the total, added and removed files.
 _COUNTED = {
     DATA: ("total-data-files", "added-data-files", "deleted-data-files"),
     DELETES: ("total-delete-files", "added-delete-files", "removed-delete-files"),
@@ -26,37 +26,42 @@ _COUNTED = {
 
 
 def snapshot_manifests(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage) -> pa.Table:
-    """The manifests of a snapshot (`MANIFESTS`); raises `CorruptMetadata` for a list that provably lost some."""
+    """The manifests of a snapshot (`MANIFESTS`); raises `CorruptMetadata` for a list that definitely lost some."""
     manifests = read_manifest_list(snapshot, storage)
     check_specs(manifests, metadata.specs)
     for content in _COUNTED:
-        said, live = _number(snapshot, _COUNTED[content][0], 0), _live_files(manifests, content)
-        if said is not None and live is not None and live < said:
-            _check_complete(manifests, content, said, snapshot, metadata, storage)
+        expected, live = _number(snapshot, _COUNTED[content][0], 0), _live_files(manifests, content)
+        if expected is not None and live is not None and live < expected:
+            _check_complete(manifests, content, expected, snapshot, metadata, storage)
     return manifests
 
 
 def _check_complete(
-    manifests: pa.Table, content: int, said: int, snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage
+    manifests: pa.Table,
+    content: int,
+    expected: int,
+    snapshot: IcebergSnapshot,
+    metadata: TableMetadata,
+    storage: Storage,
 ) -> None:
-    """Raise where the total that a summary says follows from the parent, and the manifests that are there have less."""
+    """Raise if the summary's total (`expected`) follows from the parent, but the manifests have fewer live files."""
     total, added, removed = _COUNTED[content]
     before = _files_before(snapshot, metadata, storage, content)
     more, less = _number(snapshot, added, 0), _number(snapshot, removed, 0)
-    if before is None or more is None or less is None or said != before + more - less:
+    if before is None or more is None or less is None or expected != before + more - less:
         return
     if _removed_files(manifests, content, snapshot) > less:
         return
-    if (found := _live_entries(manifests, content, storage)) < said:
+    if (actual := _live_entries(manifests, content, storage)) < expected:
         raise fault(
             snapshot.manifest_list or metadata.source,
-            f"its manifests have {found:,} live files, and the summary of snapshot {snapshot.id} says {total}={said}: "
-            f"the {before:,} of the snapshot before, and its own changes. Manifests are missing",
+            f"its manifests have {actual:,} live files, but the summary of snapshot {snapshot.id} says "
+            f"{total}={expected}: the {before:,} of its parent and its own changes. Manifests are missing",
         )
 
 
 def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storage, content: int) -> int | None:
-    """The live files of the snapshot's parent, if its list and its summary agree on them; 0 for a first snapshot."""
+    """The number of live files in the parent, if its list and summary agree on it; 0 for a first snapshot."""
     if snapshot.parent_id is None:
         return 0
     parent = metadata.snapshots.get(snapshot.parent_id)
@@ -70,7 +75,7 @@ def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: S
 
 
 def _live_files(manifests: pa.Table, content: int) -> int | None:
-    """The live files of manifests of a content, None where the list does not say."""
+    """The number of live files in the manifests of one content by the list's counts; None if one is missing."""
     counts = _of(manifests, content).select(["added_files_count", "existing_files_count"])
     if any(column.null_count for column in counts.columns):
         return None
@@ -78,7 +83,7 @@ def _live_files(manifests: pa.Table, content: int) -> int | None:
 
 
 def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
-    """The live files that manifests have, which is more than their list counts where somebody edited them."""
+    """The number of live entries in the manifests themselves, which exceeds the list's counts after manual edits."""
     rows = _of(manifests, content).drop_columns(["partitions"]).to_pylist()
     files = (file for row in rows for file in open_manifests([row], storage))
     live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)
@@ -86,7 +91,7 @@ def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
 
 
 def _removed_files(manifests: pa.Table, content: int, snapshot: IcebergSnapshot) -> int:
-    """The files that the snapshot's own manifests say it removed."""
+    """The number of removed files in the snapshot's own manifests, by the list's counts."""
     own = manifests.filter(pc.equal(manifests["added_snapshot_id"], snapshot.id))
     return pc.sum(_of(own, content)["deleted_files_count"].cast(pa.int64())).as_py() or 0
 

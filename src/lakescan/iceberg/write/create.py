@@ -89,7 +89,7 @@ def format_version(properties: Mapping[str, str], default: str = "2") -> int:
     """The property `format-version`, or the default; raises `InvalidOption` for an invalid version."""
     text = properties.get("format-version", default)
     if text not in ("1", "2", "3"):
-        raise InvalidOption(f"'format-version'={text!r}: Iceberg has format versions 1, 2 and 3")
+        raise InvalidOption(f"'format-version'={text!r}: the format version must be 1, 2 or 3")
     return int(text)
 
 
