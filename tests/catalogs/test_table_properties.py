@@ -176,7 +176,7 @@ def test_a_property_of_another_writer_that_cannot_be_obeyed_is_said(
     table = made(local, "iceberg")
     with local._catalog.load_table("db.t").transaction() as transaction:
         transaction.set_properties({name: value})
-    with pytest.raises(lakescan.InvalidOption, match=f"cannot be written to: '{name}'='{value}': it takes"):
+    with pytest.raises(lakescan.InvalidOption, match=f"cannot be written to: '{name}'='{value}': expected"):
         lakescan.table("local.db.t").append(ROWS)
     assert not list(tmp_path.rglob("*.parquet"))
     assert table.scan().count() == 0

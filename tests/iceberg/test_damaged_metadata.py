@@ -77,12 +77,12 @@ def first(node: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda n: n.pop("current-snapshot-id"), "no current-snapshot-id, and a branch main"),
-        (lambda n: n.update({"current-snapshot-id": -1}), "no current-snapshot-id, and a branch main"),
+        (lambda n: n.pop("current-snapshot-id"), "no current-snapshot-id, but a branch main"),
+        (lambda n: n.update({"current-snapshot-id": -1}), "no current-snapshot-id, but a branch main"),
         (lambda n: (n.pop("current-snapshot-id"), n.pop("refs")), "snapshot-log says that 3 is current"),
         (
             lambda n: n["refs"]["main"].update({"snapshot-id": 1}),
-            "current-snapshot-id is 3, and the branch main is at 1",
+            "current-snapshot-id is 3, but the branch main is at 1",
         ),
         (lambda n: n["snapshots"][2].update({"manifest-list": None}), r"snapshots\[2\] lacks 'manifest-list'"),
         (lambda n: n["snapshots"][2].update({"manifest-list": None, "manifests": []}), r"snapshots\[2\] lacks"),
@@ -90,8 +90,8 @@ def first(node: dict[str, Any]) -> dict[str, Any]:
         (lambda n: n["schemas"].append(n["schemas"][0]), "two of its schemas have the id 0"),
         (lambda n: n["partition-specs"].append({"spec-id": 0, "fields": []}), "two of its partition specs"),
         (lambda n: n["sort-orders"].append({"order-id": 0, "fields": []}), "two of its sort orders"),
-        (lambda n: n["schemas"][0]["fields"].append({**FIELDS[0], "name": "z"}), "two columns of the field id 1"),
-        (lambda n: n["schemas"][0]["fields"].append({**FIELDS[0], "id": 9}), "two columns of the name 'x'"),
+        (lambda n: n["schemas"][0]["fields"].append({**FIELDS[0], "name": "z"}), "two columns with field id 1"),
+        (lambda n: n["schemas"][0]["fields"].append({**FIELDS[0], "id": 9}), "two columns named 'x'"),
         (lambda n: n["partition-specs"][0]["fields"].append(SPEC), "another field of its partition spec"),
     ],
 )
@@ -188,7 +188,7 @@ def test_metadata_is_unpacked_up_to_a_limit(pack: Callable[[bytes], bytes], monk
     assert parse_metadata(pack(text), "m").current_snapshot_id == 3
     monkeypatch.setattr(limits, "METADATA", len(text))
     assert parse_metadata(pack(text), "m").current_snapshot_id == 3
-    with pytest.raises(LimitExceeded, match=r"^m unpacks to more than .*limits\.METADATA"):
+    with pytest.raises(LimitExceeded, match=r"^m exceeds the limit .*limits\.METADATA"):
         parse_metadata(pack(text + b" "), "m")
 
 

@@ -84,7 +84,7 @@ def test_partition_values_keep_their_type_and_nulls() -> None:
 
 
 def test_what_is_not_avro_is_refused_with_its_name() -> None:
-    with pytest.raises(CorruptMetadata, match="not an Avro file"):
+    with pytest.raises(CorruptMetadata, match="not a valid Avro file"):
         read_manifests([{"manifest_path": "m.avro", "sequence_number": 0}], SPEC, Memory(b"junk"), with_stats=False)
 
 

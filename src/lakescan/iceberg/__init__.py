@@ -1,1 +1,1 @@
-"""Apache Iceberg: metadata, manifests and deletes become a file table."""
+"""Apache Iceberg: metadata -> manifests -> file tables for scans; data files and snapshots for writes."""

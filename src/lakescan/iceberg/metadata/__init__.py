@@ -1,1 +1,1 @@
-"""Table metadata: the JSON file, schemas, partition specs, sort orders."""
+"""Table metadata: the JSON file with its schemas, partition specs, sort orders and snapshots."""

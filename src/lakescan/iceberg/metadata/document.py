@@ -1,4 +1,4 @@
-"""The bytes of a metadata file as a JSON object: unpacked within limits, parsed strictly."""
+"""Open metadata files: bytes -> JSON object, decompressed within limits and parsed strictly."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from lakescan.storage.faults import shown, told
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PIECE = 1 << 20
-_MEMBERS = 64  # of a gzip file; writers make one
+_MEMBERS = 64  # maximum members of a gzip file; writers create one
 
 
 def read_document(data: bytes, source: str) -> Node:
-    """The document of a metadata file, plain, gzip or zstd. `source` names the file in errors.
+    """Parse a metadata file, plain or compressed with gzip or zstd. `source` names the file in errors.
 
-    Raises `CorruptMetadata` for what is not a JSON object, `LimitExceeded` past `limits.METADATA`.
+    Raises `CorruptMetadata` for a file that is not a JSON object, `LimitExceeded` past `limits.METADATA` bytes.
     """
     text = _unpacked(data, source)
     try:
         node = json.loads(text, parse_constant=_no_number)
     except RecursionError:
-        raise fault(source, "its JSON nests too deep") from None
+        raise fault(source, "its JSON is nested too deeply") from None
     except MemoryError as error:
-        raise NotEnoughMemory(f"{shown(source)}: its JSON does not fit into the memory that there is") from error
-    except ValueError as error:  # what is not JSON, not Unicode, or a number of thousands of digits
-        raise fault(source, f"it is not JSON: {told(error)}") from error
+        raise NotEnoughMemory(f"{shown(source)}: its JSON does not fit into memory") from error
+    except ValueError as error:  # not JSON, not Unicode, or a number with thousands of digits
+        raise fault(source, f"it is not valid JSON: {told(error)}") from error
     if not isinstance(node, dict) or "format-version" not in node:
         raise fault(source, "it is not Iceberg table metadata: it has no format-version")
     return Node(node, source)
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _unpacked(data: bytes, source: str) -> bytes:
-    """The document itself: compression shows in the first bytes, whatever the file is called."""
+    """Decompress a file; the first bytes tell the compression, whatever the file name."""
     try:
         if data.startswith(_GZIP):
             return _gunzipped(data, source)
         if data.startswith(_ZSTD):
             return _unzstd(data, source)
     except (zlib.error, EOFError, OSError, pa.ArrowException) as error:
-        raise fault(source, f"it cannot be unpacked: {told(error)}") from error
+        raise fault(source, f"it cannot be decompressed: {told(error)}") from error
     return data
 
 
 def _gunzipped(data: bytes, source: str) -> bytes:
-    """All members of a gzip file; what comes after the last one is padding if it is zeros."""
-    found, left = b"", limits.METADATA
+    """Decompress all members of a gzip file; trailing zero bytes are padding."""
+    text, left = b"", limits.METADATA
     for _ in range(_MEMBERS):
         if not data.strip(b"\x00"):
-            return found
+            return text
         member = zlib.decompressobj(31)
         piece = member.decompress(data, left + 1)
         if len(piece) > left:
             raise _too_large(source)
         if not member.eof:
-            raise EOFError("it breaks off")
-        found, left, data = found + piece, left - len(piece), member.unused_data
-    raise EOFError(f"it has more than {_MEMBERS} parts")
+            raise EOFError("it is truncated")
+        text, left, data = text + piece, left - len(piece), member.unused_data
+    raise EOFError(f"it has more than {_MEMBERS} gzip members")
 
 
 def _unzstd(data: bytes, source: str) -> bytes:
@@ -81,6 +81,6 @@ def _unzstd(data: bytes, source: str) -> bytes:
 
 def _too_large(source: str) -> LimitExceeded:
     return LimitExceeded(
-        f"{shown(source)} unpacks to more than {limits.METADATA:,} bytes, which is the limit. If the file is what it "
-        "should be, raise lakescan.limits.METADATA."
+        f"{shown(source)} exceeds the limit of {limits.METADATA:,} decompressed bytes. If the file is valid, raise "
+        "lakescan.limits.METADATA."
     )

@@ -1,4 +1,4 @@
-"""Finding a table's current metadata file, where no catalog says which it is."""
+"""Find a table's current metadata file in its folder, for tables without a catalog."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ HINT = "version-hint.text"
 
 
 class MetadataSource(Protocol):
-    """Says which metadata file of a table is the current one."""
+    """Knows the location of a table's current metadata file."""
 
     def current(self) -> str:
-        """Its location."""
+        """The location of the current metadata file."""
 
 
 @dataclass(frozen=True)
 class InFolder:
-    """A table's folder: the newest file there, or one metadata file, which stays."""
+    """A table folder, whose newest metadata file is current, or the location of one fixed metadata file."""
 
     location: str
     storage: Storage
 
     def current(self) -> str:
-        """The location of the current file."""
+        """The location of the current metadata file."""
         return self.location if is_metadata_file(self.location) else current_metadata(self.location, self.storage)
 
 
@@ -38,13 +38,13 @@ def is_metadata_file(location: str) -> bool:
 
 
 def current_metadata(location: str, storage: Storage) -> str:
-    """The metadata file of a table folder: the one `version-hint.text` names, or a newer one, else the newest.
+    """The current metadata file of a table folder: by `version-hint.text` if it leads to one, else the newest.
 
-    Raises `NotATable` where the folder has none.
+    Raises `NotATable` if the folder has no metadata file.
     """
     folder = join(location, "metadata")
     files = {entry.name: entry for entry in storage.list(folder)}
-    candidates = {name: int(found[1]) for name in files if (found := _METADATA.fullmatch(name))}
+    candidates = {name: int(match[1]) for name in files if (match := _METADATA.fullmatch(name))}
     if not candidates:
         raise NotATable(f"{location} is not an Iceberg table: {folder} has no *.metadata.json")
     newest = max(candidates, key=lambda name: (candidates[name], _modified(files[name])))
@@ -53,10 +53,10 @@ def current_metadata(location: str, storage: Storage) -> str:
 
 
 def _hinted(path: str, candidates: dict[str, int], storage: Storage) -> str | None:
-    """The file that the hint leads to.
+    """The metadata file that the hint leads to.
 
-    A hint is a version number, or a file name without its ending. From a number, versions that follow it without a
-    gap count too: a Hadoop-style commit writes the metadata first and the hint after it.
+    A hint is a version number or a file name without extension. After a number, later versions without a gap count
+    too: a Hadoop-style commit writes the metadata first and then the hint.
     """
     text = storage.read(path).decode(errors="replace").strip()
     by_stem = {name.removesuffix(".gz").removesuffix(".metadata.json").removesuffix(".gz"): name for name in candidates}

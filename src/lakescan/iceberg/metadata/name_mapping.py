@@ -1,8 +1,8 @@
-"""A table's name mapping: the ids that the fields of files without any have by their names ("Column Projection").
+"""Name mapping: field ids by column name for data files without ids (specification, "Column Projection").
 
-Some writers numbered the nested fields of a mapping in another order than those of the schema. A field never moves
-from one struct to another, so such a mapping contradicts the schema, and its numbers would make a list of a text. Where
-the table has had one schema only, the names are that schema's, which says the ids; else files without ids are refused.
+Some writers number the nested fields of a mapping in another order than the schema. A field never moves from one struct
+to another, so such a mapping contradicts the schema, and its ids would resolve, say, a string as a list. If the table
+has only ever had one schema, the ids are taken from that schema by name; otherwise files without ids are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Path = tuple[str, ...]
 
 
 def matching_of(metadata: TableMetadata) -> FieldMatching:
-    """By field id; files without ids by the table's name mapping, or by position where it has none."""
+    """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
     text = metadata.properties.get(PROPERTY)
     if text is None:
         settled = settled_names(metadata.schemas, metadata.last_column_id)
@@ -35,13 +35,13 @@ def matching_of(metadata: TableMetadata) -> FieldMatching:
     return FieldMatching(
         by_id=True,
         name_mapping={},
-        fault=f"{metadata.source}: {PROPERTY} gives nested fields the ids of others, and a data file has none of its "
-        "own: which column is which cannot be told. Correct the property.",
+        fault=f"{metadata.source}: {PROPERTY} gives nested fields the ids of others, and a data file has no field ids: "
+        "its columns cannot be identified. Correct the property.",
     )
 
 
 def parse_name_mapping(text: str, source: str) -> dict[_Path, int]:
-    """All names from the top, aliases included, with field ids; raises `CorruptMetadata` for what is no mapping."""
+    """Parse a mapping to field ids by name path, aliases included; raises `CorruptMetadata` for an invalid one."""
     try:
         nodes = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -56,7 +56,7 @@ def _mapped(parent: Node, path: _Path) -> Iterator[tuple[_Path, int]]:
         field_id = node.integer("field-id", None, most=INT_MAX)
         for name in node.items("names", []):
             if not isinstance(name, str):
-                raise node.fault("has a name that is not a text")
+                raise node.fault("has a name that is not a string")
             own = (*path, name)
             if field_id is not None:
                 yield own, field_id
@@ -64,7 +64,7 @@ def _mapped(parent: Node, path: _Path) -> Iterator[tuple[_Path, int]]:
 
 
 def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
-    """Whether a name below another has an id that the schema has elsewhere."""
+    """Whether a nested name has an id that the schema has under another parent."""
     parents: dict[int, int | None] = {field.id: None for field in fields}
     for field in t.walk(tuple(fields)):
         parents |= {child.id: field.id for child in t.children(field.type)}

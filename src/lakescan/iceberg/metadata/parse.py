@@ -1,6 +1,7 @@
-"""Table metadata from its JSON file; what the reference refuses, because it leaves the table's state open, is refused.
+"""Parse table metadata: JSON bytes -> `TableMetadata` (specification, "Table Metadata Fields").
 
-Logs are the exception: what they say of the past is nothing that reading the present needs.
+Metadata that leaves the table's state ambiguous is refused, as by the reference implementation. Damaged logs and
+statistics lists are tolerated: reading the current state does not need them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ _LEAST = -(2**63)
 
 
 def parse_metadata(data: bytes, source: str) -> TableMetadata:
-    """Table metadata from the bytes of its file, gzip, zstd or plain. `source` names the file in errors.
+    """Parse the bytes of a metadata file, plain or compressed with gzip or zstd. `source` names the file in errors.
 
-    Raises `CorruptMetadata` for what breaks the specification, `UnsupportedFeature` for a newer format version.
+    Raises `CorruptMetadata` for metadata that violates the specification, `UnsupportedFeature` for a newer format
+    version.
     """
     document = read_document(data, source)
     version = document.integer("format-version", least=_LEAST)
@@ -38,13 +40,13 @@ def parse_metadata(data: bytes, source: str) -> TableMetadata:
 
 
 class _Parser:
-    """One metadata document."""
+    """Parses one metadata document."""
 
     def __init__(self, node: Node, source: str, version: int) -> None:
         self.node, self.source, self.version = node, source, version
 
     def parse(self) -> TableMetadata:
-        """The whole document."""
+        """The metadata of the whole document."""
         node = self.node
         schemas, current_schema = self._schemas()
         specs, default_spec = self._specs(schemas, current_schema)
@@ -74,13 +76,13 @@ class _Parser:
         )
 
     def _by_id(self, items: Iterable[Any], what: str) -> dict[int, Any]:
-        """Things with ids; one id for two of them is refused, since either could be meant."""
-        found: dict[int, Any] = {}
+        """Items by id; a duplicate id is refused, because it is ambiguous."""
+        by_id: dict[int, Any] = {}
         for each in items:
-            if each.id in found:
+            if each.id in by_id:
                 raise self.node.fault(f"two of its {what} have the id {each.id}")
-            found[each.id] = each
-        return found
+            by_id[each.id] = each
+        return by_id
 
     def _schemas(self) -> tuple[dict[int, Schema], int]:
         if self.version > 1 or self.node.has("schemas"):
@@ -109,7 +111,7 @@ class _Parser:
         return specs, default
 
     def _sort_order(self) -> SortOrder:
-        """The default sort order; version 1 may leave it out."""
+        """The default sort order; version 1 may omit it."""
         if self.version == 1 and not self.node.has("sort-orders"):
             return UNSORTED
         orders = self._by_id(map(parse_sort_order, self.node.children("sort-orders")), "sort orders")
@@ -121,9 +123,9 @@ class _Parser:
     def _snapshot(self, node: Node) -> IcebergSnapshot:
         manifests = tuple(node.items("manifests", []))
         if wrong := [each for each in manifests if not isinstance(each, str)]:
-            raise node.fault(f"has {wrong[0]!r} among its manifests, which is not a text")
+            raise node.fault(f"has {wrong[0]!r} among its manifests, which is not a string")
         if not node.has("manifest-list") and not (manifests if self.version > 1 else node.has("manifests")):
-            raise node.fault("lacks 'manifest-list': its files cannot be told")
+            raise node.fault("lacks 'manifest-list', so its files are unknown")
         return IcebergSnapshot(
             id=node.integer("snapshot-id", least=_LEAST),
             parent_id=node.integer("parent-snapshot-id", None, least=_LEAST),
@@ -137,20 +139,20 @@ class _Parser:
         )
 
     def _current(self, snapshots: Mapping[int, IcebergSnapshot]) -> int | None:
-        """The current snapshot, which has to be that of the branch main, where both are named."""
-        said = self.node.integer("current-snapshot-id", None, least=_LEAST)
-        current = None if said == _NONE else said
+        """The current snapshot id; it must agree with the branch main and the snapshot log."""
+        listed = self.node.integer("current-snapshot-id", None, least=_LEAST)
+        current = None if listed == _NONE else listed
         main = self.node.members("refs").get(_MAIN)
         if current is not None and current not in snapshots:
             raise self.node.fault(f"current-snapshot-id {current} is not among its snapshots")
         if current is None and main is not None:
-            raise self.node.fault("it has no current-snapshot-id, and a branch main: either may be wrong")
+            raise self.node.fault("it has no current-snapshot-id, but a branch main: either may be wrong")
         if current is None and (last := self._last_logged()) in snapshots:
-            raise self.node.fault(f"it has no current-snapshot-id, and its snapshot-log says that {last} is current")
+            raise self.node.fault(f"it has no current-snapshot-id, but its snapshot-log says that {last} is current")
         return current
 
     def _last_logged(self) -> int | None:
-        """The snapshot that the log has last: writers empty the log of a table that has no current snapshot."""
+        """The last snapshot in the log: writers clear the log when a table loses its current snapshot."""
         log = self._log("snapshot-log", _snapshot_logged, {})
         return log[-1][1] if log else None
 
@@ -160,11 +162,11 @@ class _Parser:
         if current is not None:
             main = refs.setdefault(_MAIN, Reference(current, "branch"))
             if main.snapshot_id != current:
-                raise self.node.fault(f"current-snapshot-id is {current}, and the branch main is at {main.snapshot_id}")
+                raise self.node.fault(f"current-snapshot-id is {current}, but the branch main is at {main.snapshot_id}")
         for name, reference in refs.items():
             if reference.snapshot_id not in snapshots:
                 raise self.node.fault(
-                    f"{reference.kind} {name!r} points to snapshot {reference.snapshot_id}: there is none"
+                    f"{reference.kind} {name!r} points to snapshot {reference.snapshot_id}, which does not exist"
                 )
         return refs
 
@@ -172,13 +174,13 @@ class _Parser:
         node = Node.of(value, self.node.source, f"refs.{name}")
         kind = node.text("type").lower()
         if kind not in ("branch", "tag"):
-            raise node.fault(f"has the type {kind!r}, which is neither branch nor tag")
+            raise node.fault(f"has type {kind!r}, which is neither branch nor tag")
         names = ("max-ref-age-ms", "min-snapshots-to-keep", "max-snapshot-age-ms")
         retention = {each: node.integer(each) for each in names if node.has(each)}
         return Reference(node.integer("snapshot-id", least=_LEAST), kind, retention)
 
     def _log(self, name: str, parse: Any, faults: dict[str, CorruptMetadata]) -> tuple[Any, ...]:
-        """A log, or a list of statistics, empty where it is damaged; what is wrong with it goes into `faults`."""
+        """A log or a list of statistics files; if it is damaged, empty, with the error in `faults`."""
         try:
             return tuple(map(parse, self.node.children(name, [])))
         except CorruptMetadata as error:
@@ -187,8 +189,8 @@ class _Parser:
 
 
 def _snapshot_logged(node: Node) -> tuple[int, int]:
-    moment = node.integer("timestamp-ms", least=_FIRST_MS, most=_LAST_MS)
-    return moment, node.integer("snapshot-id", least=_LEAST)
+    timestamp_ms = node.integer("timestamp-ms", least=_FIRST_MS, most=_LAST_MS)
+    return timestamp_ms, node.integer("snapshot-id", least=_LEAST)
 
 
 def _statistics_file(node: Node) -> str:

@@ -1,8 +1,8 @@
 """Partition specs and their transforms (specification, "Partitioning").
 
-For pruning, a partition value is turned back into what it says of the source column: the bounds within which all the
-source's values in that partition lie. Filters then need no projection through transforms, and one evaluator serves
-partitions, manifests, files and row groups, inclusive and strict alike.
+For pruning, partition values are converted to bounds of the source column's values in that partition. Filters then need
+no projection through transforms, and one evaluator serves partitions, manifests, files and row groups, for inclusive
+and strict evaluation alike.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ _NUMBERED = ("bucket", "truncate")
 _PARAMETER = re.compile(r"(bucket|truncate)\[([0-9]{1,20})\]")
 _UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _INT, _LONG = np.iinfo(np.int32), np.iinfo(np.int64)
-_DECIMAL_DIGITS = 28  # Python's arithmetic, and so some writers' truncation, rounds beyond
+_DECIMAL_DIGITS = 28  # Python's default precision: some writers' truncation rounds beyond it
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform by its name, with the parameter of `bucket[n]` and `truncate[w]`. Unknown names are kept."""
+    """A transform: its name, and the parameter of `bucket[n]` or `truncate[w]`. Unknown names are preserved."""
 
     name: str
     parameter: int | None = None
 
     @staticmethod
     def parse(text: str) -> Transform:
-        """From the text in a partition spec."""
-        found = _PARAMETER.fullmatch(text)
-        return Transform(text) if found is None else Transform(found[1], int(found[2]))
+        """Parse a transform as written in a partition spec."""
+        match = _PARAMETER.fullmatch(text)
+        return Transform(text) if match is None else Transform(match[1], int(match[2]))
 
     @staticmethod
     def of(node: Node) -> Transform:
-        """That of a partition field or sort field of table metadata."""
-        found = Transform.parse(node.text("transform"))
-        if found.name in _NUMBERED and not 0 < (found.parameter or 0) <= INT_MAX:
-            raise node.fault(f"has the transform {str(found)[:60]!r}, which takes a number from 1 to {INT_MAX}")
-        return found
+        """The transform of a partition field or sort field; raises `CorruptMetadata` for an invalid parameter."""
+        transform = Transform.parse(node.text("transform"))
+        if transform.name in _NUMBERED and not 0 < (transform.parameter or 0) <= INT_MAX:
+            raise node.fault(f"has transform {str(transform)[:60]!r}, which needs a number from 1 to {INT_MAX}")
+        return transform
 
     def __str__(self) -> str:
         return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
 
     def result_type(self, source: t.Type) -> t.Type:
-        """The type of partition values."""
+        """The type of partition values for a source type."""
         match self.name:
             case "identity" | "truncate" | "void":
                 return source
@@ -62,13 +62,13 @@ class Transform:
         return t.STRING
 
     def keeps_nulls(self) -> bool:
-        """Whether a partition value is null just when the source's value is."""
+        """Whether a partition value is null if and only if the source value is."""
         return self.name in ("identity", "truncate", "bucket", "day", "year", "month", "hour")
 
     def source_bounds(
         self, lower: pa.Array, upper: pa.Array, source: t.Type
     ) -> tuple[pa.Array | None, pa.Array | None]:
-        """Bounds of the source column where partition values lie between `lower` and `upper`; None where unknown."""
+        """Bounds of the source column for partition values from `lower` to `upper`; None if unknown."""
         if self.name == "identity":
             return lower, upper
         if self.name == "truncate" and self.parameter is not None:
@@ -80,7 +80,7 @@ class Transform:
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One field of a spec: its own id and name, the id of its source column, the transform, the type of its values."""
+    """One field of a spec: field id and name, id of the source column, transform, and type of the partition values."""
 
     id: int
     name: str
@@ -91,24 +91,24 @@ class PartitionField:
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """How the files of a manifest are partitioned."""
+    """A partition spec: how the files of a manifest are partitioned."""
 
     id: int
     fields: tuple[PartitionField, ...]
 
     @property
     def is_unpartitioned(self) -> bool:
-        """Whether files have no partition values that mean anything (no fields, or only void ones)."""
+        """Whether files have no meaningful partition values: no fields, or only void ones."""
         return all(f.transform.name == "void" for f in self.fields)
 
     def describe(self, schema: Schema) -> str:
-        """The spec in words, such as `day(ts), country`."""
+        """The spec as text, such as `day(ts), country`."""
         parts = [described(f.transform, schema.path_of.get(f.source_id, f"#{f.source_id}")) for f in self.fields]
         return ", ".join(parts) or "unpartitioned"
 
 
 def described(transform: Transform, source: str) -> str:
-    """A transform of a column in words: `country`, `day(ts)`, `bucket(16, id)`."""
+    """A transform of a column as text: `country`, `day(ts)`, `bucket(16, id)`."""
     if transform.name == "identity":
         return source
     inside = source if transform.parameter is None else f"{transform.parameter}, {source}"
@@ -116,7 +116,7 @@ def described(transform: Transform, source: str) -> str:
 
 
 def parse_spec(spec_id: int, nodes: Iterable[Node], sources: Mapping[int, t.Field]) -> PartitionSpec:
-    """A partition spec of table metadata. `sources` are the fields of all schemas: a source may be dropped by now."""
+    """Parse a partition spec. `sources` are the fields of all schemas, as a source column may have been dropped."""
     parsed: list[PartitionField] = []
     taken: set[int | str] = set()
     for position, node in enumerate(nodes):
@@ -127,35 +127,36 @@ def parse_spec(spec_id: int, nodes: Iterable[Node], sources: Mapping[int, t.Fiel
         field_id = node.integer("field-id", 1000 + position, most=INT_MAX)
         own = PartitionField(field_id, node.text("name"), source_id(node), transform, kind)
         if own.id in taken or own.name in taken:
-            raise node.fault(f"has the id or the name of another field of its partition spec: {own.id}, {own.name!r}")
+            raise node.fault(f"shares its id or name with another field of its partition spec: {own.id}, {own.name!r}")
         taken |= {own.id, own.name}
         parsed.append(own)
     return PartitionSpec(spec_id, tuple(parsed))
 
 
 def source_id(node: Node) -> int:
-    """The column that a partition field or a sort field is made of: the first one where there are several."""
+    """The source column of a partition or sort field; the first one of several."""
     several = node.integers("source-ids")
     return several[0] if several and not node.has("source-id") else node.integer("source-id", most=INT_MAX)
 
 
 def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:
-    """One struct for the partition values of all specs: the fields whose sources the table still has, by id.
+    """One struct for the partition values of all specs: the fields whose source columns still exist, sorted by id.
 
-    A field has the name of its newest spec, and the type of a spec in which it is not void (v1 tables drop fields so).
+    A field has the name of its newest spec, and the type from a spec in which it is not void (v1 tables drop a field by
+    making it void).
     """
-    found: dict[int, PartitionField] = {}
+    fields: dict[int, PartitionField] = {}
     for spec in sorted(specs, key=lambda s: -s.id):
         for each in spec.fields:
             if each.source_id not in schema.by_id:
                 continue
-            known = found.setdefault(each.id, each)
+            known = fields.setdefault(each.id, each)
             if known.transform.name == "void" != each.transform.name:
-                found[each.id] = replace(each, name=known.name)
+                fields[each.id] = replace(each, name=known.name)
     members, names = [], set()
-    for field_id in sorted(found):
-        name = found[field_id].name
-        members.append(t.Field(field_id, f"{name}_{field_id}" if name in names else name, found[field_id].type))
+    for field_id in sorted(fields):
+        name = fields[field_id].name
+        members.append(t.Field(field_id, f"{name}_{field_id}" if name in names else name, fields[field_id].type))
         names.add(name)
     return t.Struct(tuple(members))
 
@@ -163,10 +164,10 @@ def partition_type(specs: Iterable[PartitionSpec], schema: Schema) -> t.Struct:
 def _truncated_bounds(
     lower: pa.Array, upper: pa.Array, width: int, source: t.Type
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    """What truncation to a width says of the source.
+    """Bounds of a source column from values truncated to a width.
 
-    The greatest source value is known for integers, and for text that was not cut: text is shorter than the width in
-    bytes then, which holds for writers that count characters, and for those that count bytes.
+    The upper bound is known for integers, and for strings that were not truncated. A string shorter than the width in
+    bytes was not truncated, whether the writer counts characters or bytes.
     """
     if pa.types.is_integer(upper.type):
         return _truncated_integers(lower, upper, width, source)
@@ -178,10 +179,10 @@ def _truncated_bounds(
 
 
 def _truncated_integers(lower: pa.Array, upper: pa.Array, width: int, source: t.Type) -> tuple[pa.Array, pa.Array]:
-    """Bounds of truncated integers, within the range of the source's type.
+    """Bounds of truncated integers, within the range of the source type.
 
-    Truncating the least integers overflows: their partition value is one of the greatest, as the reference's
-    arithmetic wraps around. So a partition value within a width of the greatest integer says nothing of the least.
+    Truncating the smallest integers overflows: in the reference implementation their partition value wraps around to
+    one of the largest. So a partition value within one width of the largest integer gives no lower bound.
     """
     known = pc.is_valid(upper).to_numpy(zero_copy_only=False)
     high = pc.fill_null(upper.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
@@ -194,7 +195,7 @@ def _truncated_integers(lower: pa.Array, upper: pa.Array, width: int, source: t.
 
 
 def _period_start(ordinal: pa.Array, unit: str, source: t.Type) -> pa.Array:
-    """The first instant of a period. Old writers rounded times before 1970 up, so those may lie a period earlier."""
+    """The first instant of a period. Old writers rounded times before 1970 up, so those may be one period earlier."""
     exact = unit == "day" and source == t.DATE
     numbers = _ordinals(ordinal)
     return _instants(numbers if exact else np.where(numbers <= 0, numbers - 1, numbers), ordinal, unit, source, 0)
@@ -210,13 +211,13 @@ def _ordinals(ordinal: pa.Array) -> np.ndarray:
 
 
 def _instants(numbers: np.ndarray, like: pa.Array, unit: str, source: t.Type, shift: int) -> pa.Array:
-    """The first instants of periods, and `shift` more; the least or greatest there is where that is out of range."""
+    """The first instants of periods plus `shift`, clamped to the range of the source type."""
     per_day = source.per_day if isinstance(source, t.Timestamp) else 1
     counted, length = ("h", per_day // 24) if unit == "hour" else ("D", per_day)
     counts = numbers.astype(f"datetime64[{_UNITS[unit]}]").astype(f"datetime64[{counted}]").astype(np.int64)
     kind = _INT if source == t.DATE else _LONG
     most = kind.max // length
-    moments = np.clip(counts, -most, most) * length + shift
-    moments = np.where(counts > most, kind.max, np.where(counts < -most, kind.min, moments))
-    integers = pa.array(moments, mask=like.is_null().to_numpy(zero_copy_only=False))
+    instants = np.clip(counts, -most, most) * length + shift
+    instants = np.where(counts > most, kind.max, np.where(counts < -most, kind.min, instants))
+    integers = pa.array(instants, mask=like.is_null().to_numpy(zero_copy_only=False))
     return integers.cast(pa.int32()).cast(pa.date32()) if source == t.DATE else integers.cast(source.arrow())

@@ -1,4 +1,4 @@
-"""Iceberg schemas from JSON (specification, appendix C: "Schemas", "Data Types", "JSON single-value serialization")."""
+"""Parse schemas from JSON (specification, appendix C: "Schemas", "Data Types", "JSON single-value serialization")."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.common.timestamps import EPOCH
 from lakescan.errors import LimitExceeded, UnsupportedFeature
-from lakescan.iceberg.metadata.json_node import INT_MAX, Node, told
+from lakescan.iceberg.metadata.json_node import INT_MAX, Node, shown_value
 
 _SIMPLE: dict[str, t.Type] = {
     "boolean": t.BOOLEAN,
@@ -38,34 +38,34 @@ _SIMPLE: dict[str, t.Type] = {
 }
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*(-?[0-9]{1,9})\s*\)")
 _FIXED = re.compile(r"fixed\[\s*([0-9]{1,15})\s*\]")
-_DEPTH = 100  # levels of lists, maps and structs
+_DEPTH = 100  # maximum nesting of lists, maps and structs
 _GEO = re.compile(r"(geometry|geography)(?:\(\s*([^,)]+?)\s*(?:,\s*(\w+)\s*)?\))?")
 
 
 def parse_schema(node: Mapping[str, Any], where: str) -> Schema:
-    """A schema object of table metadata; raises `CorruptMetadata` naming `where` it was read."""
+    """Parse a schema object; raises `CorruptMetadata` that names its source, `where`."""
     return parse_schema_node(Node.of(node, where, "schema"))
 
 
 def parse_schema_node(node: Node) -> Schema:
-    """A schema of a metadata document; raises `CorruptMetadata` for what is not one, or has an id or a name twice."""
+    """Parse a schema of a metadata document; raises `CorruptMetadata` if invalid or with duplicate ids or names."""
     if node.text("type") != "struct":
-        raise node.fault(f"is of type {node.text('type')!r} instead of struct")
+        raise node.fault(f"has type {node.text('type')!r} instead of struct")
     schema_id = node.integer("schema-id", 0, most=INT_MAX)
     fields = _fields(node, 0)
     ids = [each.id for each in t.walk(fields)]
     if len(set(ids)) < len(ids):
         twice = next(i for i, count in Counter(ids).items() if count > 1)
-        raise node.fault(f"has two columns of the field id {twice}")
+        raise node.fault(f"has two columns with field id {twice}")
     return Schema(fields, schema_id, node.integers("identifier-field-ids"))
 
 
 def _fields(node: Node, depth: int) -> tuple[t.Field, ...]:
-    found = tuple(_field(each, depth) for each in node.children("fields"))
-    names = Counter(each.name for each in found)
-    if len(names) < len(found):
-        raise node.fault(f"has two columns of the name {next(n for n, count in names.items() if count > 1)!r}")
-    return found
+    fields = tuple(_field(each, depth) for each in node.children("fields"))
+    names = Counter(each.name for each in fields)
+    if len(names) < len(fields):
+        raise node.fault(f"has two columns named {next(n for n, count in names.items() if count > 1)!r}")
+    return fields
 
 
 def _field(node: Node, depth: int) -> t.Field:
@@ -83,11 +83,9 @@ def _field(node: Node, depth: int) -> t.Field:
 
 
 def _type_of(node: Node, name: str, depth: int) -> t.Type:
-    """The type that a member says: by its name, or a nested object."""
+    """The type in member `name`: a type name or a nested object."""
     if depth > _DEPTH:
-        raise LimitExceeded(
-            f"{node.source}: {node.place[:80]}... nests deeper than {_DEPTH} levels, which is the limit"
-        )
+        raise LimitExceeded(f"{node.source}: {node.place[:80]}... exceeds the nesting limit of {_DEPTH} levels")
     if isinstance(node.value.get(name), str):
         return _checked(node, node.text(name).strip())
     return _nested(node.child(name), depth + 1)
@@ -102,7 +100,7 @@ def _nested(node: Node, depth: int) -> t.Type:
     if kind == "map":
         value = _inner(node, "value", depth, required=node.flag("value-required"))
         return t.MapOf(_inner(node, "key", depth, required=True), value)
-    raise UnsupportedFeature(f"column type {kind[:60]!r}", f"{node.source}: {node.place} has it.")
+    raise UnsupportedFeature(f"column type {kind[:60]!r}", f"{node.source}: {node.place} has this type.")
 
 
 def _inner(node: Node, name: str, depth: int, *, required: bool) -> t.Field:
@@ -110,42 +108,42 @@ def _inner(node: Node, name: str, depth: int, *, required: bool) -> t.Field:
 
 
 def _checked(node: Node, name: str) -> t.Type:
-    """A type by its name, whose numbers Arrow can have."""
+    """A type by its name; raises `CorruptMetadata` for precision or length beyond the limits of the type."""
     kind = _named(name, node)
     if isinstance(kind, t.Decimal) and not 0 < kind.precision <= 38:
-        raise node.fault(f"has the type {name[:60]}: decimals have 1 to 38 digits")
+        raise node.fault(f"has type {name[:60]}: decimals have 1 to 38 digits")
     if isinstance(kind, t.Fixed) and kind.length > INT_MAX:
-        raise node.fault(f"has the type {name[:60]}: that is longer than {INT_MAX}")
+        raise node.fault(f"has type {name[:60]}: the maximum length is {INT_MAX}")
     return kind
 
 
 def _default(node: Node, name: str, kind: t.Type) -> Any:
-    """The default of a field, which has to be a value of its type."""
+    """The default of a field; raises `CorruptMetadata` if it is not a value of the field's type."""
     value = node.value.get(name)
     if value is None:
         return None
     try:
-        found = _value(value, kind)
-        pa.scalar(found, kind.arrow())
+        default = _value(value, kind)
+        pa.scalar(default, kind.arrow())
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
-        raise node.fault(f"has {told(value)} for {name!r}, which is not a value of type {kind}") from error
-    return found
+        raise node.fault(f"has {shown_value(value)} for {name!r}, which is not a value of type {kind}") from error
+    return default
 
 
 def _named(name: str, node: Node) -> t.Type:
     if (simple := _SIMPLE.get(name)) is not None:
         return simple
-    if found := _DECIMAL.fullmatch(name):
-        return t.Decimal(int(found[1]), int(found[2]))
-    if found := _FIXED.fullmatch(name):
-        return t.Fixed(int(found[1]))
-    if found := _GEO.fullmatch(name):
-        return t.Geospatial(found[1], found[2] or "OGC:CRS84", found[3] or "spherical")
-    raise UnsupportedFeature(f"column type {name[:60]!r}", f"{node.source}: {node.place} has it.")
+    if match := _DECIMAL.fullmatch(name):
+        return t.Decimal(int(match[1]), int(match[2]))
+    if match := _FIXED.fullmatch(name):
+        return t.Fixed(int(match[1]))
+    if match := _GEO.fullmatch(name):
+        return t.Geospatial(match[1], match[2] or "OGC:CRS84", match[3] or "spherical")
+    raise UnsupportedFeature(f"column type {name[:60]!r}", f"{node.source}: {node.place} has this type.")
 
 
 def _value(value: Any, kind: t.Type) -> Any:
-    """A default from its JSON single-value form."""
+    """Decode a default value from its JSON single-value form."""
     match kind:
         case t.Struct():
             return {f.name: value.get(str(f.id)) for f in kind.fields}
@@ -172,10 +170,10 @@ def _value(value: Any, kind: t.Type) -> Any:
 
 
 def _nanoseconds(text: str) -> int:
-    """A time as nanoseconds since 1970, which Python's own times cannot tell."""
+    """Parse a timestamp to nanoseconds since 1970, which Python's datetime cannot represent."""
     seconds, _, rest = text.partition(".")
     digits = re.match("[0-9]*", rest)
     fraction = digits[0] if digits else ""
-    moment = datetime.fromisoformat(seconds + rest[len(fraction) :])
-    whole = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - EPOCH
+    instant = datetime.fromisoformat(seconds + rest[len(fraction) :])
+    whole = (instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)) - EPOCH
     return whole // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0")[:9])

@@ -1,4 +1,4 @@
-"""Sort orders: how a table's writers are asked to sort rows within files (specification, "Sorting")."""
+"""Sort orders: how writers should sort rows within files (specification, "Sorting")."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class SortField:
 
 @dataclass(frozen=True)
 class SortOrder:
-    """Fields, the most significant first; none for unsorted tables."""
+    """A sort order: its fields, the most significant first; empty for unsorted tables."""
 
     id: int
     fields: tuple[SortField, ...]
 
     def describe(self, schema: Schema) -> str:
-        """The order in words, such as `day(ts) desc nulls last, id asc nulls first`."""
+        """The order as text, such as `day(ts) desc nulls last, id asc nulls first`."""
         parts = [
             f"{described(f.transform, schema.path_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
             f"{f.null_order.replace('-', ' ')}"
@@ -40,7 +40,7 @@ UNSORTED = SortOrder(0, ())
 
 
 def parse_sort_order(node: Node) -> SortOrder:
-    """A sort order of table metadata; raises `CorruptMetadata` for what is not one."""
+    """Parse a sort order; raises `CorruptMetadata` if it is invalid."""
     fields = tuple(
         SortField(source_id(each), Transform.of(each), each.text("direction"), each.text("null-order"))
         for each in node.children("fields")

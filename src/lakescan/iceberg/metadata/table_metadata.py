@@ -1,4 +1,4 @@
-"""Table metadata: the JSON file that names everything else (specification, "Table Metadata")."""
+"""Table metadata: the root of all other metadata, stored as a JSON file (specification, "Table Metadata")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder
 
 @dataclass(frozen=True)
 class IcebergSnapshot:
-    """One snapshot: the manifest list, or (v1) the manifests, that hold its files."""
+    """One snapshot, with its manifest list or, in version 1, possibly its manifests."""
 
     id: int
     parent_id: int | None
@@ -29,13 +29,13 @@ class IcebergSnapshot:
 
     @property
     def operation(self) -> str:
-        """append, replace, overwrite or delete; empty where v1 metadata does not say."""
+        """append, replace, overwrite or delete; empty if v1 metadata omits it."""
         return self.summary.get("operation", "")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A branch or tag: a name for a snapshot. `retention` has what the table says of how long to keep it."""
+    """A branch or tag: a named snapshot. `retention` has its retention settings by their JSON names."""
 
     snapshot_id: int
     kind: str
@@ -44,11 +44,11 @@ class Reference:
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """Parsed table metadata; unknown members of the JSON are left alone.
+    """Parsed table metadata; unknown JSON members are ignored.
 
-    `faults` has what is wrong with logs (`snapshot-log`, `metadata-log`) and lists of statistics, which then are empty:
-    reading goes without.
-    `last_column_id` is the greatest field id ever given; None in metadata that does not list its earlier schemas.
+    `faults` has the errors of damaged logs (`snapshot-log`, `metadata-log`) and statistics lists, which are then empty:
+    scans do not need them. `last_column_id` is the highest field id ever assigned; None for metadata that does not list
+    earlier schemas.
     """
 
     format_version: int
@@ -66,7 +66,7 @@ class TableMetadata:
     last_updated_ms: int
     metadata_log: tuple[tuple[int, str], ...] = ()
     sort_order: SortOrder = UNSORTED
-    statistics_files: tuple[str, ...] = ()  # of the table and of its partitions, by location
+    statistics_files: tuple[str, ...] = ()  # locations of table and partition statistics
     last_column_id: int | None = None
     faults: Mapping[str, CorruptMetadata] = field(default_factory=dict, compare=False)
     source: str = field(default="", compare=False)
@@ -78,25 +78,25 @@ class TableMetadata:
 
     @cached_property
     def all_fields(self) -> dict[int, Field]:
-        """Every field that a schema of the table has, by id: as the current schema has it, else the newest."""
+        """The fields of all schemas by id; each as in the current schema, else as in the newest one that has it."""
         schemas = sorted(self.schemas.values(), key=lambda s: s.id)
         return {i: f for schema in [*schemas, self.schema] for i, f in schema.by_id.items()}
 
     @cached_property
     def current_ancestors(self) -> frozenset[int]:
-        """The current snapshot and those that it came from, as far as they are still known."""
-        found, at = set(), self.current_snapshot_id
-        while at is not None and at in self.snapshots and at not in found:
-            found.add(at)
+        """The ids of the current snapshot and its known ancestors."""
+        ancestors, at = set(), self.current_snapshot_id
+        while at is not None and at in self.snapshots and at not in ancestors:
+            ancestors.add(at)
             at = self.snapshots[at].parent_id
-        return frozenset(found)
+        return frozenset(ancestors)
 
     def check_log(self, name: str) -> None:
-        """Raise what is wrong with `snapshot-log`, `metadata-log` or statistics, for what cannot go without them."""
+        """Raise the fault of a log or statistics list (by its JSON name), for operations that need it."""
         if name in self.faults:
             raise self.faults[name]
 
     @cached_property
     def partition_type(self) -> Struct:
-        """The partition values of all specs as one struct."""
+        """One struct type for the partition values of all specs."""
         return partition_type(self.specs.values(), self.schema)

@@ -1,6 +1,6 @@
-"""What the properties of a new Iceberg table ask for: what writers here would get wrong, or not do, is refused.
+"""Validate table properties: settings that writes here would violate or ignore are refused.
 
-The specification lets a table have any property. Those that only say how another writer works are kept.
+The specification allows any property. Properties that only configure other writers are kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _path(value: str) -> None:
         raise ValueError("a folder's location")
 
 
-# Properties that are obeyed, and what their values have to be.
+# Supported properties and the checks of their values.
 _VALUES: Mapping[str, Callable[[str], object]] = {
     "commit.manifest-merge.enabled": boolean,
     "commit.manifest.min-count-to-merge": positive,
@@ -62,7 +62,7 @@ _VALUES: Mapping[str, Callable[[str], object]] = {
     "write.summary.partition-limit": whole,
     "write.target-file-size-bytes": positive,
 }
-# Those of them that no write can do without, whoever gave them to the table.
+# The properties that every write uses; also checked on tables created by other writers.
 _OF_WRITES = (
     "commit.manifest.min-count-to-merge",
     "commit.manifest.target-size-bytes",
@@ -76,7 +76,7 @@ _OF_WRITES = (
 )
 _PROVIDERS = ("write.location-provider.impl", "write.py-location-provider.impl")
 _COLUMN_METRICS = "write.metadata.metrics.column."
-# Facts of the metadata that Java's writers show as properties; they cannot be set.
+# Metadata fields that the Java implementation exposes as properties; they cannot be set.
 _RESERVED = frozenset(
     {
         "uuid",
@@ -92,23 +92,23 @@ _RESERVED = frozenset(
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Raise `InvalidOption` for values that a property cannot be, `UnsupportedFeature` for what is not done."""
+    """Check a new table's properties: `InvalidOption` for invalid values, `UnsupportedFeature` for missing support."""
     for name, value in properties.items():
         if name.startswith("encryption."):
             raise UnsupportedFeature(f"'{name}' for a new table", "Encrypted tables are read, not written.")
         if name in _RESERVED:
-            raise InvalidOption(f"{name!r} is no property to set: Iceberg keeps it in the table's metadata")
+            raise InvalidOption(f"{name!r} cannot be set as a property: Iceberg keeps it in the table's metadata")
         if name == "write.format.default" and str(value).lower() != "parquet":
             raise UnsupportedFeature(f"'{name}'={value!r} for a new table", "Files are written as Parquet.")
         if name in _PROVIDERS:
-            raise UnsupportedFeature(f"'{name}' for a new table", "Files go where Iceberg's own providers put them.")
+            raise UnsupportedFeature(f"'{name}' for a new table", "Only Iceberg's own providers are supported.")
         check = _metrics if name.startswith(_COLUMN_METRICS) else _VALUES.get(name)
         if check is not None:
             _check(name, str(value), check)
 
 
 def check_obeyed(properties: Mapping[str, str], location: str) -> None:
-    """Raise `InvalidOption` for a property of a table that is there, or an option, which a write cannot obey."""
+    """Raise `InvalidOption` for an existing table's property, or a write option, with an invalid value."""
     for name in _OF_WRITES:
         if name in properties:
             try:
@@ -121,4 +121,4 @@ def _check(name: str, value: str, check: Callable[[str], object]) -> None:
     try:
         check(value)
     except ValueError as error:
-        raise InvalidOption(f"'{name}'={value!r}: it takes {error}") from error
+        raise InvalidOption(f"'{name}'={value!r}: expected {error}") from error

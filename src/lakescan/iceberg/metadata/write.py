@@ -1,4 +1,4 @@
-"""Table metadata as JSON, of all format versions: pyiceberg has the fields of version 3, and refuses to write them."""
+"""Write table metadata as JSON, for all format versions: pyiceberg models version 3 but refuses to write it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def metadata_text(metadata: Any) -> str:
-    """pyiceberg's metadata as JSON."""
+    """pyiceberg's metadata as JSON text."""
     from pyiceberg.typedef import IcebergBaseModel
 
     return IcebergBaseModel.model_dump_json(metadata)
 
 
 def write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
-    """Write metadata as pyiceberg's catalogs do."""
+    """Write a metadata file, as pyiceberg's catalogs do."""
     from pyiceberg.serializers import ToOutputFile
 
     if metadata.format_version > 2:
@@ -24,12 +24,12 @@ def write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
 
 @cache
 def _writable() -> Any:
-    """A model of version 3 that can be written; made once, as making models takes a while."""
+    """A model of version 3 that can be written; cached, because defining a model is slow."""
     from pyiceberg.table.metadata import TableMetadataV3
     from pyiceberg.typedef import IcebergBaseModel
 
     class Writable(TableMetadataV3):
-        """Metadata of version 3."""
+        """Metadata of format version 3."""
 
         model_dump_json = IcebergBaseModel.model_dump_json
 

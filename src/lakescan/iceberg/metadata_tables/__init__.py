@@ -1,7 +1,7 @@
-"""Iceberg's metadata tables: what a table knows of itself, with the columns that Iceberg's own reader gives them.
+"""Iceberg's metadata tables, with the columns of Iceberg's Java implementation.
 
-Those about one state (`files`, `entries`, `manifests`, `partitions`, ...) follow the snapshot that is asked for; the
-others are about the table. `all_...` tables look at the manifests of every snapshot that the metadata still has.
+`files`, `entries`, `manifests`, `partitions` and the like show the selected snapshot; the others show the whole table.
+`all_...` tables cover the manifests of every snapshot in the metadata.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ METADATA_TABLES: dict[str, Builder] = {
 def metadata_table(
     name: str, metadata: TableMetadata, storage: Storage, snapshot: IcebergSnapshot | None
 ) -> MetadataTable:
-    """The metadata table of that name; raises `InvalidOption`, with the nearest name, for another one."""
+    """The metadata table `name`; raises `InvalidOption`, with the nearest valid name, for an unknown one."""
     if name not in METADATA_TABLES:
         raise no_such_table(name, METADATA_TABLES)
     return METADATA_TABLES[name](metadata, storage, snapshot)

@@ -1,4 +1,4 @@
-"""The metadata tables that the metadata file alone answers: `snapshots`, `history`, `refs`, `metadata_log_entries`."""
+"""The metadata tables that need only the metadata file: `snapshots`, `history`, `refs`, `metadata_log_entries`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ METADATA_LOG = Schema(
 
 
 def snapshots_table(metadata: TableMetadata) -> Rows:
-    """Every snapshot that the metadata still has."""
+    """All snapshots in the metadata."""
     return Rows(SNAPSHOTS, tuple(_snapshot(s) for s in metadata.snapshots.values()))
 
 
@@ -68,7 +68,7 @@ def _snapshot(snapshot: IcebergSnapshot) -> dict[str, Any]:
 
 
 def history_table(metadata: TableMetadata) -> Rows:
-    """The snapshot log: which snapshot became current when."""
+    """The snapshot log: when each snapshot became current."""
     metadata.check_log("snapshot-log")
     ancestors = metadata.current_ancestors
     rows = (
@@ -84,7 +84,7 @@ def history_table(metadata: TableMetadata) -> Rows:
 
 
 def refs_table(metadata: TableMetadata) -> Rows:
-    """Branches and tags, with what they say of retention."""
+    """Branches and tags, with their retention settings."""
     rows = (
         {
             "name": name,

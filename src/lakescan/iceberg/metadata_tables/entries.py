@@ -1,7 +1,6 @@
-"""The tables about files: `entries`, `files`, `data_files`, `delete_files`, and `all_...` of each.
+"""The metadata tables of files: `entries`, `files`, `data_files`, `delete_files`, and their `all_...` versions.
 
-They are read and checked as scans read them, with more columns; what entries inherit from their manifest is filled in
-after that.
+Manifests are read and checked as by scans, but with more columns; inherited values are filled in afterwards.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def _list(field_id: int, name: str, element_id: int, value: t.Type, doc: str) ->
 
 
 def data_file_fields(partition: t.Struct) -> tuple[t.Field, ...]:
-    """The columns of a data file; without a partition where the table has none."""
+    """The columns of a data file; without `partition` for unpartitioned tables."""
     kept = (t.Field(PARTITION_ID, "partition", partition, doc="Partition values"),) if partition.fields else ()
     return (
         t.Field(134, "content", t.INT, doc="0 data, 1 position deletes, 2 equality deletes"),
@@ -79,7 +78,7 @@ def data_file_fields(partition: t.Struct) -> tuple[t.Field, ...]:
 
 
 def entry_schema(partition: t.Struct) -> Schema:
-    """The columns of a manifest's entries (specification, "Manifests")."""
+    """The columns of manifest entries (specification, "Manifests")."""
     return Schema(
         (
             t.Field(0, "status", t.INT, required=True, doc="0 existing, 1 added, 2 deleted"),
@@ -98,7 +97,10 @@ _NAMES = {f.id: f.name for f in (*entry_schema(t.Struct(())).fields, *data_file_
 
 @dataclass(frozen=True)
 class EntriesTable:
-    """Entries of the manifests of some snapshots; with `as_files`, only live ones, shown as files."""
+    """The manifest entries of some snapshots; with `as_files`, only live ones, shown as files.
+
+    `data` and `deletes` select data manifests and delete manifests.
+    """
 
     metadata: TableMetadata
     storage: Storage
@@ -109,7 +111,7 @@ class EntriesTable:
 
     @cached_property
     def schema(self) -> Schema:
-        """A row's columns: the entry or the file, then its statistics by column name."""
+        """The columns of the entry or file, then its statistics by column name (`readable_metrics`)."""
         metrics = t.Field(READABLE_METRICS, "readable_metrics", self._metrics)
         if self.as_files:
             return Schema((*data_file_fields(self.metadata.partition_type), metrics))
@@ -120,15 +122,15 @@ class EntriesTable:
         return metrics_type(self.metadata.schema)
 
     def parts(self) -> Sequence[Mapping[str, Any]]:
-        """The manifests, each once, whatever number of snapshots has it."""
-        found: dict[str, Mapping[str, Any]] = {}
+        """The manifests of the snapshots, without duplicates."""
+        manifests: dict[str, Mapping[str, Any]] = {}
         for snapshot in self.snapshots:
             for manifest in (
                 snapshot_manifests(snapshot, self.metadata, self.storage).drop_columns(["partitions"]).to_pylist()
             ):
                 if self.data if manifest["content"] == DATA else self.deletes:
-                    found.setdefault(manifest["manifest_path"], manifest)
-        return list(found.values())
+                    manifests.setdefault(manifest["manifest_path"], manifest)
+        return list(manifests.values())
 
     def read(self, part: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """The entries of one manifest."""
@@ -142,7 +144,7 @@ class EntriesTable:
 
 
 def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: Storage) -> pa.Table:
-    """All entries of a manifest, deleted ones too, with what they inherit from it, as `entry_schema` has them."""
+    """All entries of a manifest, including deleted ones, as in `entry_schema`, with inherited values filled in."""
     containers = open_manifests([manifest], storage)
     read = read_avro(containers, _NAMES)
     with decoding(containers):
@@ -157,7 +159,7 @@ def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: 
 
 
 def _own(rows: pa.Table, field: t.Field) -> pa.Array:
-    """A column of entries as it is written, null where the manifest does not have it."""
+    """A column of entries as stored; null if the manifest does not have it."""
     if field.name not in rows.column_names:
         return pa.nulls(len(rows), field.type.arrow())
     return only_chunk(rows[field.name]).cast(field.type.arrow())
@@ -166,7 +168,7 @@ def _own(rows: pa.Table, field: t.Field) -> pa.Array:
 def _files(
     written: pa.StructArray, status: pa.Array, manifest: Mapping[str, Any], metadata: TableMetadata
 ) -> pa.StructArray:
-    """Files in the columns of the table, with what their manifest says for all of them."""
+    """The files in this table's columns, with the values they share or inherit from their manifest."""
     columns = file_columns(written, len(written))
     check_files(columns, pa.repeat(pa.scalar(0), len(written)), [manifest])
     columns["file_format"] = pc.utf8_upper(columns["file_format"])
@@ -187,7 +189,7 @@ def _member(files: pa.StructArray, field: t.Field) -> pa.Array:
 
 
 def _shaped(values: pa.Array, field: t.Field) -> pa.Array:
-    """A column in the Arrow type of its field, whose lists and maps have no nulls within."""
+    """Cast a column to the Arrow type of its field, whose lists and maps have non-null elements."""
     kind = field.type.arrow()
     if pa.types.is_map(kind):
         lists = as_pairs(values, kind.item_type)
@@ -201,11 +203,11 @@ def _shaped(values: pa.Array, field: t.Field) -> pa.Array:
 
 
 def _partitions(files: pa.StructArray, metadata: TableMetadata, spec_id: int) -> pa.StructArray:
-    """Partition values under the fields of all of the table's specs."""
-    found = partition_values(files, metadata.specs[spec_id], len(files))
-    places = {int(f.name): i for i, f in enumerate(found.type)}
+    """Partition values in the struct type of all specs (`TableMetadata.partition_type`)."""
+    values = partition_values(files, metadata.specs[spec_id], len(files))
+    places = {int(f.name): i for i, f in enumerate(values.type)}
     members = {
-        f.name: as_partition_type(found.field(places[f.id]), f.type.arrow())
+        f.name: as_partition_type(values.field(places[f.id]), f.type.arrow())
         if f.id in places
         else pa.nulls(len(files), f.type.arrow())
         for f in metadata.partition_type.fields

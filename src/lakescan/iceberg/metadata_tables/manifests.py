@@ -1,4 +1,4 @@
-"""The `manifests` and `all_manifests` tables: manifests with the counts and partition bounds of their lists."""
+"""The `manifests` and `all_manifests` tables: manifests with the counts and partition bounds from manifest lists."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class ManifestsTable:
     schema = MANIFESTS
 
     def parts(self) -> Sequence[Any]:
-        """The snapshot, if there is one."""
+        """The snapshot, or nothing for an empty table."""
         return () if self.snapshot is None else (self.snapshot,)
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
-        """One row a manifest."""
+        """The manifests of the snapshot, one row each."""
         yield pa.RecordBatch.from_arrays(
             _columns(part, self.metadata, self.storage)[: len(MANIFESTS.fields)], schema=MANIFESTS.arrow()
         )
@@ -75,18 +75,18 @@ class ManifestsTable:
 
 @dataclass(frozen=True)
 class AllManifestsTable:
-    """The manifests of every snapshot: one row for each snapshot that a manifest is in."""
+    """The manifests of every snapshot: one row per manifest and snapshot that lists it."""
 
     metadata: TableMetadata
     storage: Storage
     schema = ALL_MANIFESTS
 
     def parts(self) -> Sequence[Any]:
-        """The snapshots."""
+        """All snapshots in the metadata."""
         return tuple(self.metadata.snapshots.values())
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
-        """One row a manifest of the snapshot."""
+        """The manifests of one snapshot, one row each."""
         yield pa.RecordBatch.from_arrays(_columns(part, self.metadata, self.storage), schema=ALL_MANIFESTS.arrow())
 
 
@@ -107,17 +107,17 @@ def _columns(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storag
 
 
 def _summaries(listed: pa.Table, metadata: TableMetadata) -> pa.Array:
-    """Partition summaries with bounds in words: one step a manifest and partition field."""
+    """Partition summaries with bounds as text."""
     rows = []
     pairs = zip(listed["partition_spec_id"].to_pylist(), listed["partitions"].to_pylist(), strict=True)
     for spec_id, summaries in pairs:
         fields = metadata.specs[spec_id].fields
         known = summaries if summaries is not None and len(summaries) == len(fields) else None
-        rows.append(None if known is None else [_in_words(s, f) for s, f in zip(known, fields, strict=True)])
+        rows.append(None if known is None else [_readable(s, f) for s, f in zip(known, fields, strict=True)])
     return pa.array(rows, MANIFESTS.arrow().field("partition_summaries").type)
 
 
-def _in_words(summary: dict[str, Any], field: PartitionField) -> dict[str, Any]:
+def _readable(summary: dict[str, Any], field: PartitionField) -> dict[str, Any]:
     return summary | {side: _bound(summary[side], field) for side in ("lower_bound", "upper_bound")}
 
 
@@ -127,12 +127,12 @@ def _bound(serialized: bytes | None, field: PartitionField) -> str | None:
         return None
     try:
         return human_value(decoded[0].as_py(), field)
-    except (ValueError, OverflowError):  # a time that Python has no name for
+    except (ValueError, OverflowError):  # a date or timestamp out of Python's range
         return f"0x{serialized.hex()}"
 
 
 def human_value(value: Any, field: PartitionField) -> str:
-    """A partition value as people write it: a year as 2026, an hour as 2026-01-31-07, bytes in base 64."""
+    """A partition value in readable form: a year as 2026, an hour as 2026-01-31-07, bytes as base 64."""
     match field.transform.name:
         case "year":
             return f"{1970 + value:04d}"

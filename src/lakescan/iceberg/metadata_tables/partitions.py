@@ -1,4 +1,4 @@
-"""The `partitions` table: what each partition of a snapshot holds, and when it last changed."""
+"""The `partitions` table: file and row counts of each partition of a snapshot, and its last change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UPDATED = (
 
 @dataclass(frozen=True)
 class PartitionsTable:
-    """One row a partition and spec; one row in all where the table is not partitioned."""
+    """One row per partition and spec; a single row for an unpartitioned table."""
 
     metadata: TableMetadata
     storage: Storage
@@ -46,7 +46,7 @@ class PartitionsTable:
 
     @cached_property
     def schema(self) -> Schema:
-        """The partition, if there is one, then counts of its files and its last change."""
+        """The partition and spec (for partitioned tables), then counts of files and the last change."""
         partition = self.metadata.partition_type
         shown = (
             t.Field(PARTITION_ID, "partition", partition, required=True),
@@ -55,11 +55,11 @@ class PartitionsTable:
         return Schema(((*shown,) if partition.fields else ()) + _COUNTS + _UPDATED)
 
     def parts(self) -> Sequence[Any]:
-        """The snapshot, if there is one: partitions span manifests."""
+        """The snapshot as one part, because partitions span manifests; nothing for an empty table."""
         return () if self.snapshot is None else (self.snapshot,)
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
-        """The partitions of the snapshot, in the order in which its manifests name them."""
+        """The partitions of the snapshot, in order of their first appearance in its manifests."""
         manifests = snapshot_manifests(part, self.metadata, self.storage).to_pylist()
         if not manifests:
             return
@@ -94,7 +94,7 @@ class PartitionsTable:
         return 2 if self.metadata.partition_type.fields else 0
 
     def _numbers(self, files: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Each file's partition as a number from 0 in order of appearance, and the first file of each."""
+        """Each file's partition as a number from 0 in order of appearance, and the first file of each partition."""
         if not self._is_shown:
             return np.zeros(files.num_rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
         keyed = with_partition_key(files)
@@ -103,13 +103,13 @@ class PartitionsTable:
         return numbers, np.unique(numbers, return_index=True)[1]
 
     def _last_updates(self, snapshot_ids: pa.ChunkedArray, numbers: np.ndarray, groups: int) -> list[pa.Array]:
-        """The newest snapshot that is still known, of those that added a partition's files; null where none is."""
+        """The newest known snapshot that added a file to each partition, and its timestamp; null if none is known."""
         known = self.metadata.snapshots
         times = pa.array([s.timestamp_ms for s in known.values()], pa.int64())
         place = pc.index_in(snapshot_ids, value_set=pa.array(list(known), pa.int64()))
-        moments = pc.fill_null(times.take(place.combine_chunks()), -1).to_numpy()
-        order = np.lexsort((moments, numbers))
+        timestamps = pc.fill_null(times.take(place.combine_chunks()), -1).to_numpy()
+        order = np.lexsort((timestamps, numbers))
         last = order[np.searchsorted(numbers[order], np.arange(groups), side="right") - 1]
-        unknown = moments[last] < 0
-        at = pa.array(moments[last], mask=unknown).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+        unknown = timestamps[last] < 0
+        at = pa.array(timestamps[last], mask=unknown).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
         return [at, pa.array(snapshot_ids.to_numpy()[last], mask=unknown)]

@@ -1,4 +1,4 @@
-"""The `position_deletes` table: every deleted position of a snapshot, from delete files and deletion vectors."""
+"""The `position_deletes` table: all deleted positions of a snapshot, from delete files and deletion vectors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POSITION_CONTENT = 1
 
 @dataclass(frozen=True)
 class PositionDeletesTable:
-    """One row a deleted position. `row` has the deleted row where its writer kept it."""
+    """One row per deleted position. `row` has the deleted row if its writer stored it."""
 
     metadata: TableMetadata
     storage: Storage
@@ -43,7 +43,7 @@ class PositionDeletesTable:
 
     @cached_property
     def schema(self) -> Schema:
-        """The delete, the partition of its file, and the file; from version 3 on where a vector lies in it."""
+        """The delete, its partition and spec, the delete file and, from version 3 on, a vector's offset and size."""
         partition = self.metadata.partition_type
         shown = (t.Field(PARTITION_ID, "partition", partition),) if partition.fields else ()
         vectors = (
@@ -62,11 +62,11 @@ class PositionDeletesTable:
 
     @cached_property
     def _stored(self) -> Schema:
-        """What delete files hold."""
+        """The columns stored in position delete files."""
         return Schema((DELETED_PATH, DELETED_POSITION, t.Field(_ROW_ID, "row", self.metadata.schema.struct())))
 
     def parts(self) -> Sequence[Mapping[str, Any]]:
-        """The live position delete files and deletion vectors: a dictionary and a partition scalar each."""
+        """The live position delete files and deletion vectors, each a dictionary of scalars."""
         if self.snapshot is None:
             return ()
         parts: list[Mapping[str, Any]] = []
@@ -86,7 +86,7 @@ class PositionDeletesTable:
         return [n for n in (*names, *vector) if files.type.get_field_index(n) >= 0]
 
     def read(self, part: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        """The positions that one file deletes."""
+        """The positions deleted by one delete file or deletion vector."""
         columns = self._vector(part) if part["file_format"].as_py() == "PUFFIN" else self._file(part)
         constants = {
             "spec_id": part["spec_id"],
@@ -114,9 +114,9 @@ class PositionDeletesTable:
             },
         )
         for start in range(0, len(positions), _BATCH):
-            found = pa.array(np.array(positions[start : start + _BATCH].to_array(), dtype=np.int64))
-            row = pa.nulls(len(found), self._stored.fields[2].type.arrow())
-            yield [pa.repeat(part["referenced_data_file"], len(found)), found, row]
+            chunk = pa.array(np.array(positions[start : start + _BATCH].to_array(), dtype=np.int64))
+            row = pa.nulls(len(chunk), self._stored.fields[2].type.arrow())
+            yield [pa.repeat(part["referenced_data_file"], len(chunk)), chunk, row]
 
     def _file(self, part: Mapping[str, Any]) -> Iterator[list[pa.Array]]:
         with open_data_file(

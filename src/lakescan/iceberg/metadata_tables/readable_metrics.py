@@ -1,4 +1,4 @@
-"""`readable_metrics`: a file's statistics by column name, bounds in the column's own type."""
+"""`readable_metrics`: a file's statistics by column name, with bounds in the column's type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.bounds import decode_values
 from lakescan.planning.file_table import struct_of
 
-READABLE_METRICS = 1_000_000  # ids from here on, above those of any column
+READABLE_METRICS = 1_000_000  # the first field id, above the ids of all columns
 _COUNTS = {
     "column_size": "column_sizes",
     "value_count": "value_counts",
@@ -24,13 +24,13 @@ _BOUNDS = {"lower_bound": "lower_bounds", "upper_bound": "upper_bounds"}
 
 
 def _leaves(schema: Schema) -> list[tuple[str, t.Field]]:
-    """The columns of primitive types, nested ones too, by full name."""
+    """The columns of primitive types, including nested ones, by full name."""
     named = sorted((path, schema.by_id[i]) for i, path in schema.path_of.items())
     return [(path, f) for path, f in named if not t.children(f.type) and f.type not in (t.VARIANT, t.UNKNOWN)]
 
 
 def metrics_type(schema: Schema) -> t.Struct:
-    """One struct a column: counts, and bounds of the column's type."""
+    """One struct per column: counts, and bounds in the column's type."""
     columns, next_id = [], READABLE_METRICS + 1
     for path, field in _leaves(schema):
         kinds = [*((n, t.LONG) for n in _COUNTS), *((n, field.type) for n in _BOUNDS)]
@@ -41,7 +41,7 @@ def metrics_type(schema: Schema) -> t.Struct:
 
 
 def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.StructArray:
-    """The statistics of files (a struct with the maps of manifest entries) by column; `kind` is `metrics_type`."""
+    """The statistics of files (a struct with the maps of manifest entries) by column; `kind` is from `metrics_type`."""
     leaves = _leaves(schema)
     ids = np.array([field.id for _, field in leaves], dtype=np.int64)
     counts = [_Values.of(files, name, ids) for name in _COUNTS.values()]
@@ -57,9 +57,9 @@ def metrics_column(files: pa.StructArray, schema: Schema, kind: t.Struct) -> pa.
 
 @dataclass(frozen=True)
 class _Values:
-    """A key-value list of files, sorted by key: the values of the n-th wanted key are those from `low[n]` to `high[n]`.
+    """A statistic of files, sorted by key: the values of the n-th key are those from `low[n]` to `high[n]`.
 
-    The lists are gone through once, whatever the number of columns.
+    Sorting scans the key-value lists only once, independent of the number of columns.
     """
 
     rows: np.ndarray
@@ -80,23 +80,23 @@ class _Values:
         return _Values(owner[order], values.take(pa.array(order)), low, high, len(files))
 
     def has(self, place: int) -> bool:
-        """Whether a file has the key."""
+        """Whether any file has a value for the key."""
         return bool(self.low[place] < self.high[place])
 
     def at(self, place: int) -> pa.Array:
-        """The value of each file under the key, null where it has none."""
+        """Each file's value for the key, null if it has none."""
         if not self.has(place):
             return pa.nulls(self.files, self.values.type)
-        found = np.full(self.files, -1, dtype=np.int64)
-        found[self.rows[self.low[place] : self.high[place]]] = np.arange(self.low[place], self.high[place])
-        return self.values.take(pa.array(found, mask=found < 0))
+        index = np.full(self.files, -1, dtype=np.int64)
+        index[self.rows[self.low[place] : self.high[place]]] = np.arange(self.low[place], self.high[place])
+        return self.values.take(pa.array(index, mask=index < 0))
 
 
-def _bound(found: _Values, place: int, kind: t.Type) -> pa.Array:
+def _bound(statistic: _Values, place: int, kind: t.Type) -> pa.Array:
     arrow = kind.arrow()
-    if not found.has(place):
-        return pa.nulls(found.files, arrow)
-    serialized = found.at(place)
+    if not statistic.has(place):
+        return pa.nulls(statistic.files, arrow)
+    serialized = statistic.at(place)
     if kind == t.UUID:
         return pa.ExtensionArray.from_storage(arrow, serialized.cast(pa.binary(16)))
     if isinstance(kind, t.Geospatial):
