@@ -184,25 +184,25 @@ def _once(manifests: pa.Table) -> pa.Table:
     return manifests.take(pa.array(np.sort(rows)))
 
 
-def with_deletes(found: ScannedFiles, index: DeleteIndex) -> Candidates:
+def with_deletes(scanned: ScannedFiles, index: DeleteIndex) -> Candidates:
     """The candidates with their deletes from the index."""
-    table = found.candidates.table
-    if found.matching is None:
-        return replace(found.candidates, table=replace(table, deletes=index.table))
-    table = named_apart(found).with_deletes(index.match(found.matching, found.names), index.table)
-    return replace(found.candidates, table=table)
+    table = scanned.candidates.table
+    if scanned.matching is None:
+        return replace(scanned.candidates, table=replace(table, deletes=index.table))
+    table = named_apart(scanned).with_deletes(index.match(scanned.matching, scanned.names), index.table)
+    return replace(scanned.candidates, table=table)
 
 
-def named_apart(found: ScannedFiles) -> FileTable:
+def named_apart(scanned: ScannedFiles) -> FileTable:
     """The files, each with the other names that manifests have for its location, if any."""
-    table = found.candidates.table
-    if found.names is None or not found.names.shared:
+    table = scanned.candidates.table
+    if scanned.names is None or not scanned.names.shared:
         return table
-    return table.with_same_place(found.names.others(table.files["path"]))
+    return table.with_same_place(scanned.names.others(table.files["path"]))
 
 
-def _paths(found: ScannedFiles) -> pa.ChunkedArray:
-    return found.candidates.table.files["path"]
+def _paths(scanned: ScannedFiles) -> pa.ChunkedArray:
+    return scanned.candidates.table.files["path"]
 
 
 def _by_files(scanned: Iterable[ScannedFiles]) -> Iterator[list[ScannedFiles]]:

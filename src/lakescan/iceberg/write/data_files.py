@@ -225,9 +225,9 @@ class IcebergWrites(ByOptions):
         """The property `write.data.path`, or `data` in the table's folder."""
         return self._properties.get("write.data.path", f"{self._metadata.location.rstrip('/')}/data")
 
-    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
+    def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
-        return {**file_metrics(found, self._properties), "spec_id": self._metadata.default_spec_id}
+        return {**file_metrics(statistics, self._properties), "spec_id": self._metadata.default_spec_id}
 
 
 def _level(codec: str, level: int) -> int:
