@@ -217,7 +217,7 @@ class IcebergWrites(ByOptions):
             named = ", ".join(f"{name}={value}" for name, value in zip(self.partition_names, key, strict=True))
             raise UnsupportedFeature(
                 f"the partition {named} of an Iceberg table",
-                f"pyiceberg, which commits it, cannot format it ({error}): years must be 1 to 9999.",
+                f"pyiceberg, which commits it, cannot format it ({error}): years are 1 to 9999.",
             ) from error
 
     @property
