@@ -1,29 +1,29 @@
-# Everything runs in a local environment (.venv) that `make setup` makes from the lock file.
+# Everything runs in a local environment (.venv), which `make setup` creates from the lock file.
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 
 help: ## show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-setup: ## install everything into .venv; says what is missing
+setup: ## install everything into .venv, or say what is missing
 	@scripts/setup.sh
 
-demo: setup ## two tables joined on Spark, plans drawn; then a table's life: created, streamed into, corrected, kept in order
+demo: setup ## join two tables on Spark and draw the plans; then create a table, stream into it, correct and maintain it
 	@$(PYTHON) -m examples.demo && $(PYTHON) -m examples.pipeline
 
 test: setup ## run all tests
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)
 
-fuzz: setup ## damage tables and read them, for long: FUZZ_ARGS="--seed 7 --cases 5000", or --corpus
+fuzz: setup ## damage tables and read them (slow): FUZZ_ARGS="--seed 7 --cases 5000", or --corpus
 	@$(PYTHON) -m tests.fuzz $(or $(FUZZ_ARGS),--seed 1 --cases 3000)
 
 smoke-4.1: setup ## read one table of each format on PySpark 4.1, the oldest supported
 	@scripts/smoke_spark41.sh
 
-test-interop: setup ## read what the JVM implementations write (JARs from Maven)
+test-interop: setup ## read tables that the JVM implementations write (downloads JARs from Maven)
 	@scripts/interop.sh $(PYTEST_ARGS)
 
-test-wheel: setup ## build the wheel; run the README with all extras, and each extra alone, in fresh environments
+test-wheel: setup ## build the wheel; test it in fresh environments: the README with all extras, then each extra alone
 	@scripts/wheel.sh
 
 lint: setup ## ruff, import-linter, mypy
@@ -36,10 +36,10 @@ format: setup ## format the code
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-bench: setup ## measure against peers, side by side, and print ratios
+bench: setup ## measure speed against peers, side by side, and print the ratios
 	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
 
-clean: ## remove what the targets made
+clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 demo-output build .pytest_cache .mypy_cache .ruff_cache
 
 .PHONY: help setup demo test fuzz smoke-4.1 test-interop test-wheel lint format bench clean
