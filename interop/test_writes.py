@@ -169,7 +169,7 @@ def test_rows_that_break_a_constraint_of_java_are_not_written(jvm, warehouse: Pa
     lakescan.table(path).append(pa.table({"id": [1], "s": [{"a": 2}]}))
     wrong = [{"id": -1, "s": {"a": 1}}, {"id": None, "s": {"a": 1}}, {"id": 1, "s": {"a": 3}}, {"id": 1, "s": None}]
     for row in wrong:
-        with pytest.raises(lakescan.SchemaMismatch, match="1 rows break the constraint 'positive' of the table"):
+        with pytest.raises(lakescan.SchemaMismatch, match="1 rows violate the constraint 'positive' of the table"):
             lakescan.table(path).append(
                 pa.Table.from_pylist([row], pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int32())]))]))
             )

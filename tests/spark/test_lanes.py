@@ -316,7 +316,7 @@ def test_lanes_of_one_scan_are_one_frame(spark, shop) -> None:
     text = lakescan.spark.explain(scan)
     assert "files in the native lane" in text
     assert "Arrow lane" not in text
-    assert "the option lane says so" in lakescan.spark.explain(scan.options(lane="arrow"))
+    assert "the option lane is arrow" in lakescan.spark.explain(scan.options(lane="arrow"))
 
 
 def test_what_the_native_lane_cannot_read_is_refused_where_it_is_asked_for(spark, tmp_path: Path) -> None:

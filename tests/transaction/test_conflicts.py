@@ -42,7 +42,7 @@ def test_an_iceberg_overwrite_of_rows_that_another_writer_added_to_is_a_conflict
     before = target_of(now())
     now().append(rows((3, "a")))
     files = data_files(tmp_path)
-    with pytest.raises(lakescan.CommitConflict, match="Look again, and repeat it"):
+    with pytest.raises(lakescan.CommitConflict, match="Read them again, and retry"):
         overwrite_rows(before, rows_of(rows((9, "a"))), NO_OPTIONS, "part = 'a'")
     assert pairs() == [A, B, (3, "a")]
     assert data_files(tmp_path) == files
@@ -131,7 +131,7 @@ def test_rows_that_were_written_for_another_partition_spec_are_not_committed(kin
 
 def test_a_branch_of_a_table_without_rows_is_refused(local: lakescan.Catalog) -> None:
     local.create_table("db.t", "id BIGINT, part STRING")
-    with pytest.raises(lakescan.UnsupportedFeature, match="the branch 'audit' of a table without rows"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="creating the branch 'audit' of a table without snapshots"):
         now().append(rows(A), branch="audit")
 
 

@@ -49,16 +49,16 @@ def test_numbers_of_rows_are_left_out(frame: pd.DataFrame, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (FRAME.set_index("id", drop=False), "both 'id'"),
+        (FRAME.set_index("id", drop=False), "the name 'id' occurs twice"),
         (FRAME.set_index(pd.Index(["a", "b"])), "values of type object, and no name"),
         (FRAME.set_index(pd.DatetimeIndex(["2026-01-01", "2026-01-02"])), "no name: name it"),
         (FRAME.set_index(pd.MultiIndex.from_tuples([(1, 2), (3, 4)])), "several levels"),
         (FRAME.set_index(pd.MultiIndex.from_tuples([(1, 2), (3, 4)], names=["a", None])), "name all of them"),
         (pd.DataFrame({("a", "b"): [1]}), "the columns have several levels"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "Duplicate column names"),
-        (pd.DataFrame({"v": [1, "a"]}), "not of Arrow's types"),
-        (pd.DataFrame({"v": [1j]}), "not of Arrow's types"),
-        (pd.DataFrame({"v": pd.arrays.SparseArray([0, 1])}), "not of Arrow's types"),
+        (pd.DataFrame({"v": [1, "a"]}), "cannot be converted to Arrow"),
+        (pd.DataFrame({"v": [1j]}), "cannot be converted to Arrow"),
+        (pd.DataFrame({"v": pd.arrays.SparseArray([0, 1])}), "cannot be converted to Arrow"),
     ],
 )
 def test_frames_that_cannot_be_kept_are_refused(frame: pd.DataFrame, message: str, tmp_path: Path) -> None:

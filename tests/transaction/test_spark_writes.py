@@ -133,7 +133,7 @@ def test_a_write_that_fails_leaves_nothing(here: Any, made: Make, tmp_path: Path
     name = made().format
     frame(here, 1).write.format(name).mode("append").save(NAME)
     files, bad = data_files(tmp_path), frame(here, *range(100)).repartition(1)
-    with pytest.raises(PySparkException, match="rows are not of replaceWhere"):
+    with pytest.raises(PySparkException, match="rows do not match replaceWhere"):
         bad.write.format(name).mode("overwrite").option("replaceWhere", "id < 99").save(NAME)
     with pytest.raises(PySparkException, match="column 'extra' is not in the table"):
         bad.selectExpr("*", "1 as extra").write.format(name).mode("append").save(NAME)

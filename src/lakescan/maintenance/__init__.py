@@ -1,4 +1,4 @@
-"""Keeping tables in order: compaction, expiration of snapshots, removal of files that nothing names, purges."""
+"""Table maintenance: compaction, snapshot expiration, removal of orphan files, purges."""
 
 from lakescan.maintenance.compact import compact
 from lakescan.maintenance.orphans import remove_orphans

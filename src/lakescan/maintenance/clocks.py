@@ -1,4 +1,4 @@
-"""The time by a store's own clock, which is the one that the ages of its files are told by."""
+"""The time by the clock of a file store, which is the clock of its files' modification times."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lakescan.storage.storage import Storage, join
 
 
 def time_of(storage: Storage, folder: str) -> datetime:
-    """The time at a store, by a file that is written to a folder of it, looked at, and removed.
+    """The current time of a store: the modification time of a file that is written to `folder` and removed again.
 
-    Raises `StorageError` for a store that does not tell when files were written.
+    Raises `StorageError` for a store that does not return modification times.
     """
     location = join(folder, f".lakescan-clock-{uuid.uuid4().hex}")
     with storage.create(location) as file:
@@ -22,5 +22,7 @@ def time_of(storage: Storage, folder: str) -> datetime:
     finally:
         storage.remove([location])
     if entry is None or entry.modified is None:
-        raise StorageError(f"{folder}: the store does not tell when files were written, so none is known to be old")
+        raise StorageError(
+            f"{folder}: the store does not return modification times, so the age of its files is unknown"
+        )
     return entry.modified

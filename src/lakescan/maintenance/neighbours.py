@@ -1,4 +1,7 @@
-"""Other tables in a table's own folder: made again at its place, or given the same location. Their files stay, too."""
+"""Other Iceberg tables with metadata in the same folder (recreated there, or created at the same location).
+
+Removing orphan files of one table must keep the files that the others reference.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 
 
 def named_by_neighbours(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[pa.Array]:
-    """The files that the newest metadata of each other table names that is in the same folder.
+    """The files that the newest metadata of each other table in the same folder references.
 
-    Raises `UnsupportedFeature` where such metadata cannot be followed.
+    Raises `UnsupportedFeature` if such metadata cannot be read.
     """
     newest: dict[str, FileEntry] = {}
-    for entry, uuid in _of_others(table, metadata_files):
+    for entry, uuid in _other_metadata(table, metadata_files):
         if uuid not in newest or _age(entry) > _age(newest[uuid]):
             newest[uuid] = entry
     for uuid, entry in newest.items():
@@ -32,13 +35,13 @@ def named_by_neighbours(table: IcebergTable, metadata_files: Sequence[FileEntry]
             yield from named_files(IcebergTable.open(entry.location, table.storage))
         except LakescanError as error:
             raise UnsupportedFeature(
-                f"removing files of {table.location}, where another table is, or was ({uuid})",
-                f"What that one names cannot be read from {entry.location}: {error}. Where it was dropped, remove its "
+                f"removing files of {table.location}, which another table uses or used ({uuid})",
+                f"The files of that table cannot be read from {entry.location}: {error}. If it was dropped, remove its "
                 "metadata files first.",
             ) from error
 
 
-def _of_others(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[tuple[FileEntry, str]]:
+def _other_metadata(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iterator[tuple[FileEntry, str]]:
     metadata = table.metadata
     mine = pa.array([metadata.source, *(file for _, file in metadata.metadata_log)], pa.string())
     own = set(normalize(mine).to_pylist())
@@ -51,12 +54,12 @@ def _of_others(table: IcebergTable, metadata_files: Sequence[FileEntry]) -> Iter
 
 
 def _uuid_of(entry: FileEntry, storage: Storage) -> str | None:
-    """The table's UUID, from the beginning of a metadata file; None where it does not say one there."""
+    """The `table-uuid` in the first bytes of a metadata file; None if it is not there."""
     head = storage.read(entry.location, 0, min(_HEAD, entry.size))
     if head[:2] == b"\x1f\x8b":
         head = zlib.decompressobj(31).decompress(head, 1 << 20)
-    found = _UUID.search(head)
-    return None if found is None else found[1].decode()
+    match = _UUID.search(head)
+    return None if match is None else match[1].decode()
 
 
 def _age(entry: FileEntry) -> tuple[float, str]:

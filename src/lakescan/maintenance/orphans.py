@@ -1,4 +1,4 @@
-"""Orphan files: those in a table's folders that nothing names, and that are too old to be of a commit under way."""
+"""Orphan files: files in a table's folders that no metadata references, and too old to belong to a running commit."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from lakescan.storage.storage import FileEntry, join
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
 
-_LEAST = timedelta(hours=24)  # writers may be at work on files that are younger
-_DAYS = timedelta(days=3)  # that orphans of Iceberg tables stay by default
+_LEAST = timedelta(hours=24)  # younger files may belong to running writes
+_DEFAULT_AGE = timedelta(days=3)  # of orphan files of Iceberg tables
 _PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
-_SHOWN = ("_change_data", "_delta_index")  # folders of Delta tables that are the table's own
+_SHOWN = ("_change_data", "_delta_index")  # folders of Delta tables that belong to the table in spite of their names
 
 
 def remove_orphans(
     target: IcebergTarget | DeltaTarget, older_than: datetime | None, *, dry_run: bool, location: str | None = None
 ) -> list[str]:
-    """Remove files of the table's folders, or of `location`, that nothing names; those that were removed.
+    """Remove orphan files from the table's folders, or from `location`; return their locations.
 
-    The folders are listed first, and the table is looked at after that. Ages are told by the store's clock.
+    Files last modified before `older_than` are removed: by default 3 days ago (Iceberg), or the retention of deleted
+    files (Delta). The folders are listed before the table's metadata is read, so that a file committed in between is
+    not an orphan. Ages are measured by the store's clock. Raises `InvalidOption` for less than 24 hours ago.
     """
     if isinstance(target, DeltaTarget):
         return _of_delta(target, older_than, dry_run=dry_run, location=location)
@@ -45,22 +47,22 @@ def _of_iceberg(
     target.check_owned("removing orphan files of")
     metadata = target.opened.metadata
     now = _now(target, metadata.source.rpartition("/")[0], dry_run=dry_run)
-    moment = now - _DAYS if older_than is None else older_than
-    _check_age(moment, now, _LEAST, "24 hours", dry_run=dry_run)
+    cutoff = now - _DEFAULT_AGE if older_than is None else older_than
+    _check_age(cutoff, now, _LEAST, "24 hours", dry_run=dry_run)
     folders = _folders(metadata.location, metadata.properties) if location is None else [location]
     names = {field.name for spec in metadata.specs.values() for field in spec.fields}
     listing = Listing.of(target.storage, metadata.location, folders, names)
 
-    def look() -> Iterator[pa.Array]:
-        now = target.reopened().opened
-        yield from named_by_metadata(now)
-        yield from named_by_neighbours(now, listing.metadata_files())
+    def referenced() -> Iterator[pa.Array]:
+        table = target.reopened().opened
+        yield from named_by_metadata(table)
+        yield from named_by_neighbours(table, listing.metadata_files())
 
-    return _removed(target, _older(listing.candidates(), moment), look, dry_run=dry_run)
+    return _remove(target, _older(listing.candidates(), cutoff), referenced, dry_run=dry_run)
 
 
 def _folders(location: str, properties: Mapping[str, str]) -> list[str]:
-    """The folders of data and metadata, and those that properties name, but none that is elsewhere."""
+    """The data and metadata folders, and folders from table properties if they are inside the table's location."""
     named = [properties[name] for name in _PATHS if name in properties]
     inside = [each for each in named if is_in(normal(each), normal(location))]
     return [join(location, "data"), join(location, "metadata"), *inside]
@@ -71,43 +73,51 @@ def _of_delta(target: DeltaTarget, older_than: datetime | None, *, dry_run: bool
     check_vacuum(state.protocol, target.name)
     retention = retention_of(state.metadata.configuration)
     now = _now(target, target.location, dry_run=dry_run)
-    moment = now - max(retention, _LEAST) if older_than is None else older_than
-    _check_age(moment, now, _LEAST, "24 hours", dry_run=dry_run)
-    _check_age(moment, now, retention, f"delta.deletedFileRetentionDuration ({retention})", dry_run=dry_run)
+    cutoff = now - max(retention, _LEAST) if older_than is None else older_than
+    _check_age(cutoff, now, _LEAST, "24 hours", dry_run=dry_run)
+    _check_age(cutoff, now, retention, f"delta.deletedFileRetentionDuration ({retention})", dry_run=dry_run)
     fields = state.partition_fields(target.scan.snapshot.schema)
     names = {name for field in fields for name in (field.name, field.physical_name)}
     listing = Listing.of(target.storage, target.location, [location or target.location], names, _SHOWN)
     metadata = join(normal(target.storage.relocated(target.location)), "metadata")
     candidates: Iterable[FileEntry] = listing.candidates()
-    if has_uniform(state.metadata) or listing.metadata_files():  # Iceberg's, of the same files
+    if has_uniform(state.metadata) or listing.metadata_files():  # an Iceberg table shares the data files
         candidates = (each for each in candidates if not is_in(normal(each.location), metadata))
 
-    def look() -> Iterator[pa.Array]:
-        return named_by_log(target.reopened().location, target.storage, to_millis(moment))
+    def referenced() -> Iterator[pa.Array]:
+        return named_by_log(target.reopened().location, target.storage, to_millis(cutoff))
 
-    return _removed(target, _older(candidates, moment), look, dry_run=dry_run)
+    return _remove(target, _older(candidates, cutoff), referenced, dry_run=dry_run)
 
 
 def _now(target: IcebergTarget | DeltaTarget, folder: str, *, dry_run: bool) -> datetime:
-    """The time by the store's clock; by this one where nothing is to be written."""
+    """The time by the store's clock; in a dry run, which writes nothing, by the local clock."""
     return datetime.now(UTC) if dry_run else time_of(target.storage, folder)
 
 
-def _check_age(moment: datetime, now: datetime, least: timedelta, what: str, *, dry_run: bool) -> None:
-    if now - moment < least and not dry_run:
+def _check_age(cutoff: datetime, now: datetime, least: timedelta, what: str, *, dry_run: bool) -> None:
+    if now - cutoff < least and not dry_run:
         raise InvalidOption(
-            f"{moment.isoformat()} is less than {what} ago, by the clock of the store ({now.isoformat()}): files that "
-            "writers and readers are at work on would go. A dry run lists them."
+            f"{cutoff.isoformat()} is less than {what} ago, by the clock of the store ({now.isoformat()}): files that "
+            "running reads and writes need would be removed. Use an earlier time, or list the files with a dry run."
         )
 
 
-def _older(entries: Iterable[FileEntry], moment: datetime) -> list[str]:
-    return [each.location for each in entries if each.modified is not None and each.modified < moment]
+def _older(entries: Iterable[FileEntry], cutoff: datetime) -> list[str]:
+    return [each.location for each in entries if each.modified is not None and each.modified < cutoff]
 
 
-def _removed(
-    target: IcebergTarget | DeltaTarget, orphans: list[str], look: Callable[[], Iterator[pa.Array]], *, dry_run: bool
+def _remove(
+    target: IcebergTarget | DeltaTarget,
+    orphans: list[str],
+    referenced: Callable[[], Iterator[pa.Array]],
+    *,
+    dry_run: bool,
 ) -> list[str]:
     if not orphans:
         return []
-    return unnamed(target.storage, orphans, look()) if dry_run else remove_unnamed(target.storage, orphans, look)
+    return (
+        unnamed(target.storage, orphans, referenced())
+        if dry_run
+        else remove_unnamed(target.storage, orphans, referenced)
+    )

@@ -1,4 +1,4 @@
-"""Purges: Iceberg tables dropped with their files, as far as no other table of the catalog names these."""
+"""Purge: drop an Iceberg table with its files, except files that another table of the catalog references."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
-    """Drop a table, and remove the files that its metadata names, beside those of other tables; what was removed.
+    """Drop a table and remove the files that its metadata references; return the locations of the removed files.
 
-    A server removes files itself, and is asked to. Raises `UnsupportedFeature` for a table whose `gc.enabled` is false,
-    or that has another name, too; what is named is read before anything is dropped.
+    Files that other tables of the catalog reference are kept. A catalog server is asked to purge the table itself; the
+    result is then empty. The references are read before the table is dropped. Raises `UnsupportedFeature` for a table
+    whose `gc.enabled` is false, or that the catalog also has under another name.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
@@ -43,18 +44,20 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
         for other in neighbours:
             if str(other.metadata.table_uuid) == target.identity:
                 raise UnsupportedFeature(
-                    f"purging {identifier}, which is {'.'.join(other.name())}, too",
-                    "One of the names can be dropped without its files.",
+                    f"purging {identifier}, which is also registered as {'.'.join(other.name())}",
+                    "Drop one of the names without purging.",
                 )
         files = list(dict.fromkeys(path for part in named_files(target.opened) for path in part.to_pylist()))
-        unnamed(target.storage, files, _named_by(neighbours, target.storage))  # so that it is known before the drop
+        unnamed(
+            target.storage, files, _named_by(neighbours, target.storage)
+        )  # fails before the drop if a table cannot be read
         catalog.drop_table(identifier.within)
         _check_gone(catalog, identifier)
     return remove_unnamed(target.storage, files, lambda: _named_by(neighbours, target.storage))
 
 
 def _others(catalog: Catalog, identifier: Identifier) -> Iterator[Table]:
-    """The other tables of a catalog, all of its namespaces."""
+    """The other tables of a catalog, in all namespaces."""
     from pyiceberg.exceptions import NoSuchTableError
 
     waiting = list(catalog.list_namespaces())
@@ -69,13 +72,16 @@ def _others(catalog: Catalog, identifier: Identifier) -> Iterator[Table]:
                     continue
                 except Exception as error:
                     raise UnsupportedFeature(
-                        f"purging {identifier}, as whether {'.'.join(name)} names files of it is not known",
+                        f"purging {identifier} while {'.'.join(name)} may reference its files",
                         f"That table cannot be opened: {error}",
                     ) from error
 
 
 def _may_share(target: IcebergTarget, other: Table) -> bool:
-    """Whether another table may name files of this: it is the same, owns none of its files, or is in one's folder."""
+    """Whether another table may reference files of the target.
+
+    So it may if it is the same table, does not own its files, or if one location contains the other.
+    """
     mine, theirs = normal(target.opened.metadata.location), normal(other.metadata.location)
     owns_none = other.metadata.properties.get(GC_ENABLED, "true").lower() != "true"
     is_near = mine == theirs or is_in(mine, theirs) or is_in(theirs, mine)
@@ -84,11 +90,11 @@ def _may_share(target: IcebergTarget, other: Table) -> bool:
 
 def _check_gone(catalog: Catalog, identifier: Identifier) -> None:
     if catalog.table_exists(identifier.within):
-        raise CommitConflict(f"{identifier} was made again as it was dropped: its files stay")
+        raise CommitConflict(f"{identifier} was recreated while it was dropped: its files are kept")
 
 
 def _named_by(tables: list[Table], storage: Storage) -> Iterator[pa.Array]:
-    """What other tables name now; those that were dropped meanwhile, what they named."""
+    """The files that other tables reference now; for a table dropped meanwhile, those that it referenced before."""
     from pyiceberg.exceptions import NoSuchTableError
 
     for table in tables:

@@ -1,4 +1,4 @@
-"""The Spark engine: tables as Python data sources, their task groups as Spark partitions, Arrow batches as rows.
+"""The Spark engine: tables as Python data sources, task groups as Spark partitions, Arrow batches as rows.
 
 >>> lakescan.spark.register(spark)
 >>> spark.read.format("iceberg").option("versionAsOf", 3).load("/lake/events")
@@ -25,17 +25,19 @@ __all__ = ["SparkExecutor", "explain", "read", "read_scan", "register"]
 
 
 def read(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> DataFrame:
-    """A table as a data frame: `lakescan.table(path, **options)` as `Scan.to_spark` reads it."""
+    """Read a table as a data frame: `lakescan.table(path, **options).scan().to_spark(spark)`."""
     return table(path, **options).scan().to_spark(spark)
 
 
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
-    """`Scan.to_spark`, by its old name."""
-    warnings.warn("lakescan.spark.read_scan(spark, scan) is scan.to_spark(spark)", DeprecationWarning, stacklevel=2)
+    """Deprecated alias of `Scan.to_spark`."""
+    warnings.warn(
+        "use scan.to_spark(spark) instead of lakescan.spark.read_scan(spark, scan)", DeprecationWarning, stacklevel=2
+    )
     return scan.to_spark(spark)
 
 
 def explain(scan: Scan) -> str:
-    """The plan of a scan as text, with the lane of its files on Spark, and why."""
+    """The plan of a scan as text, with the lane (native or Arrow) of its files on Spark and the reason for it."""
     text: str = engines.load("spark").explained(scan.spec)
     return text

@@ -1,4 +1,4 @@
-"""A changelog on Spark: rows as files have them, brought together by what they are, less those that cancel out."""
+"""Changelogs on Spark: shuffle raw changes by their values, then drop deletes and inserts that cancel out."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ if TYPE_CHECKING:
 
     from lakescan.scan_spec import ScanSpec
 
-_SHARE = "__lakescan_share"
+_BUCKET = "__lakescan_share"
 
 
 def changes_frame(spark: SparkSession, scan: ScanSpec, columns: Sequence[str], identity: Sequence[str]) -> DataFrame:
-    """The net changes of a changelog scan. Equal rows, or those of an identity, of one commit meet in one task.
+    """The net changes of a changelog scan.
 
-    Commits are shared out by a hash, so that a task holds a part of one: what rows are compared by has to be hashed by
-    Spark (maps cannot be; other columns then decide).
+    Rows are shuffled by a hash of the commit and of the compared columns (`identity`, else all `columns`), so that a
+    commit is spread over tasks while its equal rows meet in one task. Spark cannot hash columns that contain maps; they
+    are left out of the hash, but still compared.
     """
     schema = schema_of(scan)
     raw = frame_of(spark, scan)
     by = [quoted(name) for name in (identity or columns) if not _has_map(schema[name].dataType)]
-    share = F.pmod(F.xxhash64(CHANGE_ORDINAL.name, *by), F.lit(_shares(spark)))
+    bucket = F.pmod(F.xxhash64(CHANGE_ORDINAL.name, *by), F.lit(_buckets(spark)))
     target = arrow_schema(schema)
 
     def net(rows: pa.Table) -> pa.Table:
-        rows = rows.drop_columns([_SHARE])
-        found = []
+        rows = rows.drop_columns([_BUCKET])
+        commits = []
         for ordinal in rows[CHANGE_ORDINAL.name].unique():
-            one = rows.filter(pa.compute.equal(rows[CHANGE_ORDINAL.name], ordinal))
-            one = without_carry_overs(one, CHANGE.name, columns)
-            found.append(as_updates(one, CHANGE.name, identity) if identity else one)
-        return pa.concat_tables(found).cast(target)
+            commit = rows.filter(pa.compute.equal(rows[CHANGE_ORDINAL.name], ordinal))
+            commit = without_carry_overs(commit, CHANGE.name, columns)
+            commits.append(as_updates(commit, CHANGE.name, identity) if identity else commit)
+        return pa.concat_tables(commits).cast(target)
 
-    return raw.withColumn(_SHARE, share).groupBy(_SHARE).applyInArrow(net, schema)
+    return raw.withColumn(_BUCKET, bucket).groupBy(_BUCKET).applyInArrow(net, schema)
 
 
-def _shares(spark: SparkSession) -> int:
-    """A few shares a task of the shuffle, so that each is small."""
+def _buckets(spark: SparkSession) -> int:
+    """The number of hash buckets: a few per shuffle task, so that each is small."""
     return 4 * int(str(spark.conf.get("spark.sql.shuffle.partitions", "200")))
 
 

@@ -1,4 +1,4 @@
-"""What lower layers hand to Spark: scans, changes and rows to write (see `lakescan.engines`)."""
+"""The entry points of the Spark engine that lower layers load through `lakescan.engines`."""
 
 from lakescan.spark.changes import changes_frame
 from lakescan.spark.frames import explained, frame_of

@@ -1,4 +1,4 @@
-"""Planning on Spark: manifests and logs are read and pruned by its workers, and only what survives comes back."""
+"""Distributed planning: Spark's workers read and prune manifests and logs, and return only what survives."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ MIN_BYTES = 128 * 2**20
 
 
 class SparkExecutor:
-    """Runs planning as Spark jobs, in a session classic or Connect; its workers need lakescan, as they do for reading.
+    """Run planning as Spark jobs, in a classic or Connect session. The workers need lakescan, as for reading.
 
     >>> lakescan.table(path).scan().plan_with(lakescan.spark.SparkExecutor(spark)).plan()
 
-    Metadata of fewer bytes than `min_bytes` is planned by threads of this process, unless the planning mode says
-    'distributed'.
+    Metadata smaller than `min_bytes` is planned by threads of this process, unless the planning mode is 'distributed'.
     """
 
     def __init__(self, spark: SparkSession, *, min_bytes: int = MIN_BYTES) -> None:
         self._spark, self.min_bytes = spark, min_bytes
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """The results of one job, in the order of the items."""
+        """Apply `work` to the items in one Spark job; return the results in the order of the items."""
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -43,8 +42,8 @@ class SparkExecutor:
                     yield pa.record_batch([[number], pa.array([result], pa.binary())], _ITEM_COLUMNS)
 
         if (frame := self._distributed(items)) is not None:
-            found = frame.mapInArrow(run, _ITEMS).toArrow().sort_by("number")
-            for value in found["data"]:
+            results = frame.mapInArrow(run, _ITEMS).toArrow().sort_by("number")
+            for value in results["data"]:
                 yield pickle.loads(value.as_py())
 
     def shuffle(
@@ -54,27 +53,30 @@ class SparkExecutor:
         merge: Callable[[list[pa.Table]], R],
         /,
     ) -> Iterator[R]:
-        """What items are split into, brought together by number and merged by the workers."""
+        """Split the items into numbered tables, shuffle the tables by number, and merge the tables of each number.
 
-        def take_apart(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        Workers split and merge. The results come in the order of the numbers.
+        """
+
+        def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for data in batch.column(1).to_pylist():
                     for share, table in split(pickle.loads(data)):
                         packed = pickle.dumps(table, protocol=5)
                         yield pa.record_batch([[share], pa.array([packed], pa.binary())], _SHARE_COLUMNS)
 
-        def bring_together(group: pa.Table) -> pa.Table:
+        def merge_share(group: pa.Table) -> pa.Table:
             result = merge([pickle.loads(data.as_py()) for data in group["data"]])
             data = pa.array([pickle.dumps(result, protocol=5)], pa.binary())
             return pa.table([group["share"][:1].combine_chunks(), data], _SHARE_COLUMNS)
 
         if (frame := self._distributed(items)) is not None:
-            shares = frame.mapInArrow(take_apart, _SHARES).groupBy("share").applyInArrow(bring_together, _SHARES)
+            shares = frame.mapInArrow(split_items, _SHARES).groupBy("share").applyInArrow(merge_share, _SHARES)
             for value in shares.toArrow().sort_by("share")["data"]:
                 yield pickle.loads(value.as_py())
 
     def _distributed(self, items: Iterable[Any]) -> DataFrame | None:
-        """The items as rows, evenly over partitions; None where there are none."""
+        """The pickled items as rows, spread over as many Spark partitions; None without items."""
         packed = [pickle.dumps(item, protocol=5) for item in items]
         if not packed:
             return None

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down, as predicates."""
+"""Filters that Spark pushes down -> predicates."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _COMPARISONS: dict[type, str] = {
 
 
 def usable_predicate(filters: Iterable[ds.Filter], schema: Schema) -> Predicate:
-    """All of the filters that planning can use, together. Spark runs every filter again on the rows."""
-    parts = [found for each in filters if (found := _predicate(each)) is not None and _binds(found, schema)]
+    """The conjunction of the filters that planning can use. Spark evaluates every filter on the rows again."""
+    parts = [part for each in filters if (part := _predicate(each)) is not None and _binds(part, schema)]
     return conjunction(parts)
 
 
@@ -47,7 +47,7 @@ def _binds(predicate: Predicate, schema: Schema) -> bool:
 def _predicate(each: ds.Filter) -> Predicate | None:
     if isinstance(each, ds.Not):
         inner = _predicate(each.child)
-        # `not (a <=> 1)` is true where a is null, `not (a = 1)` is not.
+        # `not (a <=> 1)` is true if a is null, `not (a = 1)` is not.
         return None if inner is None or isinstance(each.child, ds.EqualNullSafe) else negated(inner)
     column = dotted_path(each.attribute) if hasattr(each, "attribute") else ""
     match each:

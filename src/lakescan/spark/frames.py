@@ -1,4 +1,4 @@
-"""A scan as one data frame: by Spark's own Parquet reader where that is exact, through Arrow where it is not."""
+"""Scan -> Spark data frame: files that Spark's own Parquet reader reads exactly go through it, others through Arrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.native.delete_strategy import how_deletes_apply
+from lakescan.spark.native.delete_strategy import describe_deletes
 from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import native_frame, why_session
 from lakescan.spark.planned_groups import read_planned
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 
 def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The rows of a scan.
+    """The rows of a scan as a data frame.
 
-    A scan that the native lane may read is planned now. Otherwise, one worker plans it when the query is planned,
-    unless its planning mode, its executor or the size of its metadata say that Spark's workers plan it, now.
+    A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Otherwise it becomes
+    a Python data source, which a single worker plans when Spark plans the query. It is planned now nevertheless if the
+    planning mode, the scan's executor, secrets, or the size of the metadata require it. Raises `UnsupportedFeature` for
+    lane=native if the native lane cannot read every file.
     """
     scan.check_for_workers()
     use_this_python(spark)
@@ -52,25 +54,26 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def explained(scan: ScanSpec) -> str:
-    """The plan as text, and the lanes of its files."""
+    """The plan as text, with the lanes of its files and how deletes are applied."""
     plan = scan.plan()
     lanes = choose_lanes(scan, plan)
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]
     lines += [f"  on Spark: {count:,} files in the Arrow lane: {reason}" for reason, count in lanes.reasons.items()]
-    return "\n".join(lines + how_deletes_apply(scan.plan_of(plan, pa.array(lanes.native))))
+    return "\n".join(lines + describe_deletes(scan.plan_of(plan, pa.array(lanes.native))))
 
 
 def _refuse(scan: ScanSpec, reasons: dict[str, int]) -> None:
-    """Raise `UnsupportedFeature` where the native lane was asked for and cannot read all files."""
+    """Raise `UnsupportedFeature` for lane=native if the native lane cannot read every file."""
     if reasons and scan.options.get("lane") == "native":
-        raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. With lane=auto it is read.")
+        raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")
 
 
 def _is_planned_here(scan: ScanSpec) -> bool:
-    """Whether a scan is planned by this process, with Spark's workers or its own executor."""
+    """Whether the driver plans the scan now, with Spark's workers or the scan's executor."""
     data, deletes = scan.planning_mode("data"), scan.planning_mode("delete")
-    told = scan.executor is not None or scan.storage.has_secrets or not scan.fits_options
-    if told or "distributed" in (data, deletes):
+    # A data source gets a scan as text options, which must not hold secrets and cannot express every scan.
+    no_source = scan.executor is not None or scan.storage.has_secrets or not scan.fits_options
+    if no_source or "distributed" in (data, deletes):
         return True
     return data == "auto" and scan.metadata_bytes >= MIN_BYTES
 
@@ -81,7 +84,7 @@ def _plan(spark: SparkSession, scan: ScanSpec) -> ScanPlan:
 
 
 def _parallelism(spark: SparkSession, scan: ScanSpec) -> int:
-    """How many readers splits should keep busy: by the scan's option, else what the session has."""
+    """The number of concurrent tasks to split for: the scan's option, else that of the session."""
     return int(scan.options.get("parallelism", parallelism(spark)))
 
 
@@ -90,6 +93,6 @@ def _read_planned(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 
 def _source(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    """The scan as a Python data source; the schema goes along, so that Spark need not start a worker to ask for it."""
+    """The scan as a Python data source, with its schema: otherwise Spark would start a worker to ask for it."""
     register(spark, names=("lakescan",))
     return spark.read.format("lakescan").schema(schema_of(scan)).options(**scan.to_options()).load()

@@ -1,4 +1,4 @@
-"""Task groups as the partitions of Python data sources: each carries what reading it needs."""
+"""Task groups as partitions of Python data sources. Each partition is self-contained: it carries its read context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakescan.spark.types import as_spark_batch
 
 @dataclass
 class GroupPartition(InputPartition):
-    """A task group, with what is needed to read it."""
+    """A task group, with the context to read it."""
 
     group: TaskGroup
     context: ReadContext
@@ -30,7 +30,7 @@ class GroupPartition(InputPartition):
 
 @dataclass
 class CommitPartition(InputPartition):
-    """The changes of one commit that deletes and inserts rows: those that cancel each other have to meet."""
+    """All changes of one commit that deletes and inserts rows: changes that cancel out must meet in one task."""
 
     groups: list[TaskGroup]
     context: ReadContext
@@ -39,7 +39,7 @@ class CommitPartition(InputPartition):
 
 @dataclass
 class LimitedPartition(InputPartition):
-    """Task groups that are read one after the other, until there are as many rows as the scan may return."""
+    """All task groups of a scan with a limit, read in turn until the limit is reached."""
 
     groups: list[TaskGroup]
     context: ReadContext
@@ -47,7 +47,10 @@ class LimitedPartition(InputPartition):
 
 
 def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None = None) -> list[InputPartition]:
-    """The task groups of a scan, planned here; of the changes of a commit one, where rows may cancel each other."""
+    """Plan a scan and return a partition per task group.
+
+    A scan with a limit, and a commit whose deletes and inserts may cancel out (`changes`), become one partition.
+    """
     plan = scan.plan(parallelism)
     context = scan.read_context(plan)
     groups = plan.groups.sharing_deletes(parallelism)
@@ -59,7 +62,10 @@ def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None =
 
 
 def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The rows of a group as batches of Spark's Arrow schema; none of Spark's stand-in for a plan without groups."""
+    """The rows of a partition as batches in Spark's Arrow schema.
+
+    For a plan without groups, Spark passes a placeholder partition, which has no rows.
+    """
     if isinstance(partition, GroupPartition):
         batches = read_group(partition.group, partition.context)
     elif isinstance(partition, CommitPartition):
@@ -73,16 +79,16 @@ def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa
 
 
 def _first_rows(partition: LimitedPartition) -> Iterator[pa.RecordBatch]:
-    left = partition.rows
+    remaining = partition.rows
     for group in partition.groups:
         for batch in read_group(group, partition.context):
-            if not left:
+            if not remaining:
                 return
-            yield batch.slice(0, left)
-            left -= min(left, batch.num_rows)
+            yield batch.slice(0, remaining)
+            remaining -= min(remaining, batch.num_rows)
 
 
 def _net(partition: CommitPartition) -> Iterator[pa.RecordBatch]:
-    found = chain.from_iterable(read_group(group, partition.context) for group in partition.groups)
-    rows = pa.Table.from_batches(found, schema=partition.context.output.arrow())
+    batches = chain.from_iterable(read_group(group, partition.context) for group in partition.groups)
+    rows = pa.Table.from_batches(batches, schema=partition.context.output.arrow())
     yield from without_carry_overs(rows, CHANGE.name, partition.columns).to_batches()

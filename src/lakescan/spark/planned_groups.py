@@ -1,4 +1,4 @@
-"""A plan that was made here: its task groups are handed to Spark as rows, one a partition, and read there."""
+"""Read a plan made by the driver: its task groups are sent to Spark's workers as rows, one per Spark partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFrame:
-    """The rows of a plan of a scan, through Arrow."""
+    """The rows of a plan, read through Arrow."""
     context, schema = scan.read_context(plan), schema_of(scan)
     shared = plan.groups.sharing_deletes(parallelism(spark))
     if not len(shared):

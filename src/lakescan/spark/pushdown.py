@@ -1,8 +1,8 @@
-"""Whether filters of queries may be pushed into Python data sources: only where Spark does not keep them.
+"""Filter pushdown into Python data sources, if this Spark does it correctly.
 
-PySpark 4.1 to 4.3 plan a relation of a Python data source once, with the filters of whichever query comes first, and
-keep that plan: the same frame or view, read whole afterwards, has the filtered rows. So readers take no filters. A
-newer Spark is tried with a source of two rows before it is trusted.
+PySpark 4.1 to 4.3 plan a relation of a Python data source once, with the filters of the first query, and reuse that
+plan: reading the same frame or view later without a filter returns only the filtered rows. So readers take no filters
+by default. Before pushdown is enabled on any Spark, a source with two rows is queried to see whether it is correct.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _PROBE = "lakescan_pushdown_probe"
 
 
 def switch_on(spark: SparkSession) -> None:
-    """Switch filter pushdown on; raises `UnsupportedFeature` where this Spark would then give wrong rows."""
+    """Enable filter pushdown; raises `UnsupportedFeature` if this Spark would return wrong rows with it."""
     before = conf(spark, PUSHDOWN)
     if not try_set(spark, PUSHDOWN, "true"):
-        raise UnsupportedFeature("filter pushdown in this session", f"It does not let {PUSHDOWN} be switched on.")
+        raise UnsupportedFeature("filter pushdown in this session", f"The platform does not allow setting {PUSHDOWN}.")
     if keeps_filters(spark):
         spark.conf.unset(PUSHDOWN) if before is None else spark.conf.set(PUSHDOWN, before)
         raise UnsupportedFeature(
             f"filter pushdown into Python data sources on Spark {spark.version}",
-            "It keeps a filter that was pushed once: a frame or view that was filtered, read whole afterwards, has the "
-            "filtered rows. Narrow the read by the options 'columns' and 'where', or use lakescan.spark.read and "
-            "Scan.to_spark.",
+            "Spark reuses a pushed filter for later queries: a frame or view that was filtered once returns only the "
+            "filtered rows afterwards. Narrow the read with the options 'columns' and 'where', or use "
+            "lakescan.spark.read or Scan.to_spark.",
         )
 
 
 def keeps_filters(spark: SparkSession) -> bool:
-    """Whether a view that was filtered is not whole any more; pushdown has to be on."""
+    """Whether reading a view after a filtered query returns only the filtered rows; pushdown must be enabled."""
     spark.dataSource.register(_Probe)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_PROBE} USING {_PROBE}")
     try:
@@ -48,7 +48,7 @@ def keeps_filters(spark: SparkSession) -> bool:
 
 
 class _Probe(DataSource):
-    """A source of the rows 1 and 2."""
+    """A source with the rows 1 and 2."""
 
     @classmethod
     def name(cls) -> str:
@@ -62,7 +62,7 @@ class _Probe(DataSource):
 
 
 class _ProbeReader(DataSourceReader):
-    """Leaves the rows out that a pushed equality rules out."""
+    """Applies a pushed equality, and leaves out the rows that do not match."""
 
     _only: int | None = None
 

@@ -20,16 +20,16 @@ NAMES = ("iceberg", "delta", "lakescan")
 
 
 def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str] = NAMES) -> None:
-    """Make `iceberg`, `delta` and `lakescan` formats of a session, for `spark.read.format(...)` and `USING ...`.
+    """Register the formats `iceberg`, `delta` and `lakescan` with a session, for `spark.read.format(...)` and `USING`.
 
-    Filters of a query are not pushed into these formats, whatever the session's setting: Spark 4.1 to 4.3 give wrong
-    rows then (see `lakescan.spark.pushdown`). The options `columns` and `where` narrow a read. With `pushdown`,
-    `spark.sql.python.filterPushdown.enabled` is switched on and filters prune files: raises `UnsupportedFeature` where
-    a trial shows that this Spark keeps them for later queries.
+    Filters of a query are not pushed into these formats, whatever the session's setting, because Spark 4.1 to 4.3 then
+    return wrong rows (see `lakescan.spark.pushdown`). Narrow a read with the options `columns` and `where` instead.
+    With `pushdown`, `spark.sql.python.filterPushdown.enabled` is set and filters prune files; raises
+    `UnsupportedFeature` if a trial query shows that this Spark reuses pushed filters for later queries.
 
-    The session's time zone, which times without an offset are of (`timestampAsOf`, ...), is noted now: call this again
-    after changing it. `names` are the formats to register; leave `iceberg` or `delta` out where a JAR of theirs should
-    keep the name.
+    Timestamp options without an offset (`timestampAsOf`, ...) are in the session's time zone at the time of this call:
+    call it again after changing the zone or configuring catalogs. `names` are the formats to register; leave out
+    `iceberg` or `delta` if a JAR provides that format.
     """
     try:
         from lakescan.spark.pushdown import switch_on
@@ -47,12 +47,12 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether it is a Connect session, whose server runs elsewhere and before it."""
+    """Whether it is a Connect session, whose server is a separate process that was started before."""
     return "connect" in type(spark).__module__
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks the session runs at once, as far as its settings tell; what splits should keep busy."""
+    """The number of tasks that the session runs concurrently, as far as its settings tell."""
     for name in ("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism"):
         if (value := conf(spark, name)) and value.isdigit():
             return int(value)
@@ -66,7 +66,7 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def conf(spark: SparkSession, name: str) -> str | None:
-    """A session setting; None where it is unset, or the platform hides it."""
+    """The value of a session setting; None if it is unset or the platform hides it."""
     from pyspark.errors import PySparkException
 
     try:
@@ -77,7 +77,7 @@ def conf(spark: SparkSession, name: str) -> str | None:
 
 
 def try_set(spark: SparkSession, name: str, value: str) -> bool:
-    """Set a session setting, and say whether it has the value now: some platforms keep theirs."""
+    """Set a session setting; return whether it has the value now, as some platforms do not allow changes."""
     from pyspark.errors import PySparkException
 
     if conf(spark, name) != value:
@@ -88,7 +88,7 @@ def try_set(spark: SparkSession, name: str, value: str) -> bool:
 
 @contextlib.contextmanager
 def listing_here(spark: SparkSession, paths: int) -> Iterator[None]:
-    """Have the driver look up some thousand paths itself: Spark's rule is a job of a task a path from 33 paths on."""
+    """Let the driver list some thousand paths itself: from 33 paths on, Spark would run a job with a task per path."""
     name = "spark.sql.sources.parallelPartitionDiscovery.threshold"
     before = conf(spark, name)
     if paths > _MOST_LISTED or not try_set(spark, name, str(_MOST_LISTED)):

@@ -1,7 +1,7 @@
-"""Writing by Spark's own calls: `df.write.format(...)` and `df.writeStream.format(...)`.
+"""Spark's writer interface: `df.write.format(...)` and `df.writeStream.format(...)`.
 
-Tasks write files and hand over what they wrote; a worker beside the driver commits it, once. A micro-batch that Spark
-repeats is found by the numbers of the query and the batch, which are kept with the commit, and is not committed again.
+Tasks write files and report them; a Python worker next to the driver commits all of them once. Each commit of a stream
+records the ids of the query and the micro-batch, so that a micro-batch that Spark repeats is not committed again.
 """
 
 from __future__ import annotations
@@ -32,48 +32,49 @@ _LOG = logging.getLogger("lakescan")
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The files of one task."""
+    """The files that one task wrote."""
 
     files: list[WrittenFile]
 
 
 @dataclass(frozen=True)
 class Sink:
-    """A table to write to, by the options of a query; sent to workers."""
+    """The table to write to, from the options of a query; pickled for workers."""
 
     path: str
     format: str | None
-    options: Mapping[str, Any] = field(repr=False)  # these may hold secrets
+    options: Mapping[str, Any] = field(repr=False)  # may hold secrets, as the next two
     storage_options: Mapping[str, Any] = field(repr=False)
     catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
 
     def open(self, rows: pa.Schema) -> tuple[Target, WriteOptions]:
-        """The table, made or widened for rows where that is asked for."""
+        """Open the table; create it or add columns for `rows` if the options say so."""
         give_all(self.catalogs)
-        target, said = open_target(self.path, self.format, self.options, self.storage_options, rows)
-        return prepared(target, rows, said), said
+        target, write_options = open_target(self.path, self.format, self.options, self.storage_options, rows)
+        return prepared(target, rows, write_options), write_options
 
 
 class _Tasks:
-    """What tasks do: the same for batches and micro-batches."""
+    """The part of a writer that batches and micro-batches share."""
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
-        target, said = sink.open(rows)
-        if said.overrides.get("write.distribution-mode", "none") != "none":
+        target, options = sink.open(rows)
+        if options.overrides.get("write.distribution-mode", "none") != "none":
             raise UnsupportedFeature(
-                "bringing rows of df.write together by partition", "Spark's Python sources cannot; Table.append does."
+                "shuffling the rows of df.write by partition (write.distribution-mode)",
+                "Spark's Python data sources cannot; use Table.append.",
             )
         if is_overwrite:
-            said.check_overwrites(said.replace_where)
+            options.check_overwrites(options.replace_where)
         else:
-            said.check_appends()
+            options.check_appends()
         self._writes: TableWrites = target.writes
-        self._dynamic = said.dynamic
-        text = said.replace_where if is_overwrite else None
+        self._dynamic = options.dynamic
+        text = options.replace_where if is_overwrite else None
         self._where = None if text is None else as_predicate(text)
         self._write_id = new_write_id()
-        self._identity, self._known = target.identity, target.known
+        self._identity, self._base = target.identity, target.base_state
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
@@ -89,25 +90,25 @@ class _Tasks:
             append(target, files)
 
     def _reopened(self, sink: Sink) -> Target:
-        """The table as it is now; raises `CommitConflict` where files were written for another one."""
+        """Reopen the table; raises `CommitConflict` if it is not the table that the files were written for."""
         target, _ = sink.open(self._rows)
         if target.identity != self._identity:
-            raise CommitConflict(f"{target.name} was removed, and made again, since rows were written for it")
+            raise CommitConflict(f"{target.name} was dropped and recreated while rows were written for it")
         return target
 
     def _discard(self, sink: Sink, locations: Sequence[str]) -> None:
-        discard(self._writes.storage, locations, lambda: self._reopened(sink).named_since(self._known))
+        discard(self._writes.storage, locations, lambda: self._reopened(sink).files_added_since(self._base))
 
     def _undo(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the files of all tasks, those that were killed, too, if no commit of them was begun.
+        """Remove the files of all tasks, including killed ones, if their commit had not begun.
 
-        Spark commits once all tasks have said what they wrote. A commit that fails then removes its own files where it
-        provably was not made; what it leaves may be the table's, now or soon.
+        Spark starts the commit when all tasks have reported their files. A commit that definitely failed removes its
+        own files; files that it leaves may belong to the table.
         """
         if all(message is not None for message in messages):
             _LOG.warning(
-                "a write to %s ended as it was committed. If the table does not have its rows, its files, named *%s*, "
-                "are left: remove_orphans removes them once they are old",
+                "a write to %s ended during its commit. If the table does not have the rows, files named *%s* are left "
+                "over: remove_orphans removes them when they are old enough",
                 self._sink.path,
                 self._write_id,
             )
@@ -115,47 +116,47 @@ class _Tasks:
         storage = self._writes.storage
         self._discard(self._sink, storage.find(self._writes.data_folder, self._write_id))
         _LOG.warning(
-            "a write to %s failed and was undone; a task that was killed late may leave files named *%s* there",
+            "a write to %s failed and its files were removed; tasks that were killed late may leave files named *%s*",
             self._sink.path,
             self._write_id,
         )
 
 
 class BatchWriter(_Tasks, DataSourceArrowWriter):
-    """Rows of one query, in one commit."""
+    """Writes the rows of one query, in one commit."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit what all tasks wrote."""
+        """Commit the files of all tasks."""
         self._save(self._sink, _files(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what tasks wrote, unless its commit was begun."""
+        """Remove the files of all tasks, unless their commit had begun."""
         self._undo(messages)
 
 
 class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
-    """Rows of a stream, a commit a micro-batch."""
+    """Writes the rows of a stream, one commit per micro-batch."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit what all tasks of a micro-batch wrote, unless it was committed before."""
-        numbers = {"txnappid": self._query, "txnversion": batchId}
-        self._save(replace(self._sink, options={**self._sink.options, **numbers}), _files(messages))
+        """Commit the files of a micro-batch, unless the micro-batch was already committed."""
+        transaction = {"txnappid": self._query, "txnversion": batchId}
+        self._save(replace(self._sink, options={**self._sink.options, **transaction}), _files(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Remove what tasks wrote, unless its commit was begun."""
+        """Remove the files of all tasks, unless their commit had begun."""
         self._undo(messages)
 
     @property
     def _query(self) -> str:
-        """The query's id, which stays when it starts again from its checkpoint."""
+        """The query's id, which is the same after a restart from the checkpoint."""
         options = {name.lower(): value for name, value in self._sink.options.items()}
         if "txnappid" in options:
             return str(options["txnappid"])
         checkpoint = options.get("checkpointlocation")
         if checkpoint is None:
             raise InvalidOption(
-                "a stream into a table needs its checkpoint as an option of the query, "
-                '.option("checkpointLocation", ...): commits are told apart by the query that it names'
+                "a streaming write needs the checkpoint as an option of the query, "
+                '.option("checkpointLocation", ...): commits record the query id that is stored there'
             )
         text = Storage(self._sink.storage_options).read(join(checkpoint, "metadata"))
         return str(json.loads(text)["id"])

@@ -1,7 +1,7 @@
-"""The Python data sources: a table's schema, its task groups as partitions, and their batches.
+"""Spark's Python data sources: the schema of a table, its task groups as partitions, and their batches.
 
-Spark pickles a reader before it asks for partitions, so what `read` needs travels in each partition; the reader itself
-is sent without the table's metadata.
+Spark pickles the reader for its workers. It is pickled without the table's metadata: each partition carries what `read`
+needs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lakescan.streaming.stream import without_stream_options
 
 
 class TableSource(DataSource):
-    """A table as a Spark data source; `source_class` makes the one that fits a session."""
+    """A table as a Spark data source; `source_class` creates the class for a session."""
 
     format_name: str
     pushdown: bool
@@ -50,23 +50,23 @@ class TableSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` and `USING` call it."""
+        """The format's name in `format(...)` and `USING`."""
         return cls.format_name
 
     def schema(self) -> StructType:
-        """The columns that the options ask for, of a batch or a stream.
+        """The columns that the options select, of a batch or a stream.
 
-        Spark asks when it makes a frame or a view: the state that the table has now is what that reads, always.
+        Spark asks for it when it creates a frame or a view, and this pins the snapshot or version that the frame reads.
         """
         scan, name = self._target()
-        with suppress(LakescanError):  # a stream's options may select no state; a batch is refused when it is read
+        with suppress(LakescanError):  # options of a stream may select no snapshot; a batch raises when it is read
             self._pin(scan, name)
         if name is not None:
             return spark_schema(scan.metadata_table(name).schema)
-        return schema_of(without_stream_options(scan))  # it is not said whether this is a stream
+        return schema_of(without_stream_options(scan))  # Spark does not say whether it is a stream
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns of `schema`: the table's own, or those of a user's narrower schema."""
+        """A reader of the columns of `schema`: those of the table, or of a narrower schema that the user gave."""
         scan, name = self._pinned or self._target()
         self._is_planned = True
         if name is not None:
@@ -74,7 +74,7 @@ class TableSource(DataSource):
         if "distributed" in (scan.options.get("data-planning-mode"), scan.options.get("delete-planning-mode")):
             raise UnsupportedFeature(
                 "distributed planning by a Python data source",
-                "Spark asks one worker for the partitions, and that has no session: use Scan.to_spark(spark).",
+                "Spark plans it in one worker, which has no Spark session: use Scan.to_spark(spark).",
             )
         if list(schema.names) != scan.output.names:
             scan = scan.select(*schema.names)
@@ -83,36 +83,36 @@ class TableSource(DataSource):
         return kind(scan, schema, self.parallelism)
 
     def _pin(self, scan: ScanSpec, name: str | None) -> None:
-        """Read the state that the scan sees now, whatever is committed before a query is planned."""
-        scan.snapshot  # noqa: B018  resolved here, and kept with the scan
+        """Pin the snapshot or version that the scan resolves to now: later commits do not change what is read."""
+        scan.snapshot  # noqa: B018  resolved once, and cached in the scan
         self._pinned = scan, name
 
     def __getstate__(self) -> dict[str, Any]:
-        """What Spark keeps with a frame, and sends to the workers that plan its queries: the pinned scan, too.
+        """The state that Spark pickles with a frame, for the workers that plan its queries: includes the pinned scan.
 
-        Where a user gave the schema, Spark asks for none, and the first query's state is pinned. Once a query is
-        planned, its tasks are sent the source without the table's metadata: partitions carry what they need.
+        If the user gave a schema, Spark does not ask for one, and the first query pins the scan. Once a query is
+        planned, its tasks get the source without the table's metadata: partitions carry what they need.
         """
         if self._is_planned:
             return {**self.__dict__, "_pinned": None}
         if self._pinned is None:
-            with suppress(LakescanError):  # the reader is what raises it
+            with suppress(LakescanError):  # the reader raises it
                 self._pin(*self._target())
         return self.__dict__
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader of what the table gains, commit by commit."""
+        """A reader of the stream of the table's commits."""
         scan, name = self._target()
         if name is not None:
-            raise UnsupportedFeature(f"a stream of the metadata table {name!r}", "Read it with spark.read.")
+            raise UnsupportedFeature(f"streaming the metadata table {name!r}", "Read it with spark.read.")
         return CommitReader(scan, schema, self.parallelism)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """A writer of rows with a schema, which replace others where `overwrite` is set."""
+        """A writer that appends rows with a schema, or replaces rows with `overwrite`."""
         return BatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """A writer of micro-batches, each committed once."""
+        """A writer that commits each micro-batch once."""
         return MicroBatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def _sink(self) -> Sink:
@@ -120,13 +120,13 @@ class TableSource(DataSource):
         path = options.pop("path", None)
         if path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .save(path), or .start(path)")
-        given = options.pop("format", None)
+        format_option = options.pop("format", None)
         storage = _json(options.pop("storage-options", options.pop("storageoptions", None)))
-        name = given if self.format_name == "lakescan" else self.format_name
+        name = format_option if self.format_name == "lakescan" else self.format_name
         return Sink(path, name, options, storage or {}, self.catalogs)
 
     def _target(self) -> tuple[ScanSpec, str | None]:
-        """The scan that the options describe, and the metadata table that the path names, if it does."""
+        """The scan that the options describe, and the name of the metadata table if the path has one."""
         options: dict[str, Any] = {normalised(name): value for name, value in self.options.items()}
         path = options.pop("path", None)
         if path is None:
@@ -134,10 +134,10 @@ class TableSource(DataSource):
         path, name = split_metadata_name(path)
         options.setdefault("timezone", self.time_zone)
         give_all(self.catalogs)
-        given = options.pop("format", None)
+        format_option = options.pop("format", None)
         opened = table(
             path,
-            format=given if self.format_name == "lakescan" else self.format_name,
+            format=format_option if self.format_name == "lakescan" else self.format_name,
             relocate=_json(options.pop("relocate", None)),
             storage_options=_json(options.pop("storageoptions", None)),
             **options,
@@ -153,7 +153,7 @@ def source_class(
     time_zone: str,
     catalogs: Mapping[str, Mapping[str, str]] | None = None,
 ) -> type[TableSource]:
-    """A data source class for one format name. Made anew, so that it is sent to workers with these settings."""
+    """Create a data source class for a format name. Its settings are class attributes, and pickled with it."""
     return type(
         f"{name.title()}Source",
         (TableSource,),
@@ -168,7 +168,7 @@ def source_class(
 
 
 class TableReader(DataSourceReader):
-    """Plans a scan and reads its groups."""
+    """Plans a scan and reads its task groups."""
 
     def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int) -> None:
         self._scan: ScanSpec | None = scan
@@ -184,15 +184,15 @@ class TableReader(DataSourceReader):
         return group_partitions(self._scan, parallelism)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a group as batches of Spark's Arrow schema."""
+        """The rows of a task group, as batches in Spark's Arrow schema."""
         return read_partition(partition, self._schema)
 
 
 class FilteringReader(TableReader):
-    """A reader that prunes by the filters of the query; Spark refuses it where filter pushdown is off."""
+    """A reader that prunes by the filters of the query; Spark refuses it if filter pushdown is disabled."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use what planning can, and leave every filter to Spark as well."""
+        """Prune by the filters that planning can use; Spark evaluates all filters again."""
         assert self._scan is not None
         self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema))
         return filters
@@ -206,7 +206,7 @@ class MetadataPartition(InputPartition):
 
 
 class MetadataReader(DataSourceReader):
-    """Reads a metadata table, a part a partition; `schema` may leave columns out."""
+    """Reads a metadata table, one partition per part; `schema` may be narrower than the table's."""
 
     def __init__(self, table: MetadataTable, schema: StructType) -> None:
         self._table, self._schema = table, schema
@@ -234,6 +234,6 @@ def _check_types(own: StructType, wanted: StructType) -> None:
     for mine, theirs in zip(own.fields, wanted.fields, strict=True):
         if mine.dataType.simpleString() != theirs.dataType.simpleString():
             raise InvalidOption(
-                f"the schema given says {theirs.name} is {theirs.dataType.simpleString()}, and the table says "
-                f"{mine.dataType.simpleString()}: a schema may leave columns out, not change them"
+                f"column {theirs.name} has type {theirs.dataType.simpleString()} in the given schema, but "
+                f"{mine.dataType.simpleString()} in the table: a schema may leave columns out, not change them"
             )

@@ -1,7 +1,7 @@
-"""Streams on Spark: offsets, limits and partitions of micro-batches, for Spark's Python data source of streams.
+"""Spark's Python streaming source: offsets, limits and partitions of micro-batches.
 
-Spark keeps one process a query for the reader, and asks it for the offset up to which to read, then for the partitions
-between two offsets. On PySpark 4.1, which hands over neither a start nor a limit, a batch takes all there is.
+Spark runs the reader in one process per query. It asks for the end offset of a micro-batch, then for the partitions
+between two offsets. PySpark 4.1 passes neither a start offset nor a limit: there, a micro-batch reads everything.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ try:
 except ImportError:  # PySpark 4.1
 
     class ReadAllAvailable:  # type: ignore[no-redef]
-        """Stands for a class that this PySpark has not."""
+        """Placeholder for a class that PySpark 4.1 does not have."""
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands for a class that this PySpark has not."""
+        """Placeholder for a class that PySpark 4.1 does not have."""
 
 
 _FIRST, _FROM = "first", "from"
 
 
 class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The commits of a table as micro-batches."""
+    """Reads the commits of a table as micro-batches."""
 
     def __init__(self, scan: ScanSpec, schema: StructType, parallelism: int) -> None:
         self._scan: ScanSpec | None = scan
@@ -44,30 +44,31 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._done: Offset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What reading needs: partitions carry the rest."""
+        """Pickle only what `read` needs; partitions carry the rest."""
         return {"_scan": None, "_schema": self._schema, "_parallelism": self._parallelism}
 
     @cached_property
     def _planner(self) -> TableStream:
-        """Opened where offsets are asked for: Spark makes readers that only read, too."""
+        """The stream, opened on first use: Spark also creates readers that only read partitions."""
         assert self._scan is not None
         stream, names = TableStream(self._scan), self._schema.names
         return stream if stream.scan.output.names == names else TableStream(self._scan.select(*names))
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins.
+        """The start offset of a new query.
 
-        Spark asks again for the partitions of the first batch, and once more after a crash, when the table may have
-        gone on. So it is marked, and the end of the first batch says where that began.
+        After a crash in the first micro-batch, Spark asks for the start offset again, when the table may have new
+        commits. So this offset is only marked as the first one, and the end offset of the first micro-batch, which is
+        in the checkpoint, records where it really started.
         """
         return self._planner.encode(self._planner.initial_offset()) | {_FIRST: True}
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """Up to where the next batch reads."""
+        """The end offset of the next micro-batch."""
         planner = self._planner
         if start is None:  # PySpark 4.1: this may be the first batch
-            began = planner.encode(planner.initial_offset()) if self._done is None else None
-            return planner.encode(planner.newest_offset()) | ({} if began is None else {_FROM: began})
+            first = planner.encode(planner.initial_offset()) if self._done is None else None
+            return planner.encode(planner.newest_offset()) | ({} if first is None else {_FROM: first})
         begin = planner.decode(start)
         end = planner.latest_offset(begin, limited=not isinstance(limit, ReadAllAvailable))
         if end == begin:
@@ -75,19 +76,19 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planner.encode(end) | ({_FROM: planner.encode(begin)} if start.get(_FIRST) else {})
 
     def getDefaultReadLimit(self) -> Any:
-        """A limit of files, which stands for all limits of the options."""
+        """A file limit for Spark; `latestOffset` applies all limits of the options."""
         from pyspark.sql.streaming.datasource import ReadMaxFiles
 
         return ReadMaxFiles(self._planner.limits.files or 2**31 - 1)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """The newest commit, and what there is to read up to it: Spark shows it as the source's latest offset."""
+        """The newest commit and the backlog up to it; Spark reports it as the source's latest offset."""
         planner = self._planner
-        found = planner.encode(planner.newest_offset())
-        return found if self._done is None else found | {"backlog": asdict(planner.backlog(self._done))}
+        newest = planner.encode(planner.newest_offset())
+        return newest if self._done is None else newest | {"backlog": asdict(planner.backlog(self._done))}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """See no commit that is later than the newest one now."""
+        """End the stream at the newest commit of now."""
         self._planner.end_here()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -102,9 +103,9 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [each for commit in commits_of(scan) for each in group_partitions(commit, parallelism, changes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a group."""
+        """The rows of a partition."""
         return read_partition(partition, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Remember how far the query has come, for the backlog."""
+        """Remember the offset that the query has committed, to compute the backlog."""
         self._done = self._planner.decode(end)

@@ -1,4 +1,4 @@
-"""Column types as Spark's, and Arrow arrays as the Arrow types that Spark takes for them."""
+"""Column types -> Spark types, and Arrow arrays -> the Arrow types that Spark expects for them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _NOT_WRITTEN = (
 
 
 def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType:
-    """The Spark schema of a table's columns; comments are kept.
+    """The Spark schema of a table's columns, with their comments.
 
-    Spark's timestamps are of microseconds. Columns of nanoseconds become those, and reading a value that has more
-    digits is refused; with `nanos_as_long` they become the nanoseconds since 1970, as `BIGINT`.
+    Spark's timestamps have microseconds. Nanosecond columns become microseconds, and reading a finer value is refused;
+    with `nanos_as_long` they become `BIGINT`, nanoseconds since 1970.
     """
     return _struct(schema.struct(), nanos_as_long)
 
 
 def schema_of(scan: ScanSpec) -> s.StructType:
-    """The Spark schema of the rows that a scan returns, by its options."""
+    """The Spark schema of the rows that a scan returns; depends on its option `nanosAsLong`."""
     return spark_schema(scan.output, nanos_as_long=scan.options.get("nanosAsLong", False))
 
 
@@ -67,7 +67,7 @@ def _comment(doc: str | None) -> dict[str, str] | None:
 
 
 def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
-    """The Spark type that holds every value of the type; raises `UnsupportedFeature` where Spark has none."""
+    """The Spark type that holds every value of a column type; raises `UnsupportedFeature` if there is none."""
     match kind:
         case t.Struct():
             return _struct(kind, nanos_as_long)
@@ -92,29 +92,29 @@ def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark takes it for one name, whatever dots and backquotes it has."""
+    """A column name in backquotes, so that Spark does not split it at dots."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def arrow_schema(schema: s.StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of batches for a Spark schema: instants are in UTC."""
-    says_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 takes UTC for granted
-    return to_arrow_schema(schema, timezone="UTC") if says_zone else to_arrow_schema(schema)
+    """The Arrow schema that Spark expects of batches for a Spark schema; timestamps with a zone are in UTC."""
+    takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 always uses UTC
+    return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def schema_of_rows(schema: s.StructType) -> pa.Schema:
-    """The Arrow schema of rows of a Spark frame that are to be written.
+    """The Arrow schema of the rows of a Spark frame, for writing.
 
-    Raises `UnsupportedFeature` for types that Arrow has not, or gets as something else.
+    Raises `UnsupportedFeature` for types that Arrow does not have, or whose values Spark exports differently.
     """
     for path, kind in _types(schema, ""):
         if type(kind).__name__ in _NOT_WRITTEN or isinstance(kind, s.UserDefinedType):
             name = kind.simpleString()
-            raise UnsupportedFeature(f"column {path!r} of Spark type {name} in a table", "Cast it to another type.")
+            raise UnsupportedFeature(f"writing column {path!r} of Spark type {name}", "Cast it to another type.")
     try:
         return arrow_schema(schema)
     except PySparkTypeError as error:
-        raise UnsupportedFeature(f"a column of the frame in a table: {error}", "Cast it to another type.") from error
+        raise UnsupportedFeature(f"writing a column of the frame: {error}", "Cast it to another type.") from error
 
 
 def _types(kind: s.DataType, path: str) -> Iterator[tuple[str, s.DataType]]:
@@ -132,7 +132,7 @@ def _types(kind: s.DataType, path: str) -> Iterator[tuple[str, s.DataType]]:
 
 
 def as_spark_batch(batch: pa.RecordBatch, fields: Iterable[t.Field], schema: s.StructType) -> pa.RecordBatch:
-    """A batch of the fields' types as one of Spark's Arrow types for `schema`."""
+    """Convert a batch with the types of `fields` to the Arrow types that Spark expects for `schema`."""
     target = arrow_schema(schema)
     columns = [
         as_spark_array(column, field.type, kind)
@@ -142,7 +142,7 @@ def as_spark_batch(batch: pa.RecordBatch, fields: Iterable[t.Field], schema: s.S
 
 
 def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:
-    """An array of the type as Spark's Arrow type for it."""
+    """Convert an array of a column type to the Arrow type that Spark expects for it."""
     if array.type == target:
         return array
     if isinstance(kind, t.Struct):
@@ -166,14 +166,14 @@ def as_spark_array(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Arr
 
 
 def _whole_microseconds(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Nanoseconds as Spark's microseconds, where nothing is lost by it."""
+    """Cast nanoseconds to microseconds; raises `UnsupportedFeature` if digits would be lost."""
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:
         raise UnsupportedFeature(
             "timestamps finer than microseconds on Spark",
-            f"Spark cannot hold them ({error}). Read such columns as BIGINT, nanoseconds since 1970, with "
-            "option('nanosAsLong', 'true'), or in process.",
+            f"Spark cannot represent them ({error}). Read such columns as BIGINT, nanoseconds since 1970, with "
+            "option('nanosAsLong', 'true'), or read in process.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The Python that a session's workers run: what is installed there, and how to have them run the right one."""
+"""The Python interpreter of a session's workers: which packages it has, and how to choose it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _seen: set[str] = set()
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Have a local session's workers run this interpreter, unless PYSPARK_PYTHON says which.
+    """Make the workers of a local session run this interpreter, unless PYSPARK_PYTHON is set.
 
-    Spark's own default is the `python3` on the path, which outside an activated environment has no pyarrow.
-    A cluster's workers are left alone: this interpreter's path means nothing there. A Connect server is running
-    already, and cannot be told: its Python is looked at, once a session. Raises `MissingDependency` where that cannot
-    read tables.
+    Spark's default is the `python3` on the path, which has no pyarrow outside an activated environment. The workers of
+    a cluster are not changed, since this interpreter's path does not exist there. A Connect server is already running,
+    so its Python is checked instead, once per session: raises `MissingDependency` if it cannot read tables.
     """
     if is_connect(spark):
         _check_server(spark)
@@ -32,7 +31,7 @@ def use_this_python(spark: SparkSession) -> None:
     if "PYSPARK_PYTHON" in os.environ or not (conf(spark, "spark.master") or "").startswith("local"):
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    context = getattr(spark, "_sc", None)  # a classic session has one, and read the variable when it started
+    context = getattr(spark, "_sc", None)  # only in classic sessions; it read the variable when it started
     if context is not None:
         context.pythonExec = sys.executable
 
@@ -42,42 +41,42 @@ def _check_server(spark: SparkSession) -> None:
     if session in _seen:
         return
     try:
-        found = versions_on_workers(spark)
-        wrong = next((f"it has no {name}" for name in _NEEDED if name not in found), None)
-    except Exception as error:  # whatever stops a Python job there is the reason
-        wrong = first_reason(error)
-    if wrong is not None:
+        versions = versions_on_workers(spark)
+        problem = next((f"it has no {name}" for name in _NEEDED if name not in versions), None)
+    except Exception as error:  # whatever makes a Python job fail there is the problem
+        problem = first_reason(error)
+    if problem is not None:
         raise MissingDependency(
-            f"the Spark Connect server's Python cannot read tables ({wrong}): {how_to_start(spark)}"
+            f"the Spark Connect server's Python cannot read tables ({problem}): {how_to_start(spark)}"
         )
     _seen.add(session)
 
 
 def how_to_start(spark: SparkSession) -> str:
-    """One line that says how workers come to run a Python that can read tables."""
+    """Advice, in one line, on how to make the workers run a Python that can read tables."""
     is_local = (conf(spark, "spark.master") or "").startswith("local")
     python = sys.executable if is_local else "a Python of the driver's version with pyarrow and lakescan"
     if is_connect(spark):
-        return f"start the server with PYSPARK_PYTHON={python} (a local one: set it before the session is made)"
+        return f"start the server with PYSPARK_PYTHON={python} (a local one: set it before the session is created)"
     return f"set PYSPARK_PYTHON={python} before the session is started"
 
 
 def first_reason(error: Exception) -> str:
-    """What stopped a Python job: the line of Spark's message, which may have hundreds, that names an error."""
+    """The reason why a Python job failed: the line that names an error in Spark's message of maybe hundreds."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((t for t in lines if "Error: " in t or "PYTHON_VERSION_MISMATCH" in t), lines[0] if lines else "")[:200]
 
 
 def versions_on_workers(spark: SparkSession) -> dict[str, str]:
-    """The versions of Python and of what reading needs, as one small job finds them; what is missing is left out."""
+    """The versions of Python, pyarrow and lakescan on the workers, by a small job; missing packages are left out."""
     rows = spark.range(1).mapInArrow(_probe(), "name string, found string").collect()
     return {row["name"]: row["found"] for row in rows}
 
 
 def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What runs on a worker. Made here, so that it is sent as it is: lakescan itself may be missing there."""
+    """The function that a worker runs. Pickled by value, as lakescan itself may be missing there."""
 
-    def look_around(batches):  # type: ignore[no-untyped-def]
+    def versions(batches):  # type: ignore[no-untyped-def]
         import platform
         from importlib.metadata import PackageNotFoundError, version
 
@@ -93,4 +92,4 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
                     pass
             yield pa.RecordBatch.from_arrays([pa.array(names), pa.array(found)], names=["name", "found"])
 
-    return look_around
+    return versions

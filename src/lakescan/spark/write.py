@@ -1,4 +1,4 @@
-"""Rows of a Spark data frame, written by its workers, each task its own files; what they wrote is committed here."""
+"""Write the rows of a Spark data frame: each task writes its own files, and the driver commits all of them."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ _CODE = "__lakescan_partition"
 
 
 class SparkRows:
-    """The rows of a data frame."""
+    """The rows of a Spark data frame (`lakescan.transaction.rows.Rows`)."""
 
     def __init__(self, frame: DataFrame) -> None:
         self._frame = frame
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns, as workers get them."""
+        """The Arrow schema of the batches that workers get."""
         return schema_of_rows(self._frame.schema)
 
     @property
     def executor(self) -> SparkExecutor:
-        """Its workers."""
+        """The workers of the frame's session."""
         return SparkExecutor(self._frame.sparkSession)
 
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """By Spark's tasks; one that fails removes its files, one that is killed leaves what no commit names."""
+        """Write in Spark's tasks. A failed task removes its files; a killed one leaves orphan files."""
         use_this_python(self._frame.sparkSession)
         writes = target.writes
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            done = [pickle.dumps(file, protocol=5) for file in write_checked(writes, batches, write_id, where)]
-            yield pa.RecordBatch.from_pydict({"file": pa.array(done, pa.binary())})
+            files = [pickle.dumps(file, protocol=5) for file in write_checked(writes, batches, write_id, where)]
+            yield pa.RecordBatch.from_pydict({"file": pa.array(files, pa.binary())})
 
         frame = _clustered(self._frame, writes) if writes.is_clustered else self._frame
-        found = frame.mapInArrow(write, "file binary").collect()
-        return [pickle.loads(row["file"]) for row in found]
+        rows = frame.mapInArrow(write, "file binary").collect()
+        return [pickle.loads(row["file"]) for row in rows]
 
 
 def _clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
-    """The frame shuffled by partition; Spark puts small partitions together, and cuts large ones."""
-    there = {name.lower(): name for name in frame.columns}
-    names = [name for name in dict.fromkeys(writes.partition_sources) if name.lower() in there]
+    """The frame, shuffled by partition; Spark merges small shuffle partitions and splits large ones."""
+    columns_by_name = {name.lower(): name for name in frame.columns}
+    names = [name for name in dict.fromkeys(writes.partition_sources) if name.lower() in columns_by_name]
     if not names:
         return frame
 
     def code(*columns: pa.Array) -> pa.Array:
         return partition_codes(writes, dict(zip(names, columns, strict=True)))
 
-    sources = [col(quoted(there[name.lower()])) for name in names]
+    sources = [col(quoted(columns_by_name[name.lower()])) for name in names]
     with_code = frame.withColumn(_CODE, arrow_udf(code, "long")(*sources))
     return with_code.hint("rebalance", _CODE).drop(_CODE)

@@ -1,1 +1,1 @@
-"""Saving rows in tables: a target that is written to, and the commits that append to it or replace what it has."""
+"""Write transactions: write rows to a target table, then commit an append, an overwrite or a rewrite."""

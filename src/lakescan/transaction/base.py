@@ -1,4 +1,4 @@
-"""A table that is written to: how files are written, and how they are committed."""
+"""The target of a write: the protocol that each table format implements to write files and to commit them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.scan_spec import ScanSpec
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
-# Seconds between attempts at changing what a table has, while others commit to it.
+# Seconds to wait between attempts to commit, while other writers commit to the same table.
 WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 25)
 
 
 @dataclass(frozen=True)
 class Removed:
-    """A data file that goes: its location, its partition, its bytes."""
+    """A data file to remove: its location, its partition values, its size in bytes."""
 
     location: str
     partition: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class Saved:
-    """What was committed; the rows of files that deltalake wrote are not known, and 0."""
+    """What a write committed. `rows` is 0 where it is unknown: for files that deltalake wrote."""
 
     files: int
     rows: int
@@ -36,71 +36,74 @@ class Saved:
 
 
 class Target(Protocol):
-    """A table in the state that it had when it was opened for a write."""
+    """A table opened for a write, at the snapshot or version that was current then (its base)."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The table's name in messages."""
 
     @property
     def writes(self) -> TableWrites:
-        """How its files are written."""
+        """How to write data files for the table."""
 
     @property
     def scan(self) -> ScanSpec:
-        """A scan of what it had."""
+        """A scan of the base."""
 
     @property
     def identity(self) -> str | None:
-        """What tells it from another table that has its name, or is in its place."""
+        """The table's id, which differs from that of another table with the same name or location."""
 
     @property
-    def known(self) -> Any:
-        """What it consisted of, for `named_since`: small, and sent to workers."""
+    def base_state(self) -> Any:
+        """The base, for `files_added_since`: a version, or a set of snapshot ids. Small: it is sent to workers."""
 
-    def named_since(self, known: Any) -> Iterator[pa.Array]:
-        """The locations of all files that it has come to name since, by the table as it is now; `known` once was."""
-
-    @property
-    def begins_again(self) -> bool:
-        """Whether an overwrite begins anew where others have changed what it replaces; otherwise that is a conflict."""
+    def files_added_since(self, base: Any) -> Iterator[pa.Array]:
+        """Reopen the table; return the locations of all files added since `base`, an earlier `base_state`."""
 
     @property
-    def folds_deletes(self) -> bool:
-        """Whether files that have deletes can be replaced by files without them."""
+    def retries_overwrites(self) -> bool:
+        """Whether an overwrite is retried after a concurrent change of the files it replaces; else `CommitConflict`."""
+
+    @property
+    def compacts_deletes(self) -> bool:
+        """Whether files that have deletes can be replaced by files to which the deletes were applied."""
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """Refuse, by name, to replace some files with so many deletes each; or `partly`, so that some rows are kept."""
+        """Raise `UnsupportedFeature` if these files cannot be replaced.
+
+        `deletes` is the number of deletes of each file. With `partly`, some of the rows of the files are kept.
+        """
 
     def check_removals(self, removed: Sequence[Removed]) -> None:
-        """Refuse, by name, files that other readers would still have after their removal is committed."""
+        """Raise `UnsupportedFeature` for files that other readers would still see after their removal."""
 
     def has_committed(self) -> bool:
-        """Whether the transaction of the options was committed before."""
+        """Whether the transaction that the options name was already committed."""
 
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Commit more files.
+        """Commit an append.
 
-        Raises `CommitConflict` where that has provably failed, `CommitStateUnknown` where it may have been made.
+        Raises `CommitConflict` if the commit definitely failed, `CommitStateUnknown` if its outcome is unknown.
         """
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that replace all; `CommitConflict` where the table is not as it was any more; see `append`."""
+        """Commit files that replace the whole table; raises `CommitConflict` if the base changed; see `append`."""
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that replace others; `CommitConflict` where the table is not as it was; see `append`."""
+        """Commit files that replace others; raises `CommitConflict` if the base changed; see `append`."""
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that have the rows of others; see `replace`."""
+        """Commit files that hold the same rows as those they replace; see `replace`."""
 
     def with_columns(self, new: TableDefinition) -> Target:
-        """The table with more columns; raises `CommitConflict`."""
+        """Add columns, in a commit of its own, and reopen the table; raises `CommitConflict`."""
 
     def with_schema(self, new: TableDefinition) -> Target:
-        """The table as it is to be overwritten, with other columns; raises `UnsupportedFeature`."""
+        """The target of an overwrite that also replaces the columns; raises `UnsupportedFeature`."""
 
     def reopened(self) -> Target:
-        """The table as it is now; raises `CommitConflict` where another one is in its place."""
+        """Reopen the table at its current state; raises `CommitConflict` if another table has replaced it."""
 
     def check_rules(self, before: Target) -> None:
-        """Raise `CommitConflict` where files that were written for an earlier state do not fit the table any more."""
+        """Raise `CommitConflict` if files written for the target `before` no longer fit the table."""

@@ -1,4 +1,4 @@
-"""A Delta table as a target."""
+"""A Delta table as the target of a write. deltalake makes the commits."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from lakescan.storage.storage import Storage
 from lakescan.transaction.base import Removed, Target
 from lakescan.write.table_writes import WrittenFile
 
-_OF_FEATURES = {t.Timestamp(zoned=False), t.VARIANT}  # types that take a table feature
+_FEATURE_TYPES = {t.Timestamp(zoned=False), t.VARIANT}  # types that require a table feature
 
 
 @dataclass(frozen=True)
 class DeltaTarget:
-    """A table by its folder, at the version that it had."""
+    """A Delta table by its folder, at the version that was opened."""
 
     location: str
     options: WriteOptions
     storage: Storage
     _opened: DeltaTable
-    _columns: TableDefinition | None = None  # that an overwrite gives the table
+    _columns: TableDefinition | None = None  # set if an overwrite replaces the columns
 
     @staticmethod
     def open(location: str, options: WriteOptions, storage: Storage) -> DeltaTarget:
-        """Raises `NotATable`."""
+        """Open the newest version; raises `NotATable`."""
         return DeltaTarget(location, options, storage, DeltaTable.open(location, storage))
 
     @property
     def name(self) -> str:
-        """The location."""
+        """The table's location."""
         return self.location
 
     @cached_property
     def writes(self) -> DeltaWrites:
-        """Files by the newest metadata, or the columns that the table is to have."""
+        """How to write data files: by the metadata of the version, or by the columns of `with_schema`."""
         check_location(self.location)
         state = self.scan.snapshot.state
         metadata = state.metadata
@@ -62,68 +62,68 @@ class DeltaTarget:
 
     @cached_property
     def scan(self) -> ScanSpec:
-        """The version that it had."""
+        """A scan of the version that was opened."""
         return ScanSpec(self._opened, self.storage, self.location)
 
     @property
     def opened(self) -> DeltaTable:
-        """The table by its log, as it was listed."""
+        """The table, with its log as it was listed."""
         return self._opened
 
     @property
     def identity(self) -> str | None:
-        """The table's id."""
+        """The table's id (`metaData.id`)."""
         return self._opened.identity
 
     @property
-    def known(self) -> int:
-        """The version that it had."""
+    def base_state(self) -> int:
+        """The version that was opened."""
         version = self.scan.snapshot.id
         assert version is not None
         return version
 
-    def named_since(self, known: int) -> Iterator[pa.Array]:
-        """What versions after a known one name, by the log as it is now."""
-        return added_since(self.reopened().location, self.storage, known)
+    def files_added_since(self, base: int) -> Iterator[pa.Array]:
+        """List the log again; return the files that versions after `base` add."""
+        return added_since(self.reopened().location, self.storage, base)
 
     @property
-    def begins_again(self) -> bool:
-        """Yes: a commit that replaces files is to just the next version."""
+    def retries_overwrites(self) -> bool:
+        """True: a commit that replaces files must be the next version, so any concurrent commit fails it."""
         return True
 
     @property
-    def folds_deletes(self) -> bool:
-        """No: deltalake's removals do not name deletion vectors."""
+    def compacts_deletes(self) -> bool:
+        """False: the remove actions that deltalake writes do not name deletion vectors."""
         return False
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """No file that has a deletion vector; nor some rows where changes are recorded."""
+        """Refuse files with deletion vectors, append-only tables, and partial replacements with a change feed."""
         if pc.any(pc.greater(deletes, 0)).as_py():
             raise UnsupportedFeature(
                 f"replacing some files of {self.name} that have deletion vectors",
-                "deltalake's removals do not name them, but those of an overwrite of the whole table.",
+                "deltalake names the vectors in its remove actions only if the whole table is overwritten.",
             )
         self._check_not_append_only()
         configuration = self.writes.metadata.configuration
         if partly and configuration.get("delta.enableChangeDataFeed", "false").lower() == "true":
             raise UnsupportedFeature(
-                f"replacing some rows of files of {self.name}, which records changes",
-                "Replace whole partitions, or switch delta.enableChangeDataFeed off.",
+                f"replacing some rows of files of {self.name}, which has a change data feed",
+                "Replace whole partitions, or set delta.enableChangeDataFeed to false.",
             )
 
     def has_committed(self) -> bool:
-        """Whether the log has the application's number, or a later one."""
+        """Whether the log has a `txn` action of the application with this version or a later one."""
         if self.options.transaction is None:
             return False
         last = self._commit().last_version_of(self.options.transaction[0])
         return last is not None and last >= self.options.transaction[1]
 
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """By deltalake, which tries again while others append."""
+        """Commit an append; deltalake retries it after concurrent appends."""
         self._commit().append(files)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """By deltalake, which finds the files, on just this version."""
+        """Commit an overwrite as the next version; deltalake lists the files to remove itself."""
         if removed:
             self._check_not_append_only()
             self.check_removals(removed)
@@ -134,11 +134,11 @@ class DeltaTarget:
             raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """By deltalake, on just this version."""
+        """Commit the replacement as the next version."""
         self._commit().replace(self._removals(removed, changes_data=True), files)
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """By deltalake, on just this version: files that have the rows of others, so that no data changes."""
+        """Commit the rewrite as the next version, with `dataChange` false."""
         self._commit().replace(self._removals(removed, changes_data=False), files, same_rows=True)
 
     def _removals(self, removed: Sequence[Removed], *, changes_data: bool) -> list[Any]:
@@ -157,79 +157,86 @@ class DeltaTarget:
         ]
 
     def check_removals(self, removed: Sequence[Removed]) -> None:
-        """Each remove that deltalake writes has to have the text of its add."""
+        """Check that each remove action will have the same path text as the add action of its file."""
         columns = tuple(field.physical_name for field in self.writes.partition_fields)
         paths = [self.writes.relative_path(each.location) for each in removed]
         check_paths(self.scan.snapshot.state.segment, columns, self.storage, paths)
 
     def checkpoint(self) -> None:
-        """By deltalake."""
+        """Write a checkpoint."""
         with refusals(self.location):
-            self._theirs().create_checkpoint()
+            self._deltalake_table().create_checkpoint()
 
-    def _theirs(self) -> Any:
+    def _deltalake_table(self) -> Any:
         check_location(self.location)
-        from deltalake import DeltaTable as Theirs
+        from deltalake import DeltaTable as DeltalakeTable
 
-        return Theirs(self.location, storage_options=_delta_options(self.storage))
+        return DeltalakeTable(self.location, storage_options=_delta_options(self.storage))
 
     def _commit(self) -> DeltaCommit:
-        mine = self.options.transaction
+        transaction = self.options.transaction
         return DeltaCommit(
             self.writes,
-            self.known,
+            self.base_state,
             _delta_options(self.storage),
             self.options.properties,
-            None if mine is None else Transaction(*mine),
+            None if transaction is None else Transaction(*transaction),
         )
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
-        """By deltalake, in a commit of its own."""
+        """Add columns in a commit of its own, and reopen the table."""
         from deltalake.exceptions import CommitFailedError
 
         if self.writes.metadata.column_mapping_mode != "none":
-            raise UnsupportedFeature(f"adding columns to {self.name}, whose columns are mapped, by deltalake")
+            raise UnsupportedFeature(
+                f"adding columns to {self.name}, which has column mapping", "deltalake cannot do it."
+            )
         if "timestampNtz" not in self.writes.protocol.features:
             check_zoneless_maps(new.columns)
         try:
             with refusals(self.location):
-                self._theirs().alter.add_columns(as_schema(new).fields)
+                self._deltalake_table().alter.add_columns(as_schema(new).fields)
         except CommitFailedError as error:
-            raise CommitConflict(f"{self.location}: no columns can be added: {error}") from error
+            raise CommitConflict(
+                f"{self.location}: adding columns failed because of a concurrent commit: {error}"
+            ) from error
         return self.reopened()
 
     def with_schema(self, new: TableDefinition) -> DeltaTarget:
-        """In the commit of the overwrite; partitions stay, and no feature is added."""
+        """Replace the columns in the commit of the overwrite; partition columns and table features stay as they are."""
         state = self.scan.snapshot.state
-        instead = "CREATE OR REPLACE TABLE does that."
+        instead = "Use CREATE OR REPLACE TABLE."
         if state.metadata.column_mapping_mode != "none":
-            raise UnsupportedFeature(f"overwriteSchema of {self.name}, whose columns are mapped", instead)
-        if gone := set(state.metadata.partition_columns).difference(new.schema.names):
-            raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(gone)!r}", instead)
-        newer = {c.type for c in t.walk(new.columns)}.intersection(_OF_FEATURES)
+            raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has column mapping", instead)
+        if dropped := set(state.metadata.partition_columns).difference(new.schema.names):
+            raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(dropped)!r}", instead)
+        newer = {c.type for c in t.walk(new.columns)}.intersection(_FEATURE_TYPES)
         if newer and not newer.intersection(c.type for c in t.walk(self.writes.schema.fields)):
             raise UnsupportedFeature(f"overwriteSchema with columns of type {min(map(str, newer))}", instead)
         return replace(self, _columns=new)
 
     def reopened(self) -> DeltaTarget:
-        """The table as it is now; raises `CommitConflict` where another one is in its place."""
+        """Reopen the table at its newest version; raises `CommitConflict` if another table has replaced it."""
         now = DeltaTarget.open(self.location, self.options, self.storage).following(self._opened)
         return replace(now, _columns=self._columns)
 
     def check_rules(self, before: Target) -> None:
-        """As Delta has it: any change of metadata or protocol is a conflict with what was written before."""
+        """Raise `CommitConflict` if the metadata or the protocol changed since the target `before`.
+
+        Delta treats any such change as a conflict with files that were written before it.
+        """
         assert isinstance(before, DeltaTarget)
         now, then = self.scan.snapshot.state, before.scan.snapshot.state
         if (now.protocol, now.metadata) != (then.protocol, then.metadata):
             raise CommitConflict(
                 f"{self.location}: another writer changed its columns, properties or protocol since version "
-                f"{before.known}: write the rows anew"
+                f"{before.base_state}: repeat the write"
             )
 
     def following(self, before: DeltaTable) -> DeltaTarget:
-        """This, if it is the table that was opened before; `CommitConflict` where another one is in its place."""
+        """Return this target if it continues `before`; raise `CommitConflict` if another table has replaced it."""
         if not self._opened.continues(before):
-            raise CommitConflict(f"{self.location} was removed, and made again, since it was opened: open it again")
+            raise CommitConflict(f"{self.location} was dropped and recreated since it was opened: open it again")
         return self
 
 

@@ -1,4 +1,4 @@
-"""What pandas, Polars and DuckDB hold, as Arrow; what Arrow would hold otherwise than they do is refused by name."""
+"""pandas, Polars and DuckDB data -> Arrow. Types whose values Arrow would change are refused by name."""
 
 from __future__ import annotations
 
@@ -9,60 +9,61 @@ import pyarrow as pa
 
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 
-# DuckDB's types that it hands to Arrow as others, by their ids, and what to do.
+# DuckDB types, by id, that DuckDB exports to Arrow with other values, and what the user can do instead.
 _NOT_DUCKDBS = {
-    "time with time zone": "Arrow gets the time without its offset: cast it to TIME, or VARCHAR.",
-    "uhugeint": "Arrow has no such integers: cast it to DECIMAL(38, 0), or VARCHAR.",
-    "bit": "Arrow gets DuckDB's own bytes: cast it to VARCHAR, or BLOB.",
+    "time with time zone": "Arrow would get the time without its offset: cast it to TIME or VARCHAR.",
+    "uhugeint": "Arrow has no 128-bit integers: cast it to DECIMAL(38, 0) or VARCHAR.",
+    "bit": "Arrow would get DuckDB's internal bytes: cast it to VARCHAR or BLOB.",
 }
 _NOT_POLARS = {
-    "Object": "Arrow gets addresses in memory: make it a column of one type.",
-    "Int128": "Arrow has no such integers: cast it to pl.Decimal(38, 0).",
-    "UInt128": "Arrow has no such integers: cast it to pl.Decimal(38, 0).",
+    "Object": "Arrow would get memory addresses: convert it to a column of one type.",
+    "Int128": "Arrow has no 128-bit integers: cast it to pl.Decimal(38, 0).",
+    "UInt128": "Arrow has no 128-bit integers: cast it to pl.Decimal(38, 0).",
 }
 
 
 def of_pandas(frame: Any) -> pa.Table:
-    """A pandas frame; levels of its index that have names are its first columns.
+    """Convert a pandas frame; named levels of its index become the first columns.
 
-    An index without a name numbers rows, as pandas does after a filter or a sort, and is left out; one that holds
-    anything but integers is refused, and so is a name that a column has as well.
+    An unnamed index of integers only numbers the rows (as after a filter or a sort), and is dropped. Raises
+    `SchemaMismatch` for any other unnamed index, and for an index level with the name of a column.
     """
     index = frame.index
     names = list(index.names)
     if any(name is not None for name in names):
         if None in names:
             raise SchemaMismatch(f"the index has levels {names}: name all of them, or call reset_index()")
-        twice = [name for name in names if name in frame.columns or names.count(name) > 1]
-        if twice:
+        duplicates = [name for name in names if name in frame.columns or names.count(name) > 1]
+        if duplicates:
             raise SchemaMismatch(
-                f"the index and the columns have both {twice[0]!r}: rename one, or leave the index out with "
-                "reset_index(drop=True)"
+                f"the name {duplicates[0]!r} occurs twice in the index and the columns: rename one, or drop the "
+                "index with reset_index(drop=True)"
             )
         frame = frame.reset_index()
     elif index.nlevels > 1 or (len(index) and index.dtype.kind not in "iu"):
         kind = "several levels" if index.nlevels > 1 else f"values of type {index.dtype}"
         raise SchemaMismatch(
-            f"the index has {kind}, and no name: name it, frame.rename_axis(...), to keep it as a column, or call "
-            "reset_index(drop=True) to leave it out"
+            f"the index has {kind}, and no name: name it with frame.rename_axis(...) to store it as a column, or drop "
+            "it with reset_index(drop=True)"
         )
     if frame.columns.nlevels > 1:
-        raise SchemaMismatch("the columns have several levels: give each a name, such as '_'.join(name)")
+        raise SchemaMismatch("the columns have several levels: give each column one name, such as '_'.join(name)")
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         why = ". ".join(str(each) for each in error.args)
         raise SchemaMismatch(
-            f"the pandas frame is not of Arrow's types: {why}. Make each column one of numbers, texts, times or lists"
+            f"the pandas frame cannot be converted to Arrow: {why}. Give each column one type: numbers, strings, "
+            "timestamps or lists"
         ) from error
 
 
 def check_polars(frame: Any) -> None:
-    """Raises `UnsupportedFeature` for what Polars hands to Arrow as something else."""
+    """Raise `UnsupportedFeature` for column types that Polars exports to Arrow with other values."""
     for name, kind in frame.schema.items():
         for path, each in _polars_types(name, kind):
             if (instead := _NOT_POLARS.get(type(each).__name__)) is not None:
-                raise UnsupportedFeature(f"column {path!r} of Polars type {each} in a table", instead)
+                raise UnsupportedFeature(f"writing column {path!r} of Polars type {each}", instead)
 
 
 def _polars_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
@@ -74,11 +75,11 @@ def _polars_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def check_duckdb(relation: Any) -> None:
-    """Raises `UnsupportedFeature` for what DuckDB hands to Arrow as something else."""
+    """Raise `UnsupportedFeature` for column types that DuckDB exports to Arrow with other values."""
     for name, kind in zip(relation.columns, relation.types, strict=True):
         for path, each in _duckdb_types(name, kind):
             if (instead := _NOT_DUCKDBS.get(each.id)) is not None:
-                raise UnsupportedFeature(f"column {path!r} of DuckDB type {each} in a table", instead)
+                raise UnsupportedFeature(f"writing column {path!r} of DuckDB type {each}", instead)
 
 
 def _duckdb_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
@@ -90,18 +91,18 @@ def _duckdb_types(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:
-    """A stream of what has Arrow's interface; raises `InvalidOption` for single columns, which are no rows."""
+    """Open an object that has Arrow's C stream interface; raises `InvalidOption` for a single column."""
     try:
         return pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidOption(
-            f"{type(data).__name__} holds no rows to save, but perhaps a column ({error}): give a table or a frame"
+            f"{type(data).__name__} holds no rows to save, perhaps a single column ({error}): pass a table or a frame"
         ) from error
 
 
 def read(reader: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader; raises `SchemaMismatch` for what it cannot hand over."""
+    """The batches of a reader; raises `SchemaMismatch` if reading fails."""
     try:
         yield from reader
     except pa.ArrowException as error:
-        raise SchemaMismatch(f"the rows cannot be read to their end: {error}") from error
+        raise SchemaMismatch(f"reading the rows failed: {error}") from error

@@ -1,4 +1,4 @@
-"""An Iceberg table of a catalog as a target."""
+"""An Iceberg table in a catalog as the target of a write. Commits go through the catalog, with pyiceberg."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GC_ENABLED = "gc.enabled"
 
 @dataclass(frozen=True)
 class IcebergTarget:
-    """A table by its identifier; pyiceberg's table is of the metadata that the scan is of."""
+    """An Iceberg table by its identifier; `_table` is pyiceberg's table, with the same metadata as `scan`."""
 
     identifier: Identifier
     options: WriteOptions
@@ -47,7 +47,10 @@ class IcebergTarget:
 
     @staticmethod
     def open(identifier: Identifier, options: WriteOptions, storage: Storage | None = None) -> IcebergTarget:
-        """Raises `NoSuchTable`. A branch that is not there begins with what the table has, as Java's do."""
+        """Load the table; create the branch at the current snapshot if it is missing, as Java does.
+
+        Raises `NoSuchTable`.
+        """
         catalog = connection(identifier.catalog)
         with translated(identifier):
             table = _with_branch(catalog.load_table(identifier.within), options.branch)
@@ -57,12 +60,12 @@ class IcebergTarget:
 
     @property
     def name(self) -> str:
-        """The identifier."""
+        """The table's identifier."""
         return str(self.identifier)
 
     @cached_property
     def writes(self) -> IcebergWrites:
-        """Files by the default partition spec and the current schema."""
+        """How to write data files: by the default partition spec and the current schema."""
         return IcebergWrites(metadata_text(self._table.metadata), self.storage, self.options.overrides)
 
     @property
@@ -72,79 +75,80 @@ class IcebergTarget:
 
     @cached_property
     def opened(self) -> IcebergTable:
-        """The table by its metadata file, which has all snapshots, whatever the catalog shows."""
+        """The table read from its metadata file, which has all snapshots even if the catalog returns fewer."""
         return IcebergTable.open(self._table.metadata_location, self.storage)
 
     @property
-    def known(self) -> frozenset[int]:
-        """The snapshots that it had."""
+    def base_state(self) -> frozenset[int]:
+        """The ids of the snapshots of the opened metadata."""
         return frozenset(self.opened.metadata.snapshots)
 
-    def named_since(self, known: frozenset[int]) -> Iterator[pa.Array]:
-        """What snapshots beside known ones name, by the table as it is now."""
-        return added_since(self.reopened().opened, known)
+    def files_added_since(self, base: frozenset[int]) -> Iterator[pa.Array]:
+        """Reload the table; return the files of all snapshots that are not in `base`."""
+        return added_since(self.reopened().opened, base)
 
     @cached_property
     def scan(self) -> ScanSpec:
-        """The branch as it was."""
+        """A scan of the branch at the opened metadata."""
         branch = self.options.branch
         selector = SnapshotSelector(branch=branch) if branch in self._table.metadata.refs else None
         return ScanSpec(self.opened, self.storage, self.name, selector=selector)
 
     @property
-    def begins_again(self) -> bool:
-        """No: who replaces rows has seen them."""
+    def retries_overwrites(self) -> bool:
+        """False: a concurrent change of the replaced files is a conflict, as the writer based its rows on them."""
         return False
 
     @property
-    def folds_deletes(self) -> bool:
-        """Yes."""
+    def compacts_deletes(self) -> bool:
+        """True."""
         return True
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """All files can be."""
+        """Accept all files."""
 
     def check_removals(self, removed: Sequence[Removed]) -> None:
-        """Manifests name files as they were added."""
+        """Accept all files: manifests name a removed file with the same text as when it was added."""
 
     def has_committed(self) -> bool:
-        """Whether a snapshot of the branch has the query's number, or a later one."""
+        """Whether a snapshot of the branch records this epoch of the query, or a later one."""
         if self.options.transaction is None:
             return False
         return has_epoch(self.opened, self.options.branch, *self.options.transaction)
 
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Tried again while others commit."""
+        """Commit an append; it is retried after concurrent commits."""
         with translated(self.identifier):
             self._commit().append(files)
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """On just this snapshot."""
+        """Commit the replacement; the branch must still be at the opened snapshot."""
         with translated(self.identifier):
             self._commit().replace([each.location for each in removed], files)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """As other replacements."""
+        """Commit the replacement of all files, as `replace` does."""
         self.replace(removed, files)
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that have the rows of others."""
+        """Commit files that hold the same rows as those they replace (a `replace` snapshot)."""
         with translated(self.identifier):
             self._commit().replace([each.location for each in removed], files, same_rows=True)
 
     def check_owned(self, doing: str) -> None:
-        """Raise `UnsupportedFeature` for a table that says that its files may be another table's, as Iceberg does."""
+        """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""
         if self.opened.metadata.properties.get(GC_ENABLED, "true").lower() != "true":
             raise UnsupportedFeature(
                 f"{doing} {self.name}, whose gc.enabled is not true",
-                "Its files may be another table's, too (it may be a snapshot of that one). Where they are its own, "
-                "set 'gc.enabled'='true' first.",
+                "Its files may belong to another table as well, of which it is a snapshot. If they are its own, set "
+                "'gc.enabled'='true' first.",
             )
 
     def expire(self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False) -> int:
-        """Forget snapshots from before a time, but those that branches and tags keep; how many there were.
+        """Expire snapshots older than a timestamp, except those that branches and tags retain; return their number.
 
-        What others commit meanwhile (a rollback, a tag, a branch) counts: it begins again from the table as it is then.
+        After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the
+        reloaded table. Raises `CommitConflict` after the last attempt.
         """
         self.check_owned("expiring snapshots of")
         target, now = self, datetime.now(UTC)
@@ -155,39 +159,45 @@ class IcebergTarget:
             if dry_run or not (expired.snapshots or expired.refs):
                 return len(expired.snapshots)
             with translated(self.identifier):
-                failed = commit_expiry(copy(target._table), target.opened, expired, self.storage)
-            if failed is None:
+                failure = commit_expiry(copy(target._table), target.opened, expired, self.storage)
+            if failure is None:
                 return len(expired.snapshots)
             time.sleep(wait)
             target = target.reopened()
-        raise CommitConflict(f"{self.name}: other writers were always faster")
+        raise CommitConflict(
+            f"{self.name}: the commit failed after {len(WAITS)} attempts because of concurrent commits"
+        )
 
     def _commit(self) -> IcebergCommit:
-        said = self.options
-        return IcebergCommit(self._table, self.writes, self.known, said.branch, said.properties, said.transaction)
+        options = self.options
+        return IcebergCommit(
+            self._table, self.writes, self.base_state, options.branch, options.properties, options.transaction
+        )
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
-        """By pyiceberg, in a commit of its own."""
+        """Add columns in a commit of its own, and reload the table."""
         from pyiceberg.exceptions import CommitFailedException
 
         try:
             with self._table.update_schema() as update:
                 update.union_by_name(as_schema(new))
         except CommitFailedException as error:
-            raise CommitConflict(f"{self.name}: another writer changed its columns, too: {error}") from error
+            raise CommitConflict(
+                f"{self.name}: another writer changed its columns at the same time: {error}"
+            ) from error
         return self.reopened()
 
     def with_schema(self, new: TableDefinition) -> IcebergTarget:
-        """Not in one commit."""
+        """Raise `UnsupportedFeature`: the schema and the rows cannot change in one commit."""
         raise UnsupportedFeature(
-            f"overwriteSchema of the Iceberg table {self.name}", "CREATE OR REPLACE TABLE gives it other columns."
+            f"overwriteSchema of the Iceberg table {self.name}", "Use CREATE OR REPLACE TABLE to change its columns."
         )
 
     def check_rules(self, before: Target) -> None:
-        """Columns go by id, and a commit refuses files of another partition spec."""
+        """Accept any change: columns are matched by id, and the commit refuses files of another partition spec."""
 
     def reopened(self) -> IcebergTarget:
-        """The table as it is now; raises `CommitConflict` where another one has its name."""
+        """Reload the table; raises `CommitConflict` if another table now has its name."""
         with translated(self.identifier):
             now = self._table.catalog.load_table(self.identifier.within)
         check_same(self._table, now)
@@ -195,16 +205,18 @@ class IcebergTarget:
 
 
 def _with_branch(table: Any, branch: str) -> Any:
-    """The table with a branch; raises `UnsupportedFeature` where it has no snapshot to begin one with."""
+    """The table, with the branch created if missing; raises `UnsupportedFeature` if it has no snapshot yet."""
     from pyiceberg.exceptions import CommitFailedException
 
     at = table.current_snapshot()
     if branch in table.metadata.refs or branch == MAIN:
         return table
     if at is None:
-        raise UnsupportedFeature(f"the branch {branch!r} of a table without rows", "Write to its main branch first.")
+        raise UnsupportedFeature(
+            f"creating the branch {branch!r} of a table without snapshots", "Write to its main branch first."
+        )
     try:
         table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
-    except CommitFailedException:  # another writer made it, or committed to the table: it is looked at anew
+    except CommitFailedException:  # another writer created it, or committed to the table
         return _with_branch(table.refresh(), branch)
     return table.refresh()

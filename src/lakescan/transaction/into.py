@@ -1,4 +1,4 @@
-"""Saving rows into tables that are there."""
+"""Append rows to an existing table, or overwrite rows of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakescan.write.partitioned_writer import new_write_id
 
 
 def append_rows(target: Target, rows: Rows, options: WriteOptions) -> Saved:
-    """Add rows in one commit."""
+    """Append rows in one commit; do nothing if the transaction of the options was already committed."""
     if target.has_committed():
         return Saved(0, 0, 0)
     options.check_appends()
@@ -23,7 +23,7 @@ def append_rows(target: Target, rows: Rows, options: WriteOptions) -> Saved:
 
 
 def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str | Predicate | None) -> Saved:
-    """Put rows in the place of others, in one commit."""
+    """Overwrite rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`."""
     if target.has_committed():
         return Saved(0, 0, 0)
     condition: Any = options.replace_where if where is None else where

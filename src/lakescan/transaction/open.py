@@ -1,4 +1,4 @@
-"""Targets by identifier or path, made where they are not there."""
+"""Open the target of a write by identifier or path; create the table if it does not exist."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakescan.transaction.iceberg import IcebergTarget
 
 
 def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
-    """Whether there is a table."""
+    """Whether the table exists."""
     identifier = identifier_of(path)
     if identifier is None:
         return Storage(storage_options).exists(join(path, LOG_FOLDER))
@@ -38,9 +38,10 @@ def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
 def open_target(
     path: str, format: str | None, options: Mapping[str, Any], storage_options: Mapping[str, Any], rows: pa.Schema
 ) -> tuple[Target, WriteOptions]:
-    """The table at a path, or with an identifier; made with the columns of `rows` where it is not there.
+    """Open the table at a path or with an identifier; create it with the columns of `rows` if it does not exist.
 
-    Raises `UnsupportedFeature` for an Iceberg table by its path: commits go through a catalog.
+    Raises `UnsupportedFeature` for an Iceberg table given by path, since commits go through a catalog, and
+    `InvalidOption` if `format` is needed or contradicts the table.
     """
     identifier = identifier_of(path)
     if identifier is not None:
@@ -50,45 +51,45 @@ def open_target(
     if not is_delta and (format == "iceberg" or storage.exists(join(path, "metadata"))):
         raise UnsupportedFeature(
             f"writing to an Iceberg table by its location ({path})",
-            "Commits go through a catalog: name it catalog.namespace.table, see lakescan.catalog.",
+            "Commits go through a catalog: use the name catalog.namespace.table, see lakescan.catalog.",
         )
-    said = WriteOptions.of(options, "delta")
+    write_options = WriteOptions.of(options, "delta")
     if not is_delta:
         if format is None:
-            raise InvalidOption(f"{path} is no table yet: say which it is to be with format='delta', or a name")
-        _made(lambda: create_delta(path, _definition(rows, said, "delta"), storage_options))
-    return DeltaTarget.open(path, said, storage), said
+            raise InvalidOption(f"there is no table at {path}: pass format='delta' to create one, or a catalog name")
+        _create(lambda: create_delta(path, _definition(rows, write_options, "delta"), storage_options))
+    return DeltaTarget.open(path, write_options, storage), write_options
 
 
 def _by_name(
     identifier: Identifier, format: str | None, options: Mapping[str, Any], rows: pa.Schema
 ) -> tuple[Target, WriteOptions]:
     try:
-        found = find(identifier)
+        entry = find(identifier)
     except NotATable:
         name = format or "iceberg"
         definition = _definition(rows, WriteOptions.of(options, name), name)
-        _made(lambda: create_named(connection(identifier.catalog), identifier, definition, name))
-        found = find(identifier)
-    if format not in (None, found.format):
-        raise InvalidOption(f"{identifier} is of format {found.format}, not {format}")
-    said = WriteOptions.of(options, found.format)
-    storage = Storage(io_properties=found.io_properties)
-    if found.format == "delta":
-        return DeltaTarget.open(found.location, said, storage), said
-    return IcebergTarget.open(identifier, said, storage), said
+        _create(lambda: create_named(connection(identifier.catalog), identifier, definition, name))
+        entry = find(identifier)
+    if format not in (None, entry.format):
+        raise InvalidOption(f"{identifier} is a table of format {entry.format}, not {format}")
+    write_options = WriteOptions.of(options, entry.format)
+    storage = Storage(io_properties=entry.io_properties)
+    if entry.format == "delta":
+        return DeltaTarget.open(entry.location, write_options, storage), write_options
+    return IcebergTarget.open(identifier, write_options, storage), write_options
 
 
-def _made(make: Any) -> None:
-    """Another writer may have made the table meanwhile: then it is there."""
+def _create(create: Any) -> None:
+    """Create a table, unless another writer created it at the same time."""
     try:
-        make()
+        create()
     except TableExists:
         return
 
 
 def _definition(rows: pa.Schema, options: WriteOptions, format: str) -> TableDefinition:
-    said = options.table_properties
-    columns = delta_columns(rows) if format == "delta" else iceberg_columns(rows, format_version(said))
+    properties = options.table_properties
+    columns = delta_columns(rows) if format == "delta" else iceberg_columns(rows, format_version(properties))
     terms = tuple(map(Term.parse, options.partition_by))
-    return TableDefinition(numbered(columns), partition_by=terms, properties=said)
+    return TableDefinition(numbered(columns), partition_by=terms, properties=properties)

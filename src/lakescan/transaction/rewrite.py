@@ -1,4 +1,4 @@
-"""Rows of a table's own files, written anew: each partition by itself, wherever an executor runs that."""
+"""Rewrite rows of existing data files into new ones: each partition separately, on an executor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakescan.write.table_writes import TableWrites, WrittenFile
 
 @dataclass(frozen=True)
 class _Rewrite:
-    """What becomes of a group: files of its rows, but those that a bound filter matches. Sent to workers."""
+    """Write the rows of a task group, except those that match the bound filter `without`. Pickled for workers."""
 
     writes: TableWrites
     context: ReadContext
@@ -43,20 +43,21 @@ class _Rewrite:
                 yield batch.filter(pc.invert(hit))
 
 
-def rewritten(
+def rewrite_rows(
     writes: TableWrites,
     plan: ScanPlan,
     context: ReadContext,
     executor: PlanningExecutor | None,
     without: Predicate | None = None,
 ) -> list[WrittenFile]:
-    """Write the rows of a plan, which has all columns of the table first; those of a bound filter are left out.
+    """Write the rows of a plan, except those that match the bound filter `without`; remove all new files on failure.
 
-    An executor may be elsewhere; without one, threads do it. Where it fails, all files are removed.
+    The first columns of the plan must be all columns of the table. Without an executor, threads write; an executor may
+    run in other processes.
     """
     groups, write_id = groups_by_partition(plan, writes.target_size), new_write_id()
-    here = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
-    work = _Rewrite(writes, context, write_id, without, here)
+    local_deletes = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
+    work = _Rewrite(writes, context, write_id, without, local_deletes)
     try:
         return [file for files in (executor or LOCAL).map(work, groups) for file in files]
     except BaseException:

@@ -1,4 +1,4 @@
-"""Rows to save, whatever holds them: Arrow, pandas, Polars, DuckDB, or a Spark data frame."""
+"""The rows of a write, from Arrow, pandas, Polars, DuckDB or a Spark data frame."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from lakescan.write.table_writes import WrittenFile
 
 
 class Rows(Protocol):
-    """Rows that can be written."""
+    """Rows to write, and the engine that writes them."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Their columns."""
+        """The Arrow schema of the rows."""
 
     @property
     def executor(self) -> PlanningExecutor | None:
-        """Where rows of the table that stay are written; None for here."""
+        """The executor that rewrites kept rows of replaced files; None for threads of this process."""
 
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """Write them all; with `where`, raise `SchemaMismatch` for rows that are not of it."""
+        """Write all rows; raise `SchemaMismatch` if a row does not match `where`."""
 
 
 class ArrowRows:
-    """Record batches in this process, gone through once."""
+    """Record batches in this process, which can be read once."""
 
     executor = None
 
@@ -41,14 +41,15 @@ class ArrowRows:
         self.schema, self._batches = schema, batches
 
     def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
-        """Here, in one task."""
+        """Write all rows in this process, as one task."""
         return write_checked(target.writes, self._batches, write_id, where)
 
 
 def rows_of(data: Any) -> Rows:
-    """Rows from what has them: Arrow, pandas, Polars (lazy frames are collected), DuckDB, a Spark data frame.
+    """The rows of Arrow, pandas, Polars (a lazy frame is collected), DuckDB or Spark data.
 
-    Raises `InvalidOption` for what has none, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow has not.
+    Raises `InvalidOption` for data without rows, `SchemaMismatch` and `UnsupportedFeature` for values that Arrow cannot
+    represent.
     """
     if isinstance(data, pa.RecordBatch):
         return ArrowRows(data.schema, [data])
@@ -71,11 +72,11 @@ def rows_of(data: Any) -> Rows:
         reader = reader_of(data)
         return ArrowRows(reader.schema, read(reader))
     raise InvalidOption(
-        f"{type(data).__name__} holds no rows to save: give Arrow, pandas, Polars, DuckDB or a Spark data frame"
+        f"{type(data).__name__} holds no rows to save: pass Arrow, pandas, Polars, DuckDB or a Spark data frame"
     )
 
 
 def _library(data: Any) -> str:
-    """The library that a class, or one that it is made from, is of."""
+    """The library that defines the type of `data` or one of its base classes; empty if it is none that we know."""
     modules = {each.__module__.split(".")[0].lstrip("_") for each in type(data).__mro__}
     return next((name for name in ("pyspark", "pandas", "polars", "duckdb") if name in modules), "")

@@ -1,4 +1,4 @@
-"""Saving batches: written, then committed; what is not committed is removed."""
+"""Write batches, then commit the files; files that are not committed are removed."""
 
 from __future__ import annotations
 
@@ -25,30 +25,33 @@ from lakescan.write.table_writes import TableWrites, WrittenFile
 
 
 def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
-    """The target with columns for the rows; raises `SchemaMismatch` before anything is written."""
+    """The target with columns that fit the rows, added or replaced as the options say.
+
+    Raises `SchemaMismatch` if the rows do not fit; no data file is written.
+    """
     if options.overwrite_schema:
         target = target.with_schema(TableDefinition(numbered(target.writes.columns_for(rows))))
     elif options.merge_schema:
         known = {name.lower() for name in target.writes.schema.names}
         new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
         others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
-        Fit.of(target.writes.schema, others)  # before columns are added, which stay
+        Fit.of(target.writes.schema, others)  # check first: added columns cannot be undone
         target = target.with_columns(TableDefinition(numbered(new))) if new else target
     Fit.of(target.writes.schema, rows)
     return target
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
-    """Commit files that were written; nothing where there is none, or another writer committed the transaction."""
+    """Commit an append of written files; do nothing without files, or if the transaction was already committed."""
     if not files:
         return Saved(0, 0, 0)
-    with undone(target, files) as undo:
+    with removed_on_failure(target, files) as remove:
         try:
             target.append(files)
         except CommitConflict:
             if not target.reopened().has_committed():
                 raise
-            undo()
+            remove()
             return Saved(0, 0, 0)
     return saved(files)
 
@@ -61,29 +64,31 @@ def overwrite(
     dynamic: bool,
     executor: PlanningExecutor | None = None,
 ) -> Saved:
-    """Commit files in the place of all rows, of those of a filter, or of the partitions that they are of.
+    """Commit an overwrite: replace all rows, the rows that match `where`, or the partitions of `files` (`dynamic`).
 
-    Files that the filter cuts are written anew without its rows, by the executor. Where others commit meanwhile, it
-    begins again from what there is then, unless they changed what is replaced: `CommitConflict` (Iceberg). Nothing is
-    done where another writer has committed the transaction.
+    The executor rewrites files that match `where` only partly, without the matching rows. After a concurrent commit the
+    overwrite is retried on the reopened table. If that commit changed the replaced files, an Iceberg overwrite raises
+    `CommitConflict`, and a Delta overwrite replaces the changed files. Does nothing if the transaction was already
+    committed.
     """
-    written, found, conflict, first = list(files), None, None, target
-    with undone(target, written) as undo:
+    written, replaced, conflict, first = list(files), None, None, target
+    with removed_on_failure(target, written) as remove:
         for wait in WAITS:
             if conflict is not None and target.has_committed():
-                undo()
+                remove()
                 return Saved(0, 0, 0)
             target.check_rules(first)
             now = replaced_by(target, files, where, dynamic=dynamic)
-            if found is None or not now.is_as(found):
-                if found is not None and not target.begins_again:
+            if replaced is None or not now.has_same_files(replaced):
+                if replaced is not None and not target.retries_overwrites:
                     raise CommitConflict(
-                        f"{target.name}: another writer changed what this one replaces. Look again, and repeat it."
+                        f"{target.name}: another writer changed rows that this overwrite replaces. "
+                        "Read them again, and retry."
                     ) from conflict
-                undo(written[len(files) :])
+                remove(written[len(files) :])
                 del written[len(files) :]
-                written += now.written_anew(target, executor)
-                found = now
+                written += now.rewrite_kept_rows(target, executor)
+                replaced = now
             try:
                 removed = now.removed
                 if where is None and not dynamic:
@@ -101,52 +106,53 @@ def overwrite(
 def write_checked(
     writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, where: Predicate | None
 ) -> list[WrittenFile]:
-    """Write rows in one task.
+    """Write rows as one task.
 
-    Raises `SchemaMismatch` for rows that are not of `where`, if that is given, or break a constraint of the table.
+    Raises `SchemaMismatch` for rows that violate a constraint of the table, or do not match `where`.
     """
-    rules = {f"break the constraint {name!r} of the table": rule for name, rule in writes.constraints.items()}
+    rules = {f"violate the constraint {name!r} of the table": rule for name, rule in writes.constraints.items()}
     if where is not None:
-        rules["are not of replaceWhere, and would add to what is not replaced"] = where
+        rules["do not match replaceWhere, and would be added beside the rows it replaces"] = where
     return write_rows(writes, _checked(batches, rules, writes) if rules else batches, write_id)
 
 
 def _checked(
     batches: Iterable[pa.RecordBatch], rules: Mapping[str, Predicate], writes: TableWrites
 ) -> Iterator[pa.RecordBatch]:
-    """Batches, made to fit, that pass on when each rule is true of all of their rows."""
+    """The batches, cast to the table's schema, with every rule checked on all rows; `rules` maps messages to rules."""
     schema, fit = writes.schema, None
-    bound = {wrong: bind(rule, schema) for wrong, rule in rules.items()}
+    bound = {violation: bind(rule, schema) for violation, rule in rules.items()}
     for batch in batches:
         fit = fit or Fit.of(schema, batch.schema)
         for rows in fit.pieces(batch):
-            for wrong, rule in bound.items():
+            for violation, rule in bound.items():
                 others = rows.num_rows - (pc.sum(keep(rule, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
                 if others:
-                    raise SchemaMismatch(f"{others:,} rows {wrong}: {rules[wrong]}")
+                    raise SchemaMismatch(f"{others:,} rows {violation}: {rules[violation]}")
             yield rows
 
 
 def saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:
-    """What was committed, by the files."""
+    """The result of a commit of these files."""
     return Saved(len(files), sum(file.rows for file in files), sum(file.size for file in files), removed)
 
 
 @contextmanager
-def undone(target: Target, files: Sequence[WrittenFile]) -> Iterator[Callable[..., None]]:
-    """Remove files where the block, which commits them, provably fails; another failure may have committed them.
+def removed_on_failure(target: Target, files: Sequence[WrittenFile]) -> Iterator[Callable[..., None]]:
+    """Remove the written files if the commit definitely failed; keep them if its outcome is unknown.
 
-    The files were written after the target was opened. The block gets what removes them (or some) where they turn out
-    not to be needed, by the same rule (`lakescan.storage.removal`).
+    The commit is the body of the `with` block; the files were written after `target` was opened. The block receives a
+    function that removes all of the files (or some) if they are not needed. Files that a commit references are never
+    removed (`lakescan.storage.removal`).
     """
-    known, storage = target.known, target.writes.storage
+    base, storage = target.base_state, target.writes.storage
 
-    def undo(some: Sequence[WrittenFile] | None = None) -> None:
+    def remove(some: Sequence[WrittenFile] | None = None) -> None:
         locations = [each.location for each in (files if some is None else some)]
-        discard(storage, locations, lambda: target.named_since(known))
+        discard(storage, locations, lambda: target.files_added_since(base))
 
     try:
-        yield undo
+        yield remove
     except PROVABLE_FAILURES:
-        undo()
+        remove()
         raise

@@ -1,1 +1,1 @@
-"""The native lane: a plan lowered to Spark's own Parquet reader, with deletes as expressions and joins."""
+"""The native lane: plan -> Spark's own Parquet reader, with deletes as expressions and anti joins."""

@@ -1,4 +1,4 @@
-"""The table's columns as Spark's Parquet reader is asked for them, and what it reads as the table's values."""
+"""Table columns -> the schema to request from Spark's Parquet reader, and its columns -> the table's values."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileColumns:
-    """How columns are found in data files: by field id, or by their names in files.
+    """How to find columns in data files: by field id, or by physical name.
 
-    By field id, Spark still pushes filters into Parquet by name: a column whose name another one had in some file
-    would be judged by that one's statistics. So a column is asked for under a name that no file has, unless its own is
-    known to be settled. `mark` tells such names from those of any file.
+    Even with field ids, Spark pushes filters into Parquet by name. If another column had the requested name in some
+    file, Spark would prune by the statistics of that column. So a column is requested under a name that no file has,
+    unless its own name is `settled`: no file uses it for another column. `mark` makes the requested names unique.
     """
 
     by_id: bool
@@ -34,32 +34,32 @@ class FileColumns:
 
     @staticmethod
     def of(matching: FieldMatching, location: str) -> FileColumns:
-        """Those of a table at a location."""
+        """The columns of the table at `location`."""
         mark = hashlib.sha256(location.encode()).hexdigest()[:12]
         return FileColumns(matching.by_id, matching.settled, mark)
 
     def schema(self, fields: Iterable[t.Field]) -> s.StructType:
-        """What Spark's reader is asked for; every column may be null: a file may be older than its column."""
+        """The schema to request. Every column is nullable: a file may be older than a column."""
         return s.StructType([self._field(f, self.name(f)) for f in fields])
 
     def column(self, field: t.Field) -> Column:
-        """A column of a frame that was read with `schema`."""
+        """The column of a frame that was read with `schema`."""
         return F.col(quoted(self.name(field)))
 
     def name(self, field: t.Field) -> str:
-        """The name of a column in that frame."""
+        """The name of the column in that frame."""
         if not self.by_id:
             return field.physical_name
-        return field.name if field.id in self.settled else self._own_name(field)
+        return field.name if field.id in self.settled else self._unique_name(field)
 
-    def _own_name(self, field: t.Field) -> str:
+    def _unique_name(self, field: t.Field) -> str:
         return f"__lakescan_{field.id}_{self.mark}"
 
     def value(self, field: t.Field, column: Column) -> Column:
-        """The values of a column, or of a struct's member, as the table has them: by its names, floats guarded.
+        """The table's values of a column, or of a struct field: with the table's field names, and floats protected.
 
-        Floats are put behind a function that changes nothing. Statistics of Parquet leave NaN out, where SQL has NaN
-        above all else: Spark would skip row groups that have NaN where its frame is filtered by `x > 5`.
+        Floats are wrapped in a function that does not change them, so that Spark cannot push filters on them. Parquet
+        statistics ignore NaN, but SQL orders NaN above all numbers: for `x > 5`, Spark would skip row groups with NaN.
         """
         match field.type:
             case t.FLOAT | t.DOUBLE:
@@ -71,29 +71,31 @@ class FileColumns:
         return column
 
     def _struct(self, kind: t.Struct, column: Column) -> Column:
-        """A struct, member by member: Spark still reads only the members that a query wants."""
+        """Convert a struct field by field, so that Spark still reads only the fields that a query needs."""
         names = {f.name: self._member_name(f) for f in kind.fields}
         is_renamed = any(old != new for new, old in names.items())
         if is_renamed and {n.lower() for n in names} & {old.lower() for new, old in names.items() if old != new}:
-            return column.cast(spark_type(kind))  # one member has the name that another had
+            return column.cast(spark_type(kind))  # one field has the former name of another
         result = column
         for member in kind.fields:
             old = names[member.name]
             value = self.value(member, column.getField(old))
-            if is_renamed and old == member.name:  # to the end, where the renamed ones are
+            if (
+                is_renamed and old == member.name
+            ):  # drop and add again: renamed fields are appended, and the order must stay
                 result = result.dropFields(quoted(old))
             if is_renamed or member.type in t.FLOATING or has_members(member.type):
                 result = result.withField(quoted(member.name), value)
-        gone = [quoted(old) for new, old in names.items() if old != new]
-        return result.dropFields(*gone) if gone else result
+        former = [quoted(old) for new, old in names.items() if old != new]
+        return result.dropFields(*former) if former else result
 
     def _member_name(self, member: t.Field) -> str:
-        """What a member of a struct is asked for as.
+        """The name under which to request a struct field.
 
-        By field id, under a name that no file has: where a file has none of the members wanted, Spark takes another
-        one to tell which structs are null, and would take its values for those of a member of that name.
+        With field ids, it is a name that no file has. If a file has none of the requested fields, Spark reads another
+        field to tell which structs are null; if that one had the requested name, Spark would return its values.
         """
-        return self._own_name(member) if self.by_id else member.physical_name
+        return self._unique_name(member) if self.by_id else member.physical_name
 
     def _field(self, field: t.Field, name: str) -> s.StructField:
         metadata: dict[str, object] = {"parquet.field.id": field.id} if self.by_id else {}
@@ -113,7 +115,7 @@ class FileColumns:
 
 
 def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
-    """The column and its struct members at any depth, by field id."""
+    """The column and its nested struct fields at any depth, with their field ids."""
     yield field.id, column
     if isinstance(field.type, t.Struct):
         for member in field.type.fields:
@@ -121,12 +123,12 @@ def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
 
 
 def has_members(kind: t.Type) -> bool:
-    """Whether a type is, or has at any depth, a struct with members."""
+    """Whether a type is or contains, at any depth, a struct with fields."""
     return next(_members_within(kind), None) is not None
 
 
 def _members_within(kind: t.Type) -> Iterator[t.Field]:
-    """The struct members at any depth of a type."""
+    """The struct fields of a type at any depth."""
     match kind:
         case t.Struct():
             yield from kind.fields
@@ -142,7 +144,7 @@ def _members_within(kind: t.Type) -> Iterator[t.Field]:
 
 
 def _as_sql(value: object) -> str:
-    """A default as an SQL literal."""
+    """A default value as an SQL literal."""
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return str(value).lower() if isinstance(value, bool) else str(value)

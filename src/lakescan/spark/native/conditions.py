@@ -1,4 +1,4 @@
-"""A bound predicate as a condition of Spark's, of the same meaning: NaN equals itself and is greater than all else."""
+"""Bound predicate -> Spark condition with the same semantics: NaN equals itself and is greater than every number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"=": eq, "!=": ne, "<": l
 
 
 def condition(predicate: Predicate, columns: Mapping[int, Column]) -> Column:
-    """The condition over these columns (by field id)."""
+    """The predicate as a condition over `columns`, which are keyed by field id."""
 
     def walk(part: Predicate) -> Column:
         match part:
@@ -47,20 +47,20 @@ def _leaf(leaf: Leaf, column: Column) -> Column:
         case Comparison():
             return _OPERATORS[leaf.op](_exact(column, leaf.value), _literal(leaf.value))
         case In():
-            found = _exact(column, leaf.values[0]).isin(*(_literal(value) for value in leaf.values))
+            matches = _exact(column, leaf.values[0]).isin(*(_literal(value) for value in leaf.values))
             if leaf.negate:
-                return ~found & F.lit(not leaf.has_null)
-            return found
+                return ~matches & F.lit(not leaf.has_null)
+            return matches
         case Like():
-            found = column.ilike(leaf.pattern) if leaf.ignore_case else column.like(leaf.pattern)
-            return ~found if leaf.negate else found
+            matches = column.ilike(leaf.pattern) if leaf.ignore_case else column.like(leaf.pattern)
+            return ~matches if leaf.negate else matches
     raise TypeError(f"Spark has no condition for {leaf!r}")
 
 
 def _exact(column: Column, value: pa.Scalar) -> Column:
-    """The column as it is; floats so that Spark does not skip row groups by them.
+    """The column; floats are wrapped so that Spark does not skip row groups by their statistics.
 
-    Statistics leave NaN out and tell 0.0 from -0.0, where SQL has NaN above all else and one zero.
+    Parquet statistics ignore NaN and distinguish 0.0 from -0.0; SQL orders NaN above all numbers and has one zero.
     """
     return (
         F.nanvl(column, F.lit(math.nan).cast(from_arrow_type(value.type)))
@@ -70,7 +70,7 @@ def _exact(column: Column, value: pa.Scalar) -> Column:
 
 
 def _literal(value: pa.Scalar) -> Column:
-    """A literal of its own type; times and decimals by their text, which no session setting touches."""
+    """A typed literal; timestamps and decimals are cast from text, which no session setting changes."""
     plain, kind = plain_value(value), value.type
     if isinstance(plain, bytes):
         return F.unhex(F.lit(plain.hex()))

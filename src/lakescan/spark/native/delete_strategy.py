@@ -1,4 +1,4 @@
-"""How the native lane applies the deletes of a plan, and the sizes by which that is chosen, in words."""
+"""Describe how the native lane applies the deletes of a plan, for `explain`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES
 
 
-def how_deletes_apply(plan: ScanPlan) -> list[str]:
-    """A line for deletes by position, and one for each set of columns that equality deletes compare."""
+def describe_deletes(plan: ScanPlan) -> list[str]:
+    """One line for position deletes and deletion vectors, and one for each set of equality delete columns."""
     equality = pc.equal(plan.deletes["kind"], EQUALITY)
     by_key, by_position = plan.deletes.filter(equality), plan.deletes.filter(pc.invert(equality))
     lines = []
     if by_position.num_rows:
         count, size = pc.sum(by_position["record_count"]).as_py() or 0, position_bytes(plan.deletes)
-        who = "Spark's workers" if size >= MIN_BYTES else "the driver"
-        lines.append(f"  on Spark: {count:,} rows deleted by position, as bitmaps; {size:,} bytes decoded by {who}")
+        decoder = "Spark's workers" if size >= MIN_BYTES else "the driver"
+        lines.append(f"  on Spark: {count:,} rows deleted by position, as bitmaps; {size:,} bytes decoded by {decoder}")
     paths = plan.table_schema.path_of
     keys = pa.table({"ids": key_texts(by_key), "count": by_key["record_count"]})
     for each in keys.group_by("ids").aggregate([("count", "sum")]).to_pylist():
         names = ", ".join(paths.get(int(i), i) for i in each["ids"].split(","))
-        lines.append(f"  on Spark: {each['count_sum']:,} rows of keys deleted by ({names}), joined")
+        lines.append(f"  on Spark: {each['count_sum']:,} equality deletes on ({names}), applied as a join")
     return lines
 
 
 def position_bytes(deletes: pa.Table) -> int:
-    """The bytes of position delete files: from `MIN_BYTES` on, Spark's workers decode them."""
+    """The total size of position delete files in bytes: from `MIN_BYTES` on, Spark's workers decode them."""
     sizes = pc.if_else(pc.equal(deletes["kind"], POSITION), deletes["size"], 0)
     return int(pc.sum(sizes).as_py() or 0)

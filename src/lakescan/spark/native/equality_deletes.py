@@ -1,7 +1,8 @@
-"""Equality deletes as joins: every deleted key with the newest sequence number that deletes it, made once a query.
+"""Equality deletes as anti joins with the deleted keys (Iceberg spec, "Equality Delete Files").
 
-Each delete file is decoded once, by one task; a row goes where its key was deleted after its file was written. The cost
-grows with the keys and the rows, not with pairs of files, whatever number of commits they came in.
+Each delete file is decoded once, by one task, and each key keeps the newest sequence number that deletes it. A row is
+deleted if its key was deleted with a newer sequence number than that of its data file. The cost grows with the number
+of keys and rows, not with pairs of files, however many commits there were.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FILES_A_TASK = 64
 
 
 class DeletedKeys:
-    """The equality deletes of a plan, by the columns that they compare."""
+    """The equality deletes of a plan; `keys` are the sets of field ids that they compare."""
 
     def __init__(self, spark: SparkSession, plan: ScanPlan, context: ReadContext) -> None:
         self._spark, self._context = spark, context
@@ -42,33 +43,36 @@ class DeletedKeys:
         return {field_id for ids in self.keys for field_id in ids}
 
     def scopes(self, plan: ScanPlan, ids: tuple[int, ...]) -> pa.Array:
-        """For each file of the plan, the partition in which deletes by these columns apply to it; null for none."""
+        """For each file of the plan, the partition scope of its deletes by these columns; null if it has none."""
         lists = plan.files["deletes"].combine_chunks()
         owner, referenced = pc.list_parent_indices(lists), lists.flatten()
         mine = pc.and_(_by(plan.deletes, ids), pc.not_equal(plan.deletes["scope"].combine_chunks(), ""))
         chosen = pc.fill_null(mine, False).take(referenced)
-        found = pa.table({"file": owner.filter(chosen), "scope": plan.deletes["scope"].take(referenced.filter(chosen))})
-        first = found.group_by("file").aggregate([("scope", "min")])
+        pairs = pa.table({"file": owner.filter(chosen), "scope": plan.deletes["scope"].take(referenced.filter(chosen))})
+        first = pairs.group_by("file").aggregate([("scope", "min")])
         place = pc.index_in(pa.array(range(len(plan.table)), owner.type), value_set=first["file"].combine_chunks())
         return first["scope_min"].combine_chunks().take(place)
 
     def without_deleted(
         self, frame: DataFrame, ids: tuple[int, ...], columns: dict[int, Column], scope: Column, sequence: Column
     ) -> DataFrame:
-        """The rows of the frame whose keys were not deleted after their file was written."""
-        named = self._deletes.filter(_by(self._deletes, ids))
-        everywhere = pc.equal(named["scope"], "")
-        for some, is_everywhere in ((named.filter(everywhere), True), (named.filter(pc.invert(everywhere)), False)):
-            if some.num_rows:
-                deleted = self._newest(some, ids)
+        """The rows of the frame whose keys were not deleted with a newer sequence number than that of their file."""
+        deletes = self._deletes.filter(_by(self._deletes, ids))
+        is_global = pc.equal(deletes["scope"], "")
+        for files, in_all_partitions in (
+            (deletes.filter(is_global), True),
+            (deletes.filter(pc.invert(is_global)), False),
+        ):
+            if files.num_rows:
+                deleted = self._newest(files, ids)
                 same = [columns[i].eqNullSafe(deleted[_key(i)]) for i in ids]
-                if not is_everywhere:
+                if not in_all_partitions:
                     same.append(scope == deleted[_SCOPE])
                 frame = frame.join(deleted, [*same, deleted[_SEQUENCE] > sequence], "left_anti")
         return frame
 
     def _newest(self, files: pa.Table, ids: tuple[int, ...]) -> DataFrame:
-        """Each deleted key in each place, with the newest sequence number that deletes it there."""
+        """Each deleted key of each scope, with the newest sequence number that deletes it there."""
         context = self._context
         schema = Schema(tuple(context.table_schema.by_id[i] for i in ids))
         target = spark_schema(schema)
@@ -85,12 +89,12 @@ class DeletedKeys:
         rows = files.to_pylist()
         tasks = [pickle.dumps(rows[n : n + _FILES_A_TASK]) for n in range(0, len(rows), _FILES_A_TASK)]
         sent = self._spark.createDataFrame(pa.table({"files": pa.array(tasks, pa.binary())})).repartition(len(tasks))
-        found = sent.mapInArrow(read, ", ".join([*columns, f"{_SCOPE} string", f"{_SEQUENCE} long"]))
-        return found.groupBy(_SCOPE, *names).agg(F.max(_SEQUENCE).alias(_SEQUENCE))
+        keys = sent.mapInArrow(read, ", ".join([*columns, f"{_SCOPE} string", f"{_SEQUENCE} long"]))
+        return keys.groupBy(_SCOPE, *names).agg(F.max(_SEQUENCE).alias(_SEQUENCE))
 
 
 def _with_origin(keys: pa.RecordBatch, names: list[str], file: dict[str, Any]) -> pa.RecordBatch:
-    """Keys with the place and sequence number of the file that they are of."""
+    """Add the scope and the sequence number of the delete file to its keys."""
     scope = pa.repeat(pa.scalar(file["scope"], pa.string()), keys.num_rows)
     sequence = pa.repeat(pa.scalar(file["sequence_number"], pa.int64()), keys.num_rows)
     return pa.RecordBatch.from_arrays([*keys.columns, scope, sequence], names=[*names, _SCOPE, _SEQUENCE])
@@ -101,5 +105,5 @@ def _key(field_id: int) -> str:
 
 
 def _by(deletes: pa.Table, ids: tuple[int, ...]) -> pa.Array:
-    """Which deletes compare just these fields."""
+    """A mask of the deletes that compare exactly these fields."""
     return pc.equal(key_texts(deletes), ",".join(map(str, ids)))

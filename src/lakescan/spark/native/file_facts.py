@@ -1,12 +1,11 @@
-"""What Spark's reader has to know of each file: which rows are deleted, its sequence number, its constants.
+"""Per-file facts for the native lane: deleted rows, sequence number, constants.
 
-Every row needs the facts of its file. A join by path would hash a long text for each row; instead, facts are a few
-arrays in one row of a small data frame, and a row finds its file's place in them by the file's size: a few bits of the
-size that differ for all files at hand. Sizes are those that the filesystem has now, not those of the metadata, which
-may be stale. The place holds the size again, and a row whose file's size is not there stops the query: a delete is
-never skipped.
+Every row needs the facts of its file. A join by path would hash a long string per row. Instead, the facts are a few
+arrays in one row of a small data frame, indexed by some bits of the file size that differ for all files of the plan.
+Sizes are the current ones of the filesystem, since those of the metadata may be stale. The arrays also hold the full
+size: a row of a file with another size fails the query, so that a delete is never skipped.
 
-Files of equal sizes, or too many, are told apart by their path.
+If sizes are equal, or the files too many, files are joined by path.
 """
 
 from __future__ import annotations
@@ -34,30 +33,30 @@ _NO_WORDS = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Places:
-    """Where the facts of a file of some size are: `(size >> shift) & mask`."""
+    """The array index of a file's facts, from the file size: `(size >> shift) & mask`."""
 
     shift: int
     mask: int
 
     def of(self, sizes: np.ndarray) -> np.ndarray:
-        """The places of files of these sizes."""
+        """The indices for files of these sizes in bytes."""
         result: np.ndarray = (sizes >> self.shift) & self.mask
         return result
 
     @staticmethod
     def find(sizes: np.ndarray) -> Places | None:
-        """Bits that differ for all sizes; None where sizes are equal, or no few bits tell them apart."""
+        """Bits that differ for all sizes; None if sizes are equal, or need too many bits."""
         least = int(np.ceil(np.log2(max(2, len(sizes)))))
         for bits in range(least, _MOST_BITS + 1):
             for shift in range(16):
-                found = Places(shift, (1 << bits) - 1)
-                if len(np.unique(found.of(sizes))) == len(sizes):
-                    return found
+                places = Places(shift, (1 << bits) - 1)
+                if len(np.unique(places.of(sizes))) == len(sizes):
+                    return places
         return None
 
 
 class FileFacts:
-    """The facts of some files: arrays with an element a file, and the deleted rows of all of them as one bitmap."""
+    """The facts of files: arrays with one element per file, and the deleted rows of all files as one bitmap."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class FileFacts:
 
     @cached_property
     def _frame(self) -> DataFrame:
-        """One row: an array a fact, by place, and the bitmap."""
+        """One row with an array per fact, in the order of the places, and the bitmap's words."""
         if self._places is None:
             by_place = self._by_file
         else:
@@ -100,28 +99,28 @@ class FileFacts:
         return name in self._by_file
 
     def value(self, name: str) -> Column:
-        """A fact of the row's file; for a frame that `placed` made."""
+        """A fact of the row's file, for a frame that `placed` returned."""
         return F.get(self._array(name), F.col(_PLACE))
 
     def placed(self, frame: DataFrame, columns: list[Column]) -> DataFrame:
-        """The columns, with the place of each row's file; rows that are deleted are left out.
+        """Select the columns, add the place of each row's file, and remove deleted rows.
 
-        `frame` reads just these files and has Spark's `_metadata`.
+        `frame` must read exactly these files, and have Spark's `_metadata`.
         """
         index, size = F.col("_metadata.row_index").alias(INDEX), F.col("_metadata.file_size").alias(SIZE)
         if self._places is not None:
-            found = frame.select(*columns, index, size)
+            rows = frame.select(*columns, index, size)
             place = F.shiftright(F.col(SIZE), self._places.shift).bitwiseAND(F.lit(self._places.mask)).cast("int")
-            found = found.withColumn(_PLACE, place)
-            wrong = ~self.value("sizes").eqNullSafe(F.col(SIZE))
+            rows = rows.withColumn(_PLACE, place)
+            is_unknown = ~self.value("sizes").eqNullSafe(F.col(SIZE))
         else:
             known = pa.table({_EXPECTED: self._paths, _PLACE: pa.array(range(len(self._paths)), pa.int32())})
-            found = frame.select(*columns, index, F.col("_metadata.file_path").alias(PATH))
+            rows = frame.select(*columns, index, F.col("_metadata.file_path").alias(PATH))
             expected = F.broadcast(self._spark.createDataFrame(known))
-            found = found.join(expected, F.col(PATH) == F.col(_EXPECTED), "left_outer")
-            wrong = F.col(_PLACE).isNull()
+            rows = rows.join(expected, F.col(PATH) == F.col(_EXPECTED), "left_outer")
+            is_unknown = F.col(_PLACE).isNull()
         error = F.raise_error(F.lit(_UNKNOWN_FILE)).cast("boolean")
-        return found.where(F.when(wrong, error).otherwise(self._is_live()))
+        return rows.where(F.when(is_unknown, error).otherwise(self._is_live()))
 
     def _is_live(self) -> Column:
         if not self._has_deletes:
@@ -133,11 +132,11 @@ class FileFacts:
 
 
 _UNKNOWN_FILE = (
-    "lakescan: Spark reads a file whose size or path is not one of those that the plan's deletes and constants were "
-    "looked up for. Was a data file replaced? Plan again, or read with option('lane', 'arrow')."
+    "lakescan: Spark reads a file whose size or path is not in the plan, so its deletes and constants are unknown. "
+    "Was a data file replaced? Plan again, or read with option('lane', 'arrow')."
 )
 
 
 def _one_list(values: pa.Array) -> pa.Array:
-    """A column of one row that holds all values."""
+    """A list column with one row, which holds all values."""
     return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)

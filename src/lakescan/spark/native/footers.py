@@ -1,4 +1,4 @@
-"""What the footers of a few data files say against reading all of them by Spark's own reader."""
+"""Sample the footers of data files for reasons not to read them with Spark's own Parquet reader."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST = 8
 
 
 def why_footers(context: ReadContext, paths: pa.Array, native: np.ndarray) -> str | None:
-    """Why files found by field id go through Arrow, by a few of them, taken evenly; None where nothing speaks for it.
+    """The reason to read files with field ids through Arrow, from an even sample of `_MOST` footers; None without one.
 
-    Spark itself refuses files without ids. It obeys a footer that counts days by Spark 2's calendar, which Iceberg's
-    reader does not, and it pushes filters by name.
+    Spark refuses files without field ids, and pushes filters by name. It rebases dates if a footer says that they are
+    in the calendar of Spark 2, which Iceberg's reader does not do.
     """
     places = np.flatnonzero(native)
     for place in places[:: max(1, len(places) // _MOST)].tolist():
@@ -30,11 +30,11 @@ def why_footers(context: ReadContext, paths: pa.Array, native: np.ndarray) -> st
                 return f"a data file has another column under the name {name!r}"
             legacy = LegacyCalendar.of(data.file.metadata.metadata)
             if legacy is not None and not context.matching.legacy_calendar:
-                return "data files count days by the calendar of Spark 2, which Spark would obey"
+                return "data files have dates in the calendar of Spark 2, which Spark would rebase"
     return None
 
 
 def _wrong_name(fields: tuple[FileField, ...], context: ReadContext) -> str | None:
-    """A name that was taken to be settled, and that the file has for another column."""
+    """A settled name (see `FileColumns`) that the file nevertheless uses for another column; None if there is none."""
     expected = {f.name.lower(): f.id for f in context.table_schema.fields if f.id in context.matching.settled}
     return next((f.name for f in fields if expected.get(f.name.lower(), f.id) != f.id), None)

@@ -1,7 +1,7 @@
-"""Which files Spark's own Parquet reader can read exactly (the native lane), and why the others go through Arrow.
+"""Choose the lane of each file: Spark's own Parquet reader (native) where it is exact, Arrow elsewhere.
 
-Spark's reader is exact for columns of plain types, and structs, lists and maps of them, found by field id or by
-physical name. What it would read otherwise, or not at all, is left to the Arrow lane: correctness comes before speed.
+Spark's reader is exact for columns of plain types, and for structs, lists and maps of them, found by field id or by
+physical name. Files that it would read differently or not at all use the Arrow lane: correctness comes before speed.
 """
 
 from __future__ import annotations
@@ -31,52 +31,54 @@ _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 _WITH_DEFAULTS = (t.INT, t.LONG, t.BOOLEAN, t.STRING)
 _SCHEME, _OURS = r"^[a-zA-Z][a-zA-Z0-9+.-]+:", r"^(?i:file|hdfs):"
 _GLOB = r"[\[\]{}*?\\]"
-_COLON = r"[:\x00-\x1f\x7f]"  # Hadoop takes what is before a colon for a scheme; controls are no part of a URI
+_COLON = r"[:\x00-\x1f\x7f]"  # Hadoop takes the text before a colon for a scheme; a URI has no control characters
 _HIDDEN = r"(/|^)([_.][^/]*|[^/]*\._COPYING_)$"
-_MOST_ROWS = 512 * 2**20  # of files with deletes: a bit each, sent to every task
-_MOST_FILES = 10_000  # Spark looks every path up before it reads
+_MOST_ROWS = 512 * 2**20  # of files with deletes: one bit per row, sent to every task
+_MOST_FILES = 10_000  # Spark looks up the status of every path before it reads
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lane of each file of a plan: a mask of the native ones, and for each file why it is not, or empty."""
+    """The lane of each file of a plan: a mask of native files, and the reason why a file is not native, or empty."""
 
     native: np.ndarray
     why: pa.Array
 
     @property
     def reasons(self) -> dict[str, int]:
-        """The reasons of files on the Arrow lane, with their numbers."""
+        """The reasons for the Arrow lane, with the number of files for each."""
         return dict(Counter(reason for reason in self.why.to_pylist() if reason))
 
 
 def why_arrow(scan: ScanSpec) -> str | None:
-    """What keeps all files of a scan from the native lane, whatever its plan; None where nothing does."""
+    """The reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
     if scan.options.get("lane", "auto") == "arrow":
-        return "the option lane says so"
+        return "the option lane is arrow"
     if scan.storage.io_properties:
-        return "a catalog says how files are reached, which Spark is not told"
+        return "a catalog configures the file access, and Spark does not have that configuration"
     if scan.read_context().matching.name_mapping is not None:
-        return "the table has a name mapping: files may be without field ids"
+        return "the table has a name mapping: files may have no field ids"
     reserved = [f.id for f in scan.output.fields] + [leaf.bound_id for leaf in leaves(scan.filter)]
     if others := [i for i in reserved if i in RESERVED_IDS and i != POS.id]:
         return f"the metadata column {scan.read_context().table_schema.path_of[others[0]]}"
     names = scan.snapshot.schema.names
     if "_metadata" in names:
-        return "a column is called _metadata, as Spark's own"
+        return "a column has the name of Spark's metadata column, _metadata"
     if len({name.lower() for name in names}) < len(names):
-        return "names of columns differ in case only"
+        return "column names differ only in case"
     matching = scan.read_context().matching
     for field in columns_needed(scan):
         if (why := _why_type(field)) is not None:
             return why
         if matching.by_id and has_members(field.type) and field.id not in matching.settled:
-            return f"column {field.name!r} may have another name in files: Spark finds a struct by it, to read members"
+            return (
+                f"column {field.name!r} may have another name in files, and Spark finds the fields of a struct by name"
+            )
     return None
 
 
 def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
-    """The table's columns to read: those of the output and the filter, and those that equality deletes compare."""
+    """The table columns to read: those of the output, of the filter, and those that equality deletes compare."""
     columns = scan.read_context().columns_for(scan.filter, compared)
     return tuple(f for f in columns.fields if f.id not in RESERVED_IDS)
 
@@ -85,7 +87,7 @@ def _why_type(field: t.Field) -> str | None:
     if not _is_plain(field.type):
         return f"column {field.name!r} is of type {field.type}"
     if any(each.pad for each in t.walk((field,))):
-        return f"column {field.name!r} has CHAR(n), whose texts are padded"
+        return f"column {field.name!r} contains CHAR(n), which is padded"
     if field.default is not None and field.type not in _WITH_DEFAULTS:
         return f"column {field.name!r} has a default of type {field.type}"
     return None
@@ -109,33 +111,35 @@ def _is_plain(kind: t.Type) -> bool:
 
 
 def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
-    """The lane of each file of a plan of the scan; nothing is read but a few footers."""
+    """Choose the lane of each file of a plan; reads at most a few footers."""
     files, count = plan.files, len(plan.table)
     why = _Why(count)
     if (reason := why_arrow(scan)) is not None:
         why.where(np.ones(count, dtype=bool), reason)
         return why.lanes()
     for file_format in ("orc", "avro"):
-        why.where(_mask(pc.equal(files["file_format"], file_format)), f"its format is {file_format.upper()}")
-    why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata: it may be encrypted")
+        why.where(_mask(pc.equal(files["file_format"], file_format)), f"its file format is {file_format.upper()}")
+    why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata, so it may be encrypted")
     context = scan.read_context()
     paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
     if scan.options.get("lane", "auto") != "native":
         foreign = pc.and_not(pc.match_substring_regex(paths, _SCHEME), pc.match_substring_regex(paths, _OURS))
-        why.where(_mask(foreign), "Spark may have no filesystem for it: lane=native tries")
-    why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark takes its path for a pattern")
-    why.where(_mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark takes it for a hidden file, by its name")
+        why.where(_mask(foreign), "Spark may have no filesystem for it (lane=native tries)")
+    why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark interprets its path as a glob pattern")
+    why.where(_mask(pc.match_substring_regex(paths, _HIDDEN)), "Spark skips it as a hidden file, because of its name")
     places = normalize(paths)
     counts = places.value_counts()
     again = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     why.where(_mask(pc.is_in(places, value_set=again)), "it is read more than once")
-    why.where(~_mask(pc.equal(without_root(paths), without_root(places))), "Spark spells its path in another way")
+    why.where(~_mask(pc.equal(without_root(paths), without_root(places))), "Spark normalizes its path differently")
     why.where(
         _mask(pc.match_substring_regex(without_root(paths), _COLON)), "its path has a colon or a control character"
     )
     _deletes(scan, plan, why)
     if (why.native.sum()) > _MOST_FILES:
-        why.where(why.native.copy(), f"more than {_MOST_FILES:,} files, each of which Spark looks up first")
+        why.where(
+            why.native.copy(), f"there are more than {_MOST_FILES:,} files, and Spark looks up each of them first"
+        )
     footers = why_footers(context, paths, why.native) if context.matching.by_id else None
     if footers is not None:
         why.where(why.native.copy(), footers)
@@ -143,7 +147,7 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
 
 
 class _Why:
-    """Reasons, file by file: the first one found counts."""
+    """The reason of each file; the first one counts."""
 
     def __init__(self, count: int) -> None:
         self._codes = np.zeros(count, dtype=np.int32)
@@ -165,17 +169,17 @@ class _Why:
 
 
 def _deletes(scan: ScanSpec, plan: ScanPlan, why: _Why) -> None:
-    """Deletes that the native lane does not apply."""
+    """Add the reasons of files whose deletes the native lane cannot apply."""
     lists = plan.files["deletes"].combine_chunks()
     owner, referenced = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
     kinds = plan.deletes["kind"].take(referenced)
     kept = _mask(plan.deletes["kept"].take(referenced))
-    why.where(_any(owner[kept], len(why.native)), "only some of its rows are wanted")
+    why.where(_any(owner[kept], len(why.native)), "only some of its rows are selected")
     by_position = _any(owner[_mask(pc.not_equal(kinds, EQUALITY))], len(why.native)) & why.native
     rows = pc.fill_null(plan.files["record_count"], 0).to_numpy()[by_position].sum()
     if rows > _MOST_ROWS:
         why.where(
-            by_position, f"files with deletes have {rows:,} rows: their bitmaps are too large to hand to every task"
+            by_position, f"files with deletes have {rows:,} rows: their bitmaps are too large to send to every task"
         )
     equality = plan.deletes.filter(pc.equal(plan.deletes["kind"], EQUALITY))
     by_keys = _any(owner[_mask(pc.equal(kinds, EQUALITY))], len(why.native))
@@ -188,18 +192,18 @@ def _why_keys(scan: ScanSpec, ids: tuple[int, ...]) -> str | None:
     known = scan.read_context().table_schema
     for each in ids:
         if each not in known.by_id or known.top_level_of[each].id != each:
-            return "equality deletes by nested fields"
+            return "it has equality deletes on nested fields"
         if known.by_id[each].type in t.FLOATING:
-            return "equality deletes by floats: Spark's joins take -0.0 for 0.0"
+            return "it has equality deletes on floats, and Spark's joins treat -0.0 as 0.0"
         if (why := _why_type(known.by_id[each])) is not None:
-            return f"equality deletes: {why}"
+            return f"equality deletes compare a column that Spark cannot read exactly: {why}"
     return None
 
 
 def _any(owners: np.ndarray, count: int) -> np.ndarray:
-    found = np.zeros(count, dtype=bool)
-    found[owners] = True
-    return found
+    mask = np.zeros(count, dtype=bool)
+    mask[owners] = True
+    return mask
 
 
 def _mask(values: pa.ChunkedArray | pa.Array) -> np.ndarray:

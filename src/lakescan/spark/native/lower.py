@@ -1,4 +1,4 @@
-"""A plan as one data frame: its native files read by Spark's own Parquet reader, the others through Arrow."""
+"""Plan -> Spark data frame: read native files with Spark's own Parquet reader, and apply deletes and constants."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _SEQUENCE = "sequence"
-# Whatever the session says: a file is never left out, and what is in it is what was meant.
+# They override session settings: files are never skipped, and timestamps are never rebased.
 _READ_OPTIONS = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
@@ -52,30 +52,31 @@ _NOT_IN_URIS = re.compile(r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}]")
 
 
 def native_frame(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFrame:
-    """The rows of a plan whose files are all native."""
+    """The rows of a plan whose files can all use the native lane."""
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
     fields = columns_needed(scan, keys.compared)
     needs_facts = _needs_facts(plan, fields)
     parts = []
+    # Files without deletes and constants are read without the cost of facts.
     for mask, with_facts in ((~needs_facts, False), (needs_facts, True)):
         if mask.any():
-            some = scan.plan_of(plan, pa.array(mask))
-            parts.append(_NativeFiles(spark, scan, some, context, keys if with_facts else None, fields).rows())
+            subset = scan.plan_of(plan, pa.array(mask))
+            parts.append(_NativeFiles(spark, scan, subset, context, keys if with_facts else None, fields).rows())
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
 def _needs_facts(plan: ScanPlan, fields: tuple[t.Field, ...]) -> np.ndarray:
-    """Files that have deletes, or constants in the place of columns that are read."""
-    wanted = {f.id for f in fields}
-    specs = [spec for spec, ids in plan.table.constant_fields.items() if wanted & set(ids)]
+    """A mask of the files that have deletes, or constants (such as partition values) for columns that are read."""
+    read = {f.id for f in fields}
+    specs = [spec for spec, ids in plan.table.constant_fields.items() if read & set(ids)]
     has_deletes = pc.greater(delete_counts(plan.files), 0).to_numpy()
     result: np.ndarray = has_deletes | np.isin(plan.files["spec_id"].to_numpy(), specs)
     return result
 
 
 class _NativeFiles:
-    """Some native files of a scan, as a data frame of its output."""
+    """Native files of a scan -> data frame of the scan's output. Without `keys`, the files need no facts."""
 
     def __init__(
         self,
@@ -91,28 +92,28 @@ class _NativeFiles:
         self._locations = [_for_spark(context.storage.relocated(p)) for p in plan.files["path"].to_pylist()]
 
     def rows(self) -> DataFrame:
-        """The rows, columns named as the output has them."""
+        """The rows, with the column names of the output."""
         frame = self._read()
         if self._keys is None:
             columns = {f.id: self._columns.value(f, self._columns.column(f)) for f in self._fields}
             index = F.col("_metadata.row_index")
-            return self._finished(frame, {**columns, POS.id: index})
+            return self._filtered_output(frame, {**columns, POS.id: index})
         facts = self._facts()
         frame = facts.placed(frame, [self._columns.column(f) for f in self._fields])
         columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
         for number, ids in enumerate(self._keys.keys):
             scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
             frame = self._keys.without_deleted(frame, ids, columns, scope, sequence)
-        return self._finished(frame, columns)
+        return self._filtered_output(frame, columns)
 
-    def _finished(self, frame: DataFrame, columns: dict[int, Column]) -> DataFrame:
+    def _filtered_output(self, frame: DataFrame, columns: dict[int, Column]) -> DataFrame:
         if any(residual != TRUE for residual in self._plan.residuals):
             nested = {i: each for f in self._fields for i, each in members_of(f, columns[f.id])}
             frame = frame.where(condition(self._plan.filter, columns | nested))
         return frame.select(*(columns[f.id].alias(f.name) for f in self._scan.output.fields))
 
     def _read(self) -> DataFrame:
-        """The files as Spark reads them, columns by id where the table has ids, else by physical name."""
+        """The files as Spark reads them: columns by field id if the table has ids, else by physical name."""
         reader = self._spark.read.schema(self._columns.schema(self._fields))
         for name, value in _READ_OPTIONS.items():
             reader = reader.option(name, value)
@@ -121,12 +122,12 @@ class _NativeFiles:
                 frame = reader.parquet(*self._locations)
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
-                raise MissingFile(f"Spark does not find a data file of the table: {error}") from error
+                raise MissingFile(f"Spark cannot find a data file of the table: {error}") from error
             raise
         if (listed := len(frame.inputFiles())) != len(self._locations):
             raise StorageError(
-                f"Spark lists {listed:,} of the {len(self._locations):,} data files of {self._scan}: it would leave "
-                "others out. Read with option('lane', 'arrow')."
+                f"Spark lists {listed:,} of the {len(self._locations):,} data files of {self._scan}, and would skip "
+                "the others. Read with option('lane', 'arrow')."
             )
         return frame
 
@@ -148,7 +149,7 @@ class _NativeFiles:
         return FileFacts(self._spark, [_as_uri(path) for path in self._locations], sizes, self._deleted(), values)
 
     def _deleted(self) -> list[BitMap64]:
-        """The deleted positions of each file."""
+        """The deleted row positions of each file."""
         plan, paths = self._plan, self._plan.files["path"].to_pylist()
         executor = SparkExecutor(self._spark) if position_bytes(plan.deletes) >= MIN_BYTES else None
         loader = DeleteLoader(
@@ -171,7 +172,7 @@ class _NativeFiles:
         return list(LOCAL.map(deleted, range(len(paths))))
 
     def _valued(self, field: t.Field, facts: FileFacts) -> Column:
-        """The column, or its file's constant."""
+        """The value of a column: the file's constant if it has one, else the column in the file."""
         column = self._columns.value(field, self._columns.column(field))
         if f"constant_{field.id}" not in facts:
             return column
@@ -182,20 +183,20 @@ class _NativeFiles:
 
 
 def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
-    """What keeps a session from reading a scan natively; what it needs is switched on where the platform allows it."""
+    """The reason why a session cannot use the native lane; None if it can. Sets `FIELD_IDS` if the scan needs it."""
     if scan.read_context().matching.by_id and not try_set(spark, FIELD_IDS, "true"):
-        return "the session does not find columns by field id, and does not let that be switched on"
+        return f"the platform does not allow setting {FIELD_IDS}, which finds columns by field id"
     if conf(spark, NULL_STRUCTS) == "true":
-        return f"{NULL_STRUCTS} is true: structs of new members would be null"
+        return f"{NULL_STRUCTS} is true: structs whose fields are all newer than the file would be null"
     return None
 
 
 def _for_spark(location: str) -> str:
-    """A location as Spark's paths have it: one slash after `file:`."""
+    """A location in the form of Spark's paths: one slash after `file:`."""
     scheme, _, path = split_location(location)
     return f"file:{path}" if scheme == "file" else location
 
 
 def _as_uri(path: str) -> str:
-    """A path of Spark's as its metadata column has it: what a URI may not hold is percent-encoded."""
-    return _NOT_IN_URIS.sub(lambda found: f"%{ord(found[0]):02X}", path)
+    """A path of Spark in the form of its `_metadata.file_path`: percent-encoded as a URI."""
+    return _NOT_IN_URIS.sub(lambda match: f"%{ord(match[0]):02X}", path)
