@@ -40,10 +40,10 @@ _DOCUMENT = Path("docs/benchmarks.md")
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; all where none is given")
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--rows", type=int, default=16_000_000)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="keep the results in docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="write the results to docs/benchmarks.md")
     arguments = parser.parse_args()
     sections = {}
     for name in arguments.names or BENCHMARKS:
@@ -54,14 +54,18 @@ def main() -> None:
         console.print(Markdown(f"## {name}\n\n{table}"))
         sections[name] = f"## {name}\n\n{module.__doc__}\n\n{table}\n"
     if arguments.write:
-        about = f"Python {platform.python_version()}, {os.cpu_count()} cores; medians of {arguments.runs} runs in turn."
-        found = {**_kept_sections(), **sections}
-        text = "\n".join(found[name] for name in BENCHMARKS if name in found)
-        _DOCUMENT.write_text(f"# Benchmarks\n\nMade by `make bench BENCH_ARGS=--write`. {about}\n\n{text}")
+        about = (
+            f"Python {platform.python_version()}, {os.cpu_count()} cores; medians of {arguments.runs} runs, in which "
+            "lakescan and the peer take\nturns. The ratio is lakescan's time over the peer's time: below 1, lakescan "
+            "is faster."
+        )
+        sections = {**_kept_sections(), **sections}
+        text = "\n".join(sections[name] for name in BENCHMARKS if name in sections)
+        _DOCUMENT.write_text(f"# Benchmarks\n\nWritten by `make bench BENCH_ARGS=--write`. {about}\n\n{text}")
 
 
 def _kept_sections() -> dict[str, str]:
-    """What the document has of benchmarks that do not run now."""
+    """The sections that the document already has, by benchmark name."""
     parts = _DOCUMENT.read_text().split("\n## ")[1:] if _DOCUMENT.exists() else []
     return {part.split("\n", 1)[0]: f"## {part.rstrip()}\n" for part in parts}
 

@@ -1,6 +1,6 @@
-"""Appending rows to an empty table from Spark, against both JVM writers on Spark, and against deltalake in process.
+"""Appending rows to an empty table: from Spark against both JVM writers, and in process against deltalake.
 
-All read the same Parquet files and write the same rows; what they wrote is counted.
+All writers read the same Parquet files and write the same rows. The written rows are counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planning a Delta table of 300,000 adds with statistics in JSON commits, against deltalake's `get_add_actions()`."""
+"""Planning a Delta table with 300,000 adds with statistics in JSON commits, against deltalake's `get_add_actions()`."""
 
 from __future__ import annotations
 

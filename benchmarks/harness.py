@@ -1,4 +1,4 @@
-"""Timing side by side: contenders take turns, and the ratio of their medians is what is reported."""
+"""Side-by-side timing: contenders take turns, and the ratio of their medians is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement: a task, what was measured against what, medians in seconds, and the ratio aimed at."""
+    """One measurement: a task, the two contenders, their medians in seconds, and the ratio to aim for."""
 
     task: str
     name: str
@@ -22,7 +22,7 @@ class Result:
 
     @property
     def ratio(self) -> float:
-        """Our time over the peer's: below 1 is faster."""
+        """Our time over the peer's time: below 1, we are faster."""
         return self.seconds / self.peer_seconds
 
 
@@ -54,7 +54,7 @@ def as_markdown(results: Sequence[Result]) -> str:
     for r in results:
         aim = "" if r.aim is None else f"<= {r.aim:g}"
         if math.isnan(r.peer_seconds):
-            lines.append(f"| {r.task} | {r.name} | {r.seconds:.2f} | {r.peer} | not asked | | {aim} |")
+            lines.append(f"| {r.task} | {r.name} | {r.seconds:.2f} | {r.peer} | not measured | | {aim} |")
             continue
         lines.append(
             f"| {r.task} | {r.name} | {r.seconds:.2f} | {r.peer} | {r.peer_seconds:.2f} | {r.ratio:.2f} | {aim} |"

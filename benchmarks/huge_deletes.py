@@ -1,7 +1,7 @@
-"""Delete files too large for a task: 100 million deleted positions of 200 million rows, 20 million deleted keys of 40.
+"""Large delete files: 100 million deleted positions in 200 million rows, 20 million deleted keys in 40 million rows.
 
-Each way of reading in a process of its own: seconds, and the most memory that the driver and that any worker held.
-What is aimed at is memory that does not grow with the deletes, so there is no peer.
+The delete files are too large to hold in one task. Each read runs in its own process. Reported are seconds and the peak
+memory of the driver and of any worker. The aim is memory that does not grow with the deletes, so there is no peer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading in process: `Scan.to_arrow` against pyiceberg and deltalake on the same tables."""
+"""Reading in process: `Scan.to_arrow` against pyiceberg and deltalake, on the same tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning an Iceberg table of 100,000 files: against Java's `planTasks()` in a warm JVM, and against pyiceberg."""
+"""Planning an Iceberg table of 100,000 files, against Java's `planTasks()` in a warm JVM, and against pyiceberg."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(rows: int, runs: int) -> list[Result]:
                 mine = ("open and plan", lambda c=condition: ours(c))
                 peer = ("Java 1.12", lambda f=theirs: java({"table": path, "filter": f}))
                 results.append(compare(task, mine, peer, runs=runs * 2, aim=1.0))
-                warm = ("the same, decoded before", lambda c=condition: ours(c, DEFAULT_LIMIT))
+                warm = ("the same, with a warm metadata cache", lambda c=condition: ours(c, DEFAULT_LIMIT))
                 results.append(compare(task, warm, peer, runs=runs, aim=0.2))
     for task, condition, _ in _SCANS:
         mine = ("open and plan", lambda c=condition: ours(c))

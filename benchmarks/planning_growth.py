@@ -1,4 +1,4 @@
-"""Planning 10,000, 100,000 and 1,000,000 Iceberg files, each in a process of its own: time and memory by files."""
+"""Planning 10,000, 100,000 and 1,000,000 Iceberg files, each in its own process: time and peak memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reading on Spark: `Scan.to_spark` against Spark's own Parquet reader on the same rows, and against both JVM readers.
 
-Spark's Parquet reader reads all rows, also where ours and the JVM's leave deleted ones out. The JVM readers run on
-PySpark 4.1, in a process of their own.
+Spark's Parquet reader always reads all rows, including those that the other readers drop as deleted. The JVM readers
+run on PySpark 4.1, in their own process.
 """
 
 from __future__ import annotations

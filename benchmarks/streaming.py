@@ -1,6 +1,6 @@
-"""Streaming 1,000 small commits on Spark, 100 files a micro-batch: against the JVM implementations' own sources.
+"""Streaming 1,000 small commits on Spark, 100 files per micro-batch, against the JVM implementations' own sources.
 
-Both run until what is there is read, into a sink that throws it away; seconds are those of the whole query.
+Each query reads all available commits into a sink that discards the rows. Seconds are those of the whole query.
 """
 
 from __future__ import annotations

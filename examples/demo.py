@@ -1,4 +1,4 @@
-"""The whole pipeline on sample data: two tables, one Spark job, its answer checked, its plans drawn.
+"""Join an Iceberg and a Delta table on Spark, check the result with DuckDB, and draw the scan plans.
 
 Run with `make demo`, or `python -m examples.demo [--rows N] [--output FOLDER]`.
 """
@@ -47,7 +47,7 @@ def main() -> None:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
-        step = progress.add_task(f"making two tables of {arguments.rows:,} rows", total=4)
+        step = progress.add_task(f"creating two tables of {arguments.rows:,} rows", total=4)
         shop = make_shop(output / "tables", arguments.rows)
         progress.update(step, advance=1, description="planning both scans")
         orders = lakescan.table(shop.orders).scan().where(SINCE)
@@ -55,7 +55,7 @@ def main() -> None:
         plans = [orders.plan(), customers.plan()]
         progress.update(step, advance=1, description="joining and aggregating on Spark")
         answer = run_on_spark(orders, customers)
-        progress.update(step, advance=1, description="checking the answer with DuckDB")
+        progress.update(step, advance=1, description="checking the result with DuckDB")
         expected = run_on_duckdb(shop)
         progress.update(step, advance=1, description="done")
 
@@ -63,16 +63,16 @@ def main() -> None:
         console.print(plan_for_terminal(plan))
     show(answer)
     report = write_html(plans, output / "report.html", "lakescan demo: orders and customers")
-    console.print(f"The plans as pictures: {report}")
+    console.print(f"The plans are drawn in {report}")
     if not agree(answer, expected):
-        console.print("[red]The answer differs from DuckDB's on the plain data:[/red]")
+        console.print("[red]The result differs from DuckDB's result on the plain data:[/red]")
         show(expected)
         sys.exit(1)
-    console.print("[green]DuckDB computes the same answer from the plain data.[/green]")
+    console.print("[green]DuckDB computes the same result from the plain data.[/green]")
 
 
 def run_on_spark(orders: Scan, customers: Scan) -> pa.Table:
-    """The query on Spark, both tables read through lakescan."""
+    """Run the query on Spark, which reads both tables through lakescan."""
     spark = session()
     try:
         orders.to_spark(spark).createOrReplaceTempView("orders")
@@ -83,7 +83,7 @@ def run_on_spark(orders: Scan, customers: Scan) -> pa.Table:
 
 
 def session() -> SparkSession:
-    """A quiet local session."""
+    """A local session with little log output."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("lakescan demo")
@@ -100,7 +100,7 @@ def session() -> SparkSession:
 
 
 def run_on_duckdb(shop: Shop) -> pa.Table:
-    """The same query on the plain Parquet files of the rows that should be left."""
+    """Run the same query on plain Parquet files with the expected rows of both tables."""
     connection = duckdb.connect()
     connection.sql(f"create view orders as from '{shop.expected_orders}'")
     connection.sql(f"create view customers as from '{shop.expected_customers}'")
@@ -108,7 +108,7 @@ def run_on_duckdb(shop: Shop) -> pa.Table:
 
 
 def agree(answer: pa.Table, expected: pa.Table) -> bool:
-    """Whether both hold the same rows; sums of floats may differ in their last digits."""
+    """Whether both results have the same rows; sums of floats may differ in the last digits."""
     ours, theirs = answer.to_pylist(), expected.to_pylist()
     return len(ours) == len(theirs) and all(
         {k: v for k, v in a.items() if k != "revenue"} == {k: v for k, v in b.items() if k != "revenue"}

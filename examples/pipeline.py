@@ -1,4 +1,4 @@
-"""A table's whole life without a JAR: created, streamed into, queried, corrected, looked back at, kept in order.
+"""The life cycle of an Iceberg table without JARs: create, stream into, query, correct, time travel, maintain.
 
 Run with `make demo`, or `python -m examples.pipeline [--rows N] [--output FOLDER]`.
 """
@@ -59,57 +59,57 @@ def main() -> None:
 
 
 def live(spark: Any, source: str, output: Path) -> None:
-    """From the first row to the last orphan; every step is checked."""
+    """Run all steps after the creation of the table; each one is checked."""
     expected = lakescan.table(source).scan().count()
     files = lakescan.table(source).scan().plan().files.num_rows
     stream = spark.readStream.format("lakescan").option("maxFilesPerTrigger", max(1, files // BATCHES)).load(source)
     writer = stream.selectExpr(*COLUMNS.split(", ")).writeStream.format("iceberg")
     writer = writer.option("checkpointLocation", str(output / "checkpoint"))
-    for _ in range(2):  # the second run finds nothing to do
+    for _ in range(2):  # the second run has nothing left to read
         writer.trigger(availableNow=True).start(NAME).awaitTermination()
     orders = lakescan.table(NAME)
-    check(orders.scan().count() == expected, "each row of the source is there once")
+    check(orders.scan().count() == expected, "the table has each row of the source once")
     say("streamed in", f"{expected:,} rows in {orders.history().num_rows} micro-batches")
 
     revenue = total(spark)
-    say("queried", f"a revenue of {revenue:,.2f} on Spark")
+    say("queried", f"revenue {revenue:,.2f}, computed on Spark")
 
     before = orders.history()["snapshot_id"].to_pylist()[-1]
     march = orders.scan().where("ordered_at >= '2026-03-01' and ordered_at < '2026-04-01'").to_arrow()
     cheaper = march.set_column(march.schema.get_field_index("price"), "price", pa.compute.multiply(march["price"], 0.5))
     saved = orders.overwrite(cheaper, where="ordered_at >= '2026-03-01' and ordered_at < '2026-04-01'")
-    say("corrected", f"{saved.rows:,} rows of March, in the place of {saved.removed_files} files")
-    check(total(spark) < revenue, "March is cheaper now")
-    check(abs(total(spark, versionAsOf=before) - revenue) < 0.01, "and was not, before")
+    say("corrected", f"{saved.rows:,} rows of March, replacing {saved.removed_files} files")
+    check(total(spark) < revenue, "the revenue is lower now")
+    check(abs(total(spark, versionAsOf=before) - revenue) < 0.01, "time travel still returns the revenue from before")
     changed = lakescan.table(NAME).changes(before, identity=["order_id"]).to_arrow()
-    say("looked back", f"{changed.num_rows:,} rows before and after their update")
+    say("changelog", f"{changed.num_rows:,} rows, before and after their update")
 
     revenue, count = total(spark), lakescan.table(NAME).scan().plan().files.num_rows
     compacted = lakescan.table(NAME).compact()
     expired = lakescan.table(NAME).expire_snapshots(datetime.now(UTC) + timedelta(seconds=1))
     orphans = lakescan.table(NAME).remove_orphans(datetime.now(UTC) + timedelta(seconds=1), dry_run=True)
     say(
-        "kept in order",
-        f"{count} files are {compacted.files} now; {expired} snapshots expired, {len(orphans)} files to go",
+        "maintained",
+        f"{count} files compacted into {compacted.files}; {expired} snapshots expired, {len(orphans)} orphan files",
     )
-    check(abs(total(spark) - revenue) < 0.01, "and the rows are the same")
+    check(abs(total(spark) - revenue) < 0.01, "the rows are unchanged")
 
 
 def total(spark: Any, **options: Any) -> float:
-    """The revenue, on Spark."""
+    """The revenue, computed on Spark."""
     frame = spark.read.format("iceberg").options(**options).load(NAME)
     return float(frame.selectExpr("sum(price * quantity) AS revenue").first()["revenue"])
 
 
 def check(holds: bool, what: str) -> None:
-    """Stop where something does not hold."""
+    """Exit if a check fails."""
     if not holds:
-        raise SystemExit(f"this does not hold: {what}")
+        raise SystemExit(f"check failed: {what}")
     console.print(f"  [green]checked[/green] {what}")
 
 
 def say(step: str, what: str) -> None:
-    """One step done."""
+    """Report a finished step."""
     console.print(f"[bold]{step:>14}[/bold]  {what}")
 
 

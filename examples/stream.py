@@ -1,7 +1,7 @@
-"""A stream from an Iceberg table, which a writer keeps appending to, into a Delta table; its progress as a picture.
+"""Stream from an Iceberg table, while a writer appends to it, into a Delta table, and draw the progress.
 
 Run with `python -m examples.stream [--seconds N] [--output FOLDER]`. Each micro-batch is committed with its number, so
-that one that comes again after a failure is not written twice.
+that one that is repeated after a failure is not written twice.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 console = Console()
 SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.float64()})
-_ROWS = 2_000  # a commit
+_ROWS = 2_000  # per commit
 _STREAM = "examples.stream"
 _WIDTH, _HEIGHT, _MARGIN = 860, 320, 60
 
 
 @dataclass
 class Progress:
-    """Rows in the source, rows in the target and rows behind, by seconds since the start."""
+    """Points of (seconds since the start, rows in the source, rows in the target, rows behind)."""
 
     started: float = field(default_factory=time.perf_counter)
     points: list[tuple[float, int, int, int]] = field(default_factory=list)
@@ -57,16 +57,16 @@ def main() -> None:
     folder.mkdir(parents=True)
     progress = run(folder, arguments.seconds)
     target = folder / "target"
-    found = lakescan.table(target).scan().to_arrow()["id"].to_numpy()
+    ids = lakescan.table(target).scan().to_arrow()["id"].to_numpy()
     expected = progress.points[-1][1]
-    assert len(found) == len(np.unique(found)) == expected, (len(found), expected)
+    assert len(ids) == len(np.unique(ids)) == expected, (len(ids), expected)
     page = folder / "progress.html"
     page.write_text(picture(progress))
-    console.print(f"{expected:,} rows, each once, in {target}; the picture: {page}")
+    console.print(f"{expected:,} rows, each once, in {target}; the progress is drawn in {page}")
 
 
 def run(folder: Path, seconds: float) -> Progress:
-    """Stream while the writer writes, and until all is read."""
+    """Stream while the writer appends, until all rows are read."""
     writer = Writer(folder)
     spark = session()
     progress = Progress()
@@ -76,12 +76,12 @@ def run(folder: Path, seconds: float) -> Progress:
         frame = spark.readStream.format("iceberg").option("maxFilesPerTrigger", 20).load(writer.location)
         copied = frame.writeStream.foreachBatch(lambda batch, number: copy(batch, number, folder / "target"))
         query = copied.option("checkpointLocation", str(folder / "checkpoint")).start()
-        ends = time.perf_counter() + seconds
+        deadline = time.perf_counter() + seconds
         with console.status("streaming") as status:
             while query.isActive:
                 progress.add(writer.rows, rows_in(folder / "target"), behind(query))
                 status.update(f"streaming: {progress.points[-1][2]:,} of {writer.rows:,} rows")
-                if time.perf_counter() >= ends:
+                if time.perf_counter() >= deadline:
                     writer.stop()
                     if progress.points[-1][2] == writer.rows:
                         break
@@ -94,7 +94,7 @@ def run(folder: Path, seconds: float) -> Progress:
 
 
 class Writer(threading.Thread):
-    """Appends to an Iceberg table until it is told to stop."""
+    """Appends to an Iceberg table until `stop` is called."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -112,14 +112,14 @@ class Writer(threading.Thread):
             self._stopped.wait(0.05)
 
     def stop(self) -> None:
-        """Stop after the commit that is being written."""
+        """Stop after the current commit."""
         self._stopped.set()
         if self.is_alive():
             self.join()
 
 
 def copy(batch: DataFrame, number: int, target: Path) -> None:
-    """Append a micro-batch to the Delta table, unless it was before."""
+    """Append a micro-batch to the Delta table, unless it was already appended."""
     if (target / "_delta_log").exists():
         last = DeltaTable(target).transaction_version(_STREAM)
         if last is not None and last >= number:
@@ -129,20 +129,20 @@ def copy(batch: DataFrame, number: int, target: Path) -> None:
 
 
 def rows_in(target: Path) -> int:
-    """The rows of the target so far."""
+    """The number of rows in the target so far."""
     return lakescan.table(target).scan().count() if (target / "_delta_log").exists() else 0
 
 
 def behind(query: Any) -> int:
-    """The rows that the stream has not read yet, as Spark reports them."""
+    """The number of rows that the stream has not read yet, as Spark reports it."""
     last = query.lastProgress
     latest = last["sources"][0]["latestOffset"] if last else None
-    found = json.loads(latest) if isinstance(latest, str) else latest or {}
-    return int(found.get("backlog", {}).get("rows", 0))
+    offset = json.loads(latest) if isinstance(latest, str) else latest or {}
+    return int(offset.get("backlog", {}).get("rows", 0))
 
 
 def picture(progress: Progress) -> str:
-    """The progress as one HTML page."""
+    """Draw the progress as an HTML page."""
     seconds = max(point[0] for point in progress.points)
     most = max(point[1] for point in progress.points)
 
@@ -171,7 +171,7 @@ def picture(progress: Progress) -> str:
 _LEGEND = {
     "source": "rows committed to the Iceberg table",
     "target": "rows in the Delta table",
-    "behind": "rows behind, as reported",
+    "behind": "rows behind, as reported by Spark",
 }
 _STYLE = """
 body { font: 15px system-ui, sans-serif; margin: 2rem auto; max-width: 880px; color: #1f2933; background: #fff; }
