@@ -51,7 +51,7 @@ def test_a_folder_that_is_both_needs_to_be_told(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="'hudi' is not known"):
+    with pytest.raises(lakescan.InvalidOption, match="'hudi' is unknown"):
         lakescan.table(tmp_path, format="hudi")
 
 
