@@ -1,6 +1,8 @@
 # Everything runs in a local environment (.venv), which `make setup` creates from the lock file.
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
+FAST_TESTS := tests/expressions tests/planning tests/reading tests/test_api.py tests/test_scan.py tests/test_options.py \
+	tests/test_locations.py tests/test_removal.py tests/test_caching.py tests/delta tests/iceberg -m "not spark and not slow"
 
 help: ## show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -26,11 +28,15 @@ test-interop: setup ## read tables that the JVM implementations write (downloads
 test-wheel: setup ## build the wheel; test it in fresh environments: the README with all extras, then each extra alone
 	@scripts/wheel.sh
 
-lint: setup ## ruff, import-linter, mypy
+check: lint ## lint, and the tests that need neither Spark nor a server: about three minutes
+	@$(PYTHON) -m pytest -q -n 2 --dist loadfile $(FAST_TESTS)
+
+lint: setup ## ruff, import-linter, mypy, docstrings of public names
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/lint-imports
 	@.venv/bin/mypy
+	@$(PYTHON) scripts/check_docstrings.py
 
 format: setup ## format the code
 	@.venv/bin/ruff format .
@@ -42,4 +48,4 @@ bench: setup ## measure speed against peers, side by side, and print the ratios
 clean: ## remove what the targets created
 	rm -rf .venv .venv-spark41 demo-output build .pytest_cache .mypy_cache .ruff_cache
 
-.PHONY: help setup demo test fuzz smoke-4.1 test-interop test-wheel lint format bench clean
+.PHONY: help setup demo test check fuzz smoke-4.1 test-interop test-wheel lint format bench clean

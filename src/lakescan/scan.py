@@ -179,6 +179,9 @@ class Scan:
         Each part has its own groups and report. Reporters receive one report of everything that was planned, when the
         iterator ends or is closed.
 
+        Args:
+            parallelism: How many readers the splits of a part should keep busy; see `plan`.
+
         Example:
             >>> for part in scan.plan_parts():
             ...     print(len(part.groups))
@@ -186,7 +189,10 @@ class Scan:
         return self.spec.plan_parts(parallelism)
 
     def report_to(self, *reporters: MetricsReporter) -> Scan:
-        """Hand the report of every plan of this scan to these reporters, too; see `lakescan.reporting`.
+        """Hand the report of every plan of this scan to reporters.
+
+        Args:
+            reporters: Objects with a method `report`, such as those of `lakescan.reporting`.
 
         Example:
             >>> scan.report_to(lakescan.reporting.LoggingReporter()).to_arrow()
@@ -239,6 +245,9 @@ class Scan:
         Only files that may have a smaller value than metadata proves are read. NaN is greater than everything. A date
         or time that Python cannot hold (years beyond 1 to 9999) is a `numpy.datetime64`.
 
+        Args:
+            column: A top-level column.
+
         Raises:
             InvalidOption: The scan has a limit, or values of the column have no order.
 
@@ -249,6 +258,9 @@ class Scan:
 
     def max(self, column: str) -> Any:
         """The greatest value of a column that is not null, or None; see `min`.
+
+        Args:
+            column: A column; see `min`.
 
         Example:
             >>> scan.max("ordered_at")
