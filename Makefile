@@ -1,8 +1,9 @@
 # Everything runs in a local environment (.venv), which `make setup` creates from the lock file.
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-FAST_TESTS := tests/expressions tests/planning tests/reading tests/test_api.py tests/test_scan.py tests/test_options.py \
-	tests/test_locations.py tests/test_removal.py tests/test_caching.py tests/delta tests/iceberg -m "not spark and not slow"
+FAST_TESTS := tests/expressions tests/planning tests/test_api.py tests/test_scan.py tests/test_options.py tests/test_locations.py \
+	tests/test_removal.py tests/test_caching.py tests/iceberg/test_table.py tests/delta/test_table.py tests/transaction/test_save.py \
+	-m "not spark and not slow"
 
 help: ## show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
