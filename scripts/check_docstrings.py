@@ -39,7 +39,12 @@ def _faults(name: str, found: Any) -> Iterator[str]:
     if not text:
         yield f"{name}: no docstring"
         return
-    if not inspect.isfunction(found) or name in _SHORT or "by its old name" in text:
+    if (
+        not inspect.isfunction(found)
+        or name in _SHORT
+        or "by its old name" in text
+        or text.startswith("Deprecated alias")
+    ):
         return
     parameters = [p for p in inspect.signature(found).parameters if p not in ("self", "cls", "spark")]
     for parameter in parameters:

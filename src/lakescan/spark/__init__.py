@@ -25,7 +25,22 @@ __all__ = ["SparkExecutor", "explain", "read", "read_scan", "register"]
 
 
 def read(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> DataFrame:
-    """Read a table as a data frame: `lakescan.table(path, **options).scan().to_spark(spark)`."""
+    """Read a table as a data frame: `lakescan.table(path, **options).scan().to_spark(spark)`.
+
+    Args:
+        spark: A session, classic or Connect.
+        path: A folder or URI, or a name in a catalog; see `lakescan.table`.
+        options: Arguments and options of `lakescan.table`.
+
+    Returns:
+        A data frame of the state that the table has now.
+
+    Raises:
+        NotATable, NoSuchTable, UnsupportedFeature, InvalidOption: See `lakescan.table` and `Scan.to_spark`.
+
+    Example:
+        >>> lakescan.spark.read(spark, "/lake/orders", where="day = '2026-01-31'").show()
+    """
     return table(path, **options).scan().to_spark(spark)
 
 
@@ -38,6 +53,16 @@ def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:
 
 
 def explain(scan: Scan) -> str:
-    """The plan of a scan as text, with the lane (native or Arrow) of its files on Spark and the reason for it."""
+    """The plan of a scan as text, with the lane (native or Arrow) of its files on Spark and the reason for it.
+
+    Args:
+        scan: The scan; it is planned, not read.
+
+    Returns:
+        Text of several lines.
+
+    Example:
+        >>> print(lakescan.spark.explain(orders.scan().where("price > 5")))
+    """
     text: str = engines.load("spark").explained(scan.spec)
     return text

@@ -33,7 +33,19 @@ class SparkExecutor:
         self._spark, self.min_bytes = spark, min_bytes
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """Apply `work` to the items in one Spark job; return the results in the order of the items."""
+        """Apply a function to items in one Spark job.
+
+        Args:
+            work: What is called for each item, on the workers; it and the items are pickled.
+            items: One task each.
+
+        Returns:
+            The results, in the order of the items.
+
+        Example:
+            >>> list(lakescan.spark.SparkExecutor(spark).map(abs, [-1, 2]))
+            [1, 2]
+        """
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -53,9 +65,18 @@ class SparkExecutor:
         merge: Callable[[list[pa.Table]], R],
         /,
     ) -> Iterator[R]:
-        """Split the items into numbered tables, shuffle the tables by number, and merge the tables of each number.
+        """Split items into numbered tables, shuffle the tables by number, and merge the tables of each number.
 
-        Workers split and merge. The results come in the order of the numbers.
+        Args:
+            split: Makes pairs of a number and a table from an item, on the workers.
+            items: One task each.
+            merge: Makes a result from all tables of one number, on the workers.
+
+        Returns:
+            The results, in the order of the numbers.
+
+        Example:
+            >>> list(executor.shuffle(split_by_path, log_pieces, reconcile))
         """
 
         def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

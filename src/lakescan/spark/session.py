@@ -24,12 +24,22 @@ def register(spark: SparkSession, *, pushdown: bool = False, names: Sequence[str
 
     Filters of a query are not pushed into these formats, whatever the session's setting, because Spark 4.1 to 4.3 then
     return wrong rows (see `lakescan.spark.pushdown`). Narrow a read with the options `columns` and `where` instead.
-    With `pushdown`, `spark.sql.python.filterPushdown.enabled` is set and filters prune files; raises
-    `UnsupportedFeature` if a trial query shows that this Spark reuses pushed filters for later queries.
-
     Timestamp options without an offset (`timestampAsOf`, ...) are in the session's time zone at the time of this call:
-    call it again after changing the zone or configuring catalogs. `names` are the formats to register; leave out
-    `iceberg` or `delta` if a JAR provides that format.
+    call it again after changing the zone or configuring catalogs.
+
+    Args:
+        spark: A session, classic or Connect.
+        pushdown: Set `spark.sql.python.filterPushdown.enabled`, so that filters prune files.
+        names: The formats to register; leave out `iceberg` or `delta` if a JAR provides that format.
+
+    Raises:
+        UnsupportedFeature: `pushdown` is set, and a trial query shows that this Spark reuses pushed filters for later
+            queries.
+        MissingDependency: PySpark is not installed.
+
+    Example:
+        >>> lakescan.spark.register(spark)
+        >>> spark.read.format("delta").load("/lake/customers")
     """
     try:
         from lakescan.spark.pushdown import switch_on
