@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lakescan.common.option_values import parse_size
@@ -80,3 +82,15 @@ def test_options_that_belong_elsewhere_say_where(name: str, says: str) -> None:
 
 def test_how_iceberg_decodes_is_taken() -> None:
     assert Options({"vectorization-enabled": "false"})["vectorization-enabled"] is False
+
+
+def test_the_page_of_options_is_made_from_them() -> None:
+    import importlib.util
+
+    root = Path(__file__).parent.parent
+    spec = importlib.util.spec_from_file_location("options_doc", root / "scripts" / "options_doc.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert (root / "docs" / "options.md").read_text() == made.page(), "run: python scripts/options_doc.py"
