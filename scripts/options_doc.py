@@ -10,8 +10,9 @@ from lakescan.options.write import WRITE_OPTIONS
 PAGE = Path(__file__).parent.parent / "docs" / "options.md"
 _HEAD = """# Options
 
-Options have the names that Iceberg, Delta and Spark give them. Case, hyphens and underscores do not matter: `split-size`, `splitSize` and
-`split_size` are the same option. An unknown option is an error that names the nearest valid one.
+Options have the names that Iceberg, Delta and Spark give them. Case, hyphens and underscores do not matter:
+`split-size`, `splitSize` and `split_size` are the same option. An unknown option is an error that names the nearest
+valid one.
 
 This page is made from the source by `scripts/options_doc.py`.
 """

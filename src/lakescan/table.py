@@ -410,7 +410,7 @@ class Table:
             )
         iceberg = IcebergTarget.open(self.name, options, self._opened.storage)
         if same and self._opened.table.identity not in (None, iceberg.identity):
-            raise CommitConflict(f"{self.name} was dropped, and made again, since it was opened: open it again")
+            raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
         return iceberg
 
     def changes(
