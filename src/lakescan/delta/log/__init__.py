@@ -1,1 +1,1 @@
-"""The transaction log: listed, read, reconciled."""
+"""The transaction log: list it, read its actions, reconcile them into live files."""

@@ -1,7 +1,7 @@
-"""File actions of the log as Arrow tables: commits (JSON lines) and checkpoints (Parquet or JSON) in one shape.
+"""Read file actions into Arrow tables: commits (JSON lines) and checkpoints (Parquet or JSON) with one schema.
 
-The file actions of all commits that are read together are parsed at once. One that is not whole is refused: without
-its path an add would be a file lost, a remove or a deletion vector rows that come back.
+File actions of a batch of commits are parsed together. Incomplete actions are refused: an add without path would lose
+a file, and a damaged remove or deletion vector would bring deleted rows back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakescan.delta.log.text import LogText
 from lakescan.reading.decoding import decoding
 from lakescan.storage.storage import Storage
 
-# Numbers of an add action, and the columns that hold them here.
+# Numeric members of an add action, and the columns that hold them.
 _NUMBERS = {
     "modificationTime": "modification_time",
     "baseRowId": "base_row_id",
@@ -44,26 +44,26 @@ VECTOR = pa.struct(
     ]
 )
 _SIDECAR = pa.schema([pa.field("sidecar", pa.struct([pa.field("path", pa.string())]))])
-_LOOSE = frozenset({"stats", "partitionValues"})  # where writers have left texts unquoted
+_LOOSE = frozenset({"stats", "partitionValues"})  # members where some writers leave texts unquoted
 _MEMBERS = ("path", "partitionValues", "size", "stats", "stats_parsed", "deletionVector", *_NUMBERS)
 
 
 @dataclass(frozen=True)
 class ActionReader:
-    """Reads file actions of a table whose partition columns (physical names) are known.
+    """Reads file actions of a table with these partition columns (physical names).
 
-    They are adds and removes, a row each. Columns: version (the commit's, -1 in a checkpoint), line (of the commit; the
-    row of a checkpoint), is_add, path (as written), partition (struct of text by physical name), has_partition (whether
-    the action says the value of each partition column), size, stats (JSON text), stats_parsed (struct, where there is
-    one), vector (the deletion vector's descriptor), modification_time (milliseconds), base_row_id and
-    row_commit_version (row tracking). All methods raise `CorruptMetadata` for an action that is not whole.
+    Results have one row per add or remove, with the columns: version (the commit's, -1 for a checkpoint), line (of the
+    commit; row of a checkpoint), is_add, path (as written), partition (struct of text by physical name), has_partition
+    (whether the action has a value for every partition column), size, stats (JSON text), stats_parsed (struct, if
+    recorded), vector (deletion vector descriptor), modification_time (milliseconds), base_row_id and
+    row_commit_version (row tracking). All methods raise `CorruptMetadata` for an incomplete action.
     """
 
     storage: Storage
     partition_columns: tuple[str, ...]
 
     def commits(self, commits: Iterable[LogText]) -> pa.Table:
-        """The file actions of commits."""
+        """The adds and removes of commits."""
         tables = [self._empty()]
         for lines in parse_log_texts(commits, self._json_schema(), _LOOSE):
             check_one_action(lines.rows, ("add", "remove"), lines.where)
@@ -72,9 +72,9 @@ class ActionReader:
         return pa.concat_tables(tables)
 
     def changes(self, commits: Iterable[LogText]) -> pa.Table:
-        """What commits say of changed data: a row an add, remove or cdc action.
+        """The data changes of commits: one row per add, remove or cdc action.
 
-        `action` is its name, `data_change` what it says of itself. The other columns are those of file actions.
+        `action` is the action's name, `data_change` its `dataChange` flag; other columns are as in `commits`.
         """
         file = [pa.field("path", pa.string()), pa.field("size", pa.int64()), *self._partition_field()]
         changed = [*file, pa.field("dataChange", pa.bool_()), pa.field("deletionVector", VECTOR)]
@@ -86,12 +86,12 @@ class ActionReader:
             for name in kinds:
                 for own, at in _present(lines.rows[name]):
                     table = self._of_lines(own, lines, at, name)
-                    said = pc.fill_null(_member(own, "dataChange", pa.bool_()), True)
-                    tables.append(_as_change(table, name, said))
+                    data_change = pc.fill_null(_member(own, "dataChange", pa.bool_()), True)
+                    tables.append(_as_change(table, name, data_change))
         return pa.concat_tables(tables).combine_chunks()
 
     def checkpoint_part(self, location: str) -> pa.Table:
-        """The file actions of one checkpoint file or sidecar, Parquet or JSON."""
+        """The file actions of one checkpoint file or sidecar, in Parquet or JSON."""
         if location.endswith(".json"):
             return self.commits([LogText(location, self.storage.read(location))])
         tables = [self._empty()]
@@ -102,17 +102,17 @@ class ActionReader:
             return pa.concat_tables(tables, promote_options="permissive")
 
     def sidecars(self, location: str) -> list[str]:
-        """The sidecars that a checkpoint file names, as it names them (protocol, "V2 Spec")."""
+        """The paths of a checkpoint file's sidecars, as written (protocol, "V2 Spec")."""
         if location.endswith(".json"):
             parts = parse_log_texts([LogText(location, self.storage.read(location))], _SIDECAR)
-            found = [(own, at, lines.where) for lines in parts for own, at in _present(lines.rows["sidecar"])]
+            actions = [(own, at, lines.where) for lines in parts for own, at in _present(lines.rows["sidecar"])]
         else:
             file = CheckpointFile(location, self.storage)
             batches = file.batches("sidecar", ("path",))
-            found = [(own, at + start, file.where) for rows, start in batches for own, at in _present(rows)]
-        for own, at, where in found:
+            actions = [(own, at + start, file.where) for rows, start in batches for own, at in _present(rows)]
+        for own, at, where in actions:
             check_paths(_member(own, "path", pa.string()), "sidecar", _shifted(where, at))
-        return [path for own, _, _ in found for path in _member(own, "path", pa.string()).to_pylist()]
+        return [path for own, _, _ in actions for path in _member(own, "path", pa.string()).to_pylist()]
 
     def _json_schema(self) -> pa.Schema:
         add = [
@@ -132,7 +132,7 @@ class ActionReader:
         return [pa.field("partitionValues", pa.struct([pa.field(n, pa.string()) for n in self.partition_columns]))]
 
     def _of_lines(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
-        """Actions of a name that are in these rows of the lines."""
+        """Actions of one name as a table; `at` are the numbers of their rows in the lines."""
         check_paths(_member(actions, "path", pa.string()), name, _shifted(lines.where, at))
         columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
         has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
@@ -141,7 +141,7 @@ class ActionReader:
         return _placed(table, lines.version[at], lines.line[at])
 
     def _of_checkpoint(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
-        """Adds that are in these rows of a checkpoint."""
+        """Adds of a checkpoint as a table; `at` are the numbers of their rows."""
         check_paths(_member(actions, "path", pa.string()), "add", _shifted(where, at))
         table = self._normalised(actions, names_in_maps(actions, self.partition_columns), is_add=True)
         check_descriptors(table["vector"].combine_chunks(), _has_vector(actions), _shifted(where, at))
@@ -190,13 +190,13 @@ def _as_change(table: pa.Table, name: str, data_change: pa.Array) -> pa.Table:
 
 
 def _placed(table: pa.Table, version: np.ndarray, line: np.ndarray) -> pa.Table:
-    """The actions with the place that each has in the log, first."""
+    """Prepend the columns `version` and `line`."""
     table = table.add_column(0, "line", pa.array(line, pa.int64()))
     return table.add_column(0, "version", pa.array(version, pa.int64()))
 
 
 def _present(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray, np.ndarray]]:
-    """The rows that are such an action, chunk by chunk, with their numbers."""
+    """The non-null rows, chunk by chunk, with their row numbers."""
     start = 0
     for chunk in actions.chunks:
         present = chunk.is_valid().to_numpy(zero_copy_only=False)
@@ -205,7 +205,7 @@ def _present(actions: pa.ChunkedArray) -> Iterator[tuple[pa.StructArray, np.ndar
 
 
 def _shifted(where: Where, at: np.ndarray) -> Where:
-    """Where the rows with these numbers are."""
+    """A `where` for a selection of rows, given their original row numbers."""
     return lambda row: where(int(at[row]))
 
 
@@ -215,13 +215,13 @@ def _member(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def _stats(actions: pa.StructArray) -> pa.Array:
-    """The statistics as text; none where they are something else, which says nothing and fails no read."""
+    """The statistics as text; all null if they are not text: unusable statistics must not fail a read."""
     try:
-        found = _member(actions, "stats", pa.string())
-        found.validate(full=True)
+        stats = _member(actions, "stats", pa.string())
+        stats.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pa.nulls(len(actions), pa.string())
-    return found
+    return stats
 
 
 def _descriptor(actions: pa.StructArray) -> pa.Array | None:
@@ -230,16 +230,17 @@ def _descriptor(actions: pa.StructArray) -> pa.Array | None:
 
 
 def _vector(actions: pa.StructArray) -> pa.StructArray:
-    """The descriptor's members, null throughout where the file has no vector."""
-    found = _descriptor(actions)
+    """The deletion vector descriptors; all members are null for a file without one."""
+    descriptor = _descriptor(actions)
     members = []
     for field in VECTOR:
-        at = -1 if found is None else found.type.get_field_index(field.name)
-        members.append(pa.nulls(len(actions), field.type) if at < 0 else pc.struct_field(found, [at]).cast(field.type))
+        at = -1 if descriptor is None else descriptor.type.get_field_index(field.name)
+        missing = pa.nulls(len(actions), field.type)
+        members.append(missing if at < 0 else pc.struct_field(descriptor, [at]).cast(field.type))
     return pa.StructArray.from_arrays(members, fields=list(VECTOR))
 
 
 def _has_vector(actions: pa.StructArray) -> pa.Array:
-    """Whether an action has a descriptor."""
-    found = _descriptor(actions)
-    return pa.repeat(pa.scalar(False), len(actions)) if found is None else found.is_valid()
+    """Whether each action has a deletion vector descriptor."""
+    descriptor = _descriptor(actions)
+    return pa.repeat(pa.scalar(False), len(actions)) if descriptor is None else descriptor.is_valid()

@@ -1,4 +1,4 @@
-"""The few actions of a checkpoint that are not about files: protocol, metaData, domainMetadata, checkpointMetadata."""
+"""Read the non-file actions of a checkpoint: protocol, metaData, domainMetadata, checkpointMetadata."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lakescan.delta.log.text import ADVICE, Action, LogText, single_actions
 from lakescan.errors import CorruptMetadata
 from lakescan.storage.storage import FileEntry, Storage
 
-# A member that each of them has, by which rows of Parquet that hold one are known.
-_KNOWN_BY = {
+# A required member of each action: rows of a Parquet checkpoint that hold the action have it.
+_REQUIRED_MEMBER = {
     "protocol": "minReaderVersion",
     "metaData": "schemaString",
     "domainMetadata": "domain",
@@ -21,28 +21,26 @@ _UNIQUE_NAME = re.compile(r"\d{20}\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)
 
 
 def checkpoint_actions(location: str, storage: Storage, names: tuple[str, ...]) -> Iterator[Action]:
-    """The actions of these names in one file of a checkpoint, JSON or Parquet."""
+    """The actions of these names in one checkpoint file, JSON or Parquet."""
     if location.endswith(".json"):
         yield from single_actions(LogText(location, storage.read(location)), names)
         return
     file = CheckpointFile(location, storage)
     for name in names:
-        yield from file.single(name, _KNOWN_BY[name])
+        yield from file.single(name, _REQUIRED_MEMBER[name])
 
 
 def check_checkpoint(file: FileEntry, version: int, storage: Storage) -> None:
-    """Refuse a checkpoint with a unique name that is not one of its version: these say so themselves (V2 spec).
+    """Refuse a UUID-named checkpoint whose checkpointMetadata does not have its version (protocol, "V2 Spec").
 
-    One that was cut off may have lost the names of its sidecars.
+    A truncated checkpoint may have lost the names of its sidecars.
     """
     if _UNIQUE_NAME.fullmatch(file.name) is None:
         return
-    found = [
-        each.whole_number("version") for each in checkpoint_actions(file.location, storage, ("checkpointMetadata",))
-    ]
-    if found != [version]:
-        said = "has no checkpointMetadata action" if not found else f"says that it is of version {found[0]}"
+    actions = checkpoint_actions(file.location, storage, ("checkpointMetadata",))
+    versions = [action.whole_number("version") for action in actions]
+    if versions != [version]:
+        fault = "has no checkpointMetadata action" if not versions else f"has checkpointMetadata.version {versions[0]}"
         raise CorruptMetadata(
-            f"{file.location} {said}, where one of version {version} belongs: it was cut off, or is not what its name "
-            f"says. {ADVICE}"
+            f"{file.location} {fault}; its name says version {version}: it was cut off or renamed. {ADVICE}"
         )

@@ -1,4 +1,4 @@
-"""Parquet checkpoint files: some columns of their rows, and the few actions in them that are not about files."""
+"""Read Parquet checkpoint files: selected columns of their rows, and their non-file actions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lakescan.reading.decoding import decoding
 from lakescan.storage.storage import Storage
 
 _BATCH_ROWS = 1 << 17
-# Each row is an action of its own, with a path or an id that no other has. More rows a byte, or more bytes out of one,
-# are not to be had of a checkpoint; so much is read whatever the file's size.
+# Each row is a distinct action with its own path or id, so no real checkpoint has more rows or unpacked bytes per byte
+# of file than this. Up to _FEW_ROWS and _FEW_BYTES, a file is read whatever its size.
 _ROWS_PER_BYTE, _FEW_ROWS = 16, 1 << 20
 _BYTES_PER_BYTE, _FEW_BYTES = 400, 1 << 28
 _TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
@@ -25,19 +25,19 @@ _TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """A checkpoint, a part of one, or a sidecar, in Parquet."""
+    """A Parquet checkpoint, checkpoint part or sidecar."""
 
     location: str
     storage: Storage
 
     def where(self, row: int) -> str:
-        """A row, counted from 0, as messages have it."""
+        """Location and row for messages; `row` counts from 0."""
         return f"{self.location}, row {row + 1}"
 
     def batches(self, column: str, members: Sequence[str]) -> Iterator[tuple[pa.ChunkedArray, int]]:
-        """Some members of a column of structs, so many rows at a time, with the number of the first row.
+        """Batches of a struct column, restricted to these members, each with the number of its first row.
 
-        A file without the column has none, but that of `add` has to be there. Raises `CorruptMetadata`.
+        Yields nothing if the column is missing; only `add` is required. Raises `CorruptMetadata`.
         """
         with self._opened() as file:
             kind = _struct_of(file, column)
@@ -45,25 +45,25 @@ class CheckpointFile:
                 return
             if kind is None or not _has_paths(kind):
                 raise CorruptMetadata(
-                    f"{self.location} is no checkpoint: it has no column {column}.path of texts. {ADVICE}"
+                    f"{self.location} is not a checkpoint: it has no text column {column}.path. {ADVICE}"
                 )
-            wanted = [f"{column}.{name}" for name in members if kind.get_field_index(name) >= 0]
+            columns = [f"{column}.{name}" for name in members if kind.get_field_index(name) >= 0]
             start = 0
-            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
                 _check_texts(batch[column])
                 yield pa.chunked_array([batch[column]]), start
                 start += batch.num_rows
             self._check_rows(start, file)
 
-    def single(self, name: str, known_by: str) -> Iterator[Action]:
-        """The actions of a name: rows in which its column is there, and has that member."""
+    def single(self, name: str, required: str) -> Iterator[Action]:
+        """The actions of one name: rows whose column of that name is not null and has the `required` member."""
         with self._opened() as file:
             kind = _struct_of(file, name)
-            if kind is None or kind.get_field_index(known_by) < 0:
+            if kind is None or kind.get_field_index(required) < 0:
                 return
             rows = file.read(columns=[name])[name]
             self._check_rows(len(rows), file)
-            present = pc.and_(rows.is_valid(), pc.is_valid(pc.struct_field(rows, known_by)))
+            present = pc.and_(rows.is_valid(), pc.is_valid(pc.struct_field(rows, required)))
             nodes = rows.filter(present).to_pylist(maps_as_pydicts="lossy")
             at = pc.indices_nonzero(present).to_pylist()
         yield from (Action(name, node, self.where(row)) for row, node in zip(at, nodes, strict=True))
@@ -79,23 +79,23 @@ class CheckpointFile:
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         if metadata.num_rows != sum(group.num_rows for group in groups):
             raise CorruptMetadata(
-                f"{self.location} says that it has {metadata.num_rows:,} rows, and its row groups "
-                f"{sum(group.num_rows for group in groups):,}: its footer is damaged. {ADVICE}"
+                f"{self.location}: the footer counts {metadata.num_rows:,} rows, its row groups "
+                f"{sum(group.num_rows for group in groups):,}: the footer is damaged. {ADVICE}"
             )
         unpacked = sum(group.total_byte_size for group in groups)
         if metadata.num_rows > max(_FEW_ROWS, size * _ROWS_PER_BYTE) or unpacked > max(
             _FEW_BYTES, size * _BYTES_PER_BYTE
         ):
             raise CorruptMetadata(
-                f"{self.location} says that it has {metadata.num_rows:,} rows of {unpacked:,} bytes, in a file of "
-                f"{size:,} bytes: no checkpoint packs so much into so little. {ADVICE}"
+                f"{self.location}: the footer claims {metadata.num_rows:,} rows of {unpacked:,} bytes in a file of "
+                f"{size:,} bytes, more than a checkpoint can hold. {ADVICE}"
             )
 
-    def _check_rows(self, found: int, file: pq.ParquetFile) -> None:
-        if found != file.metadata.num_rows:
+    def _check_rows(self, decoded: int, file: pq.ParquetFile) -> None:
+        if decoded != file.metadata.num_rows:
             raise CorruptMetadata(
-                f"{self.location} gives {found:,} rows where its footer says {file.metadata.num_rows:,}: a page of it "
-                f"is damaged. {ADVICE}"
+                f"{self.location} has {decoded:,} rows, but its footer counts {file.metadata.num_rows:,}: a page is "
+                f"damaged. {ADVICE}"
             )
 
 
@@ -111,7 +111,7 @@ def _has_paths(kind: pa.StructType) -> bool:
 
 
 def _check_texts(rows: pa.StructArray) -> None:
-    """Refuse texts that are not UTF-8, but in statistics, which may be anything."""
+    """Refuse texts that are not UTF-8; statistics may hold anything."""
     for field in rows.type:
         if field.name not in ("stats", "stats_parsed"):
             pc.struct_field(rows, field.name).validate(full=True)

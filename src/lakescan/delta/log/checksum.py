@@ -1,6 +1,6 @@
-"""Version checksums: beside a commit, how many files its version has (protocol, "Version Checksum File").
+"""Version checksum files: a version's number of files and bytes, beside its commit (protocol, "Version Checksum File").
 
-Readers may check it. A difference is reported, not refused: writers have left wrong checksums beside right commits.
+Checking them is optional. A difference is logged, not refused: writers have left wrong checksums beside right commits.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ _LOG = logging.getLogger("lakescan")
 
 
 def check_version(location: str, version: int, files: int, size: int, storage: Storage) -> None:
-    """Log a warning where a version's checksum is there and does not agree with the files that the log gives."""
+    """Log a warning if a version's checksum file exists and differs from the live files (`files`, `size` in bytes)."""
     path = join(location, LOG_FOLDER, f"{version:020d}.crc")
     try:
         node = parse_object(storage.read(path), path)
     except MissingFile:
         return
     except LakescanError as error:
-        _LOG.warning("%s: the checksum of version %d cannot be read, and is left out: %s", location, version, error)
+        _LOG.warning("%s: ignoring the checksum of version %d, which cannot be read: %s", location, version, error)
         return
     expected = as_long(node.get("numFiles")), as_long(node.get("tableSizeBytes"))
     if None in expected:
         return
     if expected != (files, size):
         _LOG.warning(
-            "%s says %s files of %s bytes, the log gives %d of %d bytes: one of the two is damaged; the log counts",
+            "%s counts %s files of %s bytes, the log %d of %d bytes: one of them is damaged; the log is used",
             path,
             *expected,
             files,

@@ -1,4 +1,4 @@
-"""The checksum that a JSON object of a log carries of itself (protocol, "JSON checksum")."""
+"""Verify the checksum that a JSON object of the log has of its own members (protocol, "JSON checksum")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHECKSUM = "checksum"
 
 
 def has_right_checksum(node: Mapping[str, Any]) -> bool | None:
-    """Whether an object's checksum is that of its other members; None where it has none, or none can be computed."""
+    """Whether an object's checksum matches its other members; None if it has none, or it cannot be computed."""
     if not isinstance(node.get(CHECKSUM), str):
         return None
     try:
@@ -24,11 +24,11 @@ def has_right_checksum(node: Mapping[str, Any]) -> bool | None:
 
 
 class _Unknown(Exception):
-    """A value whose canonical form is that of its text, which is not known any more."""
+    """A value whose canonical form is its original text, which parsing has discarded."""
 
 
 def _pairs(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Path and value of each scalar, in their canonical forms."""
+    """Path and value of each scalar, in canonical form."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _pairs(inner, (*path, _quoted(name)))

@@ -1,8 +1,8 @@
-"""JSON lines as Arrow tables, by Arrow's own reader; by Python's parser where that refuses the text.
+"""Parse JSON lines into Arrow tables with Arrow's JSON reader, and with Python's parser where that fails.
 
-Arrow's reader takes most that writers write; what it does not (numbers where text is wanted, for one) is rare, and a
-hypothesis test holds the two against each other. It dies of a text that begins with `null`, and is given lines only
-that begin as an object does.
+Arrow's reader accepts nearly all logs; what it refuses (such as a number where text is expected) is rare, and a
+hypothesis test compares the two parsers. Arrow's reader crashes on a text that begins with `null`, so it only gets
+lines that begin with `{`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from lakescan.delta.log.text import ADVICE, LogText, RepeatedMember, as_long, pa
 from lakescan.errors import CorruptMetadata
 
 _BLOCK, _LARGEST_BLOCK = 1 << 22, (1 << 31) - 1
-_MOST_LINES = 1 << 18  # that are parsed at once, so that memory is bounded by what lines hold, not by their number
+_MOST_LINES = 1 << 18  # parsed at once, so that memory is bounded by the content of lines, not by their number
 _NEWLINE, _OPENS = ord("\n"), ord("{")
-_MOST_EXACT = 2**53  # from here on, doubles stand for more than one whole number
+_MOST_EXACT = 2**53  # from here on, a double may stand for several whole numbers
 _INTS = {pa.int64(): 64, pa.int32(): 32}
 
 
 @dataclass(frozen=True)
 class LogLines:
-    """Lines of some texts, and a row of a table for each; blank lines have none.
+    """Parsed lines of several texts: one row per line, without blank lines.
 
-    `text` says of each row which of the texts its line is of, `line` which one it is, from 1; `raw` is the line itself.
+    For each row, `text` is the index of its text, `line` the number of its line in that text, from 1, and `raw` the
+    line itself.
     """
 
     texts: Sequence[LogText]
@@ -42,19 +43,19 @@ class LogLines:
 
     @property
     def version(self) -> np.ndarray:
-        """The version of the commit that each row is of."""
+        """The commit version of each row."""
         return np.array([text.version for text in self.texts], dtype=np.int64)[self.text]
 
     def where(self, row: int) -> str:
-        """The file and line of a row."""
+        """The file and line of a row, for messages."""
         return self.texts[self.text[row]].place(int(self.line[row]))
 
 
 def parse_log_texts(texts: Iterable[LogText], schema: pa.Schema, loose: frozenset[str] = frozenset()) -> list[LogLines]:
-    """The lines of texts, so many at a time: members that the schema does not name are left out, absent ones null.
+    """Parse the lines of texts, in runs of at most `_MOST_LINES`; ignore members not in the schema, null missing ones.
 
-    Where text is wanted, another scalar is an error, but in the members `loose` and below them. Raises
-    `CorruptMetadata`, with file and line, for what is not a JSON object of these types; and for a text without lines.
+    Another scalar where the schema has text is an error, except in the members `loose` and below them. Raises
+    `CorruptMetadata`, with file and line, for a line that is not a JSON object of these types, and for an empty text.
     """
     texts = tuple(texts)
     if not texts:
@@ -68,20 +69,20 @@ def parse_log_texts(texts: Iterable[LogText], schema: pa.Schema, loose: frozense
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(joined)]
     raw = pa.Array.from_buffers(pa.large_string(), len(starts) - 1, buffers)
     return [
-        _parsed(LogLines(texts, schema.empty_table(), text[part], line[part], raw[part]), schema, loose)
+        _parse(LogLines(texts, schema.empty_table(), text[part], line[part], raw[part]), schema, loose)
         for part in (slice(at, at + _MOST_LINES) for at in range(0, len(raw), _MOST_LINES))
     ]
 
 
-def _parsed(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
-    """The lines, unparsed as they are, with rows."""
+def _parse(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
+    """Parse the raw lines into rows."""
     _check_utf8(lines)
     content = _bytes_of(lines.raw)
-    if _are_plain(lines.raw, content):
-        found = _fast(content, schema)
-        if found is not None and found.num_rows == len(lines.raw):
-            return LogLines(lines.texts, found, lines.text, lines.line, lines.raw)
-    return _parsed_in_python(lines, schema, loose)
+    if _begin_as_objects(lines.raw, content):
+        rows = _parse_by_arrow(content, schema)
+        if rows is not None and rows.num_rows == len(lines.raw):
+            return LogLines(lines.texts, rows, lines.text, lines.line, lines.raw)
+    return _parse_in_python(lines, schema, loose)
 
 
 def _bytes_of(raw: pa.Array) -> pa.Buffer:
@@ -91,8 +92,8 @@ def _bytes_of(raw: pa.Array) -> pa.Buffer:
     return raw.buffers()[2].slice(start, stop - start)
 
 
-def _are_plain(raw: pa.Array, content: pa.Buffer) -> bool:
-    """Whether each line begins as an object does: then as many rows as lines are a row a line."""
+def _begin_as_objects(raw: pa.Array, content: pa.Buffer) -> bool:
+    """Whether each line begins with `{`: then, if Arrow finds as many rows as lines, each row is one line."""
     offsets = np.frombuffer(raw.buffers()[1], np.int64)[raw.offset : raw.offset + len(raw)]
     return bool((np.frombuffer(content, np.uint8)[offsets - offsets[0]] == _OPENS).all())
 
@@ -106,13 +107,14 @@ def _check_utf8(lines: LogLines) -> None:
                 line.decode()
             except UnicodeDecodeError as error:
                 fault = f"byte {error.start + 1} is not UTF-8"
-                raise CorruptMetadata(f"{lines.where(row)} is not JSON that can be read: {fault}. {ADVICE}") from error
+                raise CorruptMetadata(f"{lines.where(row)} is not valid JSON: {fault}. {ADVICE}") from error
 
 
-def _fast(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
+def _parse_by_arrow(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
+    """Parse lines with Arrow's reader; None if it refuses them."""
     if not len(text):
         return schema.empty_table()
-    # A block must hold a whole line; only a line longer than a block needs the second try.
+    # A block must hold a whole line; only lines longer than a block need the second attempt.
     for block_size in (_BLOCK, len(text) + 1):
         try:
             return pj.read_json(
@@ -126,8 +128,8 @@ def _fast(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
     return None
 
 
-def _parsed_in_python(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
-    """The same by Python's parser, a line at a time: slow, and takes whatever JSON allows."""
+def _parse_in_python(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
+    """Parse line by line with Python's parser: slow, but accepts all of JSON."""
     rows, kept = [], []
     for row, line in enumerate(lines.raw.to_pylist()):
         if not line.strip():
@@ -143,7 +145,7 @@ def _parsed_in_python(lines: LogLines, schema: pa.Schema, loose: frozenset[str])
 
 
 class _Unfit(Exception):
-    """A value is not of the type that it should have."""
+    """A value does not have the type that the schema requires."""
 
 
 def _members(node: dict[str, Any], fields: Iterable[pa.Field], path: str, loose: frozenset[str]) -> dict[str, Any]:
@@ -154,22 +156,22 @@ def _members(node: dict[str, Any], fields: Iterable[pa.Field], path: str, loose:
 
 
 def _typed(value: Any, kind: pa.DataType, path: str, loose: frozenset[str]) -> Any:
-    """A parsed value as the Arrow type wants it; raises `_Unfit`."""
+    """A parsed value converted for its Arrow type; raises `_Unfit`."""
     if value is None:
         return None
-    found: Any = None
+    converted: Any = None
     if pa.types.is_struct(kind):
-        found = _members(value, kind, f"{path}.", loose) if isinstance(value, dict) else None
+        converted = _members(value, kind, f"{path}.", loose) if isinstance(value, dict) else None
     elif pa.types.is_string(kind):
-        found = _text(value, path, loose)
+        converted = _text(value, path, loose)
     elif kind in _INTS:
         number = as_long(value)
-        found = number if number is not None and -number - 1 < 1 << (_INTS[kind] - 1) > number else None
+        converted = number if number is not None and -number - 1 < 1 << (_INTS[kind] - 1) > number else None
     elif isinstance(value, bool):
-        found = value
-    if found is None:
-        raise _Unfit(f"{path} is {shown(value)}, where {_wanted(kind)} belongs")
-    return found
+        converted = value
+    if converted is None:
+        raise _Unfit(f"{path} is {shown(value)}; expected {_expected(kind)}")
+    return converted
 
 
 def _text(value: Any, path: str, loose: frozenset[str]) -> str | None:
@@ -183,54 +185,54 @@ def _text(value: Any, path: str, loose: frozenset[str]) -> str | None:
     return value
 
 
-def _wanted(kind: pa.DataType) -> str:
+def _expected(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return "an object"
     if kind in _INTS:
-        return f"a whole number of {_INTS[kind]} bits"
+        return f"a {_INTS[kind]}-bit whole number"
     return "true or false" if pa.types.is_boolean(kind) else "text"
 
 
 def parse_json_texts(texts: pa.Array, schema: pa.Schema) -> pa.Table:
-    """A row for each text of an array; nulls for texts that are null or not JSON objects of the schema."""
+    """Parse each text of an array into a row; texts that are null or not JSON objects of the schema become nulls."""
     filled = pc.fill_null(texts, "{}").cast(pa.string())
     if pc.all(pc.starts_with(filled, "{"), min_count=0).as_py():
         joined = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "\n")
-        found = _fast(joined.buffers()[2] or pa.py_buffer(b""), schema)
-        if found is not None and found.num_rows == len(texts):
-            return found
-    rows = [_one(text, schema) for text in filled.to_pylist()]
+        table = _parse_by_arrow(joined.buffers()[2] or pa.py_buffer(b""), schema)
+        if table is not None and table.num_rows == len(texts):
+            return table
+    rows = [_parse_one(text, schema) for text in filled.to_pylist()]
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return pa.Table.from_pylist([_if_typed(row, schema) for row in rows], schema=schema)
 
 
-def _one(text: str, schema: pa.Schema) -> dict[str, Any]:
+def _parse_one(text: str, schema: pa.Schema) -> dict[str, Any]:
     try:
         node = parse_json(text, "")
     except CorruptMetadata:
         return {}
-    return _as_far_as_typed(node, schema) if isinstance(node, dict) else {}
+    return _coerced(node, schema) if isinstance(node, dict) else {}
 
 
-def _as_far_as_typed(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]:
-    """The members as Arrow types want them: scalars as text where the type is text."""
-    found = {}
+def _coerced(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]:
+    """The members of the schema, coerced to its types where possible: scalars to text where the type is text."""
+    members = {}
     for field in fields:
         value = node.get(field.name)
         if pa.types.is_struct(field.type):
-            value = _as_far_as_typed(value, field.type) if isinstance(value, dict) else None
+            value = _coerced(value, field.type) if isinstance(value, dict) else None
         elif pa.types.is_string(field.type) and value is not None and not isinstance(value, str):
             value = json.dumps(value)
         elif pa.types.is_integer(field.type) and isinstance(value, float) and abs(value) >= _MOST_EXACT:
-            value = None  # it may be the double next to the number
-        found[field.name] = value
-    return found
+            value = None  # the double may not be the exact number
+        members[field.name] = value
+    return members
 
 
 def _if_typed(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
-    """The row if its values are of the schema's types, else nothing."""
+    """The row if its values have the schema's types, else an empty row."""
     try:
         pa.Table.from_pylist([row], schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

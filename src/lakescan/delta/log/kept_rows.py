@@ -1,15 +1,15 @@
-"""Leaving rows out of arrays that are mostly kept: runs are copied whole, which is what log files are made of."""
+"""Filter arrays of which most rows are kept, in long runs, as in logs: copy whole runs instead of single rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-_SHORT = 32  # below so many rows a run, Arrow's own filter is faster
+_SHORT = 32  # average rows per run below which Arrow's own filter is faster
 
 
 def kept(array: pa.Array, mask: np.ndarray) -> pa.Array:
-    """The values where the mask is true."""
+    """The values for which the mask is true."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     if len(edges) == 2 and edges[1] - edges[0] == len(array):
         return array
@@ -20,7 +20,7 @@ def kept(array: pa.Array, mask: np.ndarray) -> pa.Array:
 
 
 def kept_rows(table: pa.Table, mask: np.ndarray) -> pa.Table:
-    """The rows where the mask is true, chunk by chunk: large texts are never put together."""
+    """The rows for which the mask is true, chunk by chunk, so that large texts are never concatenated."""
     return pa.table([_kept_chunks(column, mask) for column in table.columns], schema=table.schema)
 
 

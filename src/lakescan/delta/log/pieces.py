@@ -1,6 +1,6 @@
-"""A log segment in pieces that are read apart: each checkpoint part and sidecar, and commits some megabytes at a time.
+"""Split a log segment into pieces that are read independently: checkpoint parts, sidecars, batches of commits.
 
-What is parsed of a piece is kept in the cache of metadata: none of them is ever written again.
+Parsed pieces are kept in the metadata cache: log files never change once written.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from lakescan.errors import CorruptMetadata
 from lakescan.storage.locations import split_location
 from lakescan.storage.storage import FileEntry, Storage, join
 
-_BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14
+_BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14  # bytes of a batch of commits, and what each commit adds to its size
 
 
 @dataclass(frozen=True)
 class LogPiece:
-    """A file of a checkpoint, or some commits."""
+    """A checkpoint file or sidecar, or a batch of commits."""
 
     checkpoint: FileEntry | None = None
     commits: tuple[LogFile, ...] = ()
 
 
 def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
-    """All pieces of a segment; of checkpoints, their lists of sidecars are read."""
+    """All pieces of a segment; reads the checkpoint's list of sidecars. Raises `CorruptMetadata`."""
     parts = segment.checkpoint.parts if segment.checkpoint is not None else ()
     for part in parts:
         check_checkpoint(part, segment.checkpoint.version if segment.checkpoint is not None else -1, reader.storage)
@@ -42,7 +42,7 @@ def pieces_of(segment: LogSegment, reader: ActionReader) -> list[LogPiece]:
 
 
 def read_piece(reader: ActionReader, piece: LogPiece) -> pa.Table:
-    """The file actions of a piece."""
+    """The file actions of a piece, from the metadata cache if possible."""
     files = tuple(c.entry for c in piece.commits) if piece.checkpoint is None else (piece.checkpoint,)
     key = (tuple((f.location, f.size, f.modified) for f in files), reader.partition_columns, reader.storage.identity)
     return METADATA.get(key, lambda: _read(reader, piece), reader.storage.cache_folder)
@@ -55,13 +55,13 @@ def _read(reader: ActionReader, piece: LogPiece) -> pa.Table:
 
 
 def read_commits(commits: Sequence[LogFile], storage: Storage) -> list[LogText]:
-    """The texts of commits."""
+    """Read the texts of commits."""
     contents = storage.read_all([c.entry.location for c in commits], [c.entry.size or None for c in commits])
     return [LogText(c.entry.location, content, c.version) for c, content in zip(commits, contents, strict=True)]
 
 
 def batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
-    """Commits that are read and parsed together: many small ones, or some megabytes."""
+    """Split commits into batches of some megabytes that are read and parsed together."""
     ends = np.cumsum([c.entry.size + _COMMIT_COST for c in commits]) // _BATCH_BYTES
     cuts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(commits)]
     return [commits[a:b] for a, b in itertools.pairwise(cuts) if b > a]
@@ -69,7 +69,7 @@ def batches(commits: tuple[LogFile, ...]) -> list[tuple[LogFile, ...]]:
 
 def _sidecar(location: str, name: str, part: FileEntry) -> FileEntry:
     if not name.endswith(".parquet"):
-        raise CorruptMetadata(f"{part.location} names a sidecar {shown(name)}: sidecars are Parquet files. {ADVICE}")
+        raise CorruptMetadata(f"{part.location} names the sidecar {shown(name)}, which is not a Parquet file. {ADVICE}")
     is_relative = split_location(name)[0] == "file" and not name.startswith("/")
-    found = join(location, LOG_FOLDER, "_sidecars", name) if is_relative else name
-    return FileEntry(name, found, 0, None)
+    path = join(location, LOG_FOLDER, "_sidecars", name) if is_relative else name
+    return FileEntry(name, path, 0, None)

@@ -1,4 +1,4 @@
-"""Reading a Delta log: protocol and metadata of a version, its live files, the files that hold changes."""
+"""Read a Delta log: a version's protocol and metadata, its live files, and the files that hold changes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from lakescan.storage.storage import Storage
 
 @dataclass(frozen=True)
 class DeltaState:
-    """What a version's log says of the table as a whole.
+    """A version's log segment, protocol and metadata.
 
-    `changes` are the versions of a change feed, both counting; `increment` the files to read instead of all.
+    `changes` is the version range of a change feed, both ends inclusive; `increment` selects files of a stream's batch.
     """
 
     segment: LogSegment
@@ -44,11 +44,11 @@ class DeltaState:
     increment: Increment | None = None
 
     def schema(self) -> Schema:
-        """The table's columns."""
+        """The version's columns."""
         return self.metadata.schema()
 
     def partition_fields(self, schema: Schema) -> tuple[t.Field, ...]:
-        """The partition columns; raises `CorruptMetadata` for one that the schema does not have."""
+        """The partition columns; raises `CorruptMetadata` if the schema lacks one."""
         fields = {f.name: f for f in schema.fields}
         if missing := [name for name in self.metadata.partition_columns if name not in fields]:
             raise CorruptMetadata(
@@ -67,32 +67,35 @@ class LogReader:
 
     @property
     def known_id(self) -> str | None:
-        """The table's id, if it was read already."""
+        """The table's id if a metaData action was already read, else None."""
         return next((state.metadata.id for state in self._states.values()), None)
 
     def read(self, commit: LogFile) -> LogText:
-        """A commit's text."""
+        """Read a commit."""
         return read_commits([commit], self.storage)[0]
 
     def state(self, segment: LogSegment) -> DeltaState:
-        """Protocol and metadata: the newest in the commits, else the checkpoint's."""
+        """Read protocol and metadata: the newest in the commits, else those of the checkpoint.
+
+        Raises `CorruptMetadata`.
+        """
         if segment.version in self._states:
             return self._states[segment.version]
         names = ("protocol", "metaData")
-        found: dict[str, Action] = {}
+        newest: dict[str, Action] = {}
         for actions in self._newest_first(segment, names):
-            found = {**only_actions(actions), **found}
-            if len(found) == len(names):
+            newest = {**only_actions(actions), **newest}
+            if len(newest) == len(names):
                 break
         for name in names:
-            if name not in found:
+            if name not in newest:
                 raise CorruptMetadata(f"{self._location}: the log has no {name} action up to version {segment.version}")
-        state = DeltaState(segment, Protocol.parse(found["protocol"]), Metadata.parse(found["metaData"]))
+        state = DeltaState(segment, Protocol.parse(newest["protocol"]), Metadata.parse(newest["metaData"]))
         self._states[segment.version] = state
         return state
 
     def domain(self, segment: LogSegment, domain: str) -> Action | None:
-        """The newest metadata of a domain, if it has any."""
+        """The newest domainMetadata action of a domain; None if there is none or it was removed."""
         for actions in self._newest_first(segment, ("domainMetadata",)):
             for action in actions:
                 if action.get("domain") == domain:
@@ -100,7 +103,7 @@ class LogReader:
         return None
 
     def _newest_first(self, segment: LogSegment, names: tuple[str, ...]) -> Iterator[list[Action]]:
-        """The actions of these names in each commit, newest first, then in the checkpoint."""
+        """The actions of these names, commit by commit, newest first, then those of the checkpoint."""
         for commit in reversed(segment.commits):
             yield list(single_actions(self.read(commit), names))
         if segment.checkpoint is not None:
@@ -114,7 +117,7 @@ class LogReader:
         metrics: ScanMetrics,
         executor: PlanningExecutor = LOCAL,
     ) -> pa.Table:
-        """The adds of a version that no later action took back; partition columns by physical name."""
+        """The live files of a version (see `replay.live_files`); `partition_columns` are physical names."""
         reader = ActionReader(self.storage, partition_columns)
         pieces = self._pieces(segment, reader, metrics)
         parts = list(executor.map(partial(read_piece, reader), pieces))
@@ -127,7 +130,7 @@ class LogReader:
     def live_shares(
         self, segment: LogSegment, planner: ScanFiles, metrics: ScanMetrics, executor: ShufflingExecutor
     ) -> Iterator[Candidates]:
-        """The candidates of a version, reconciled and pruned share by share where the executor runs."""
+        """The candidate files of a version, reconciled and pruned share by share on the executor."""
         reader = ActionReader(self.storage, tuple(f.physical_name for f in planner.partition_fields))
         pieces = self._pieces(segment, reader, metrics)
         work = LogShares(reader, self._location, planner, share_count(segment.size))
@@ -150,11 +153,11 @@ class LogReader:
         partition_columns: tuple[str, ...],
         metrics: ScanMetrics,
     ) -> pa.Table:
-        """The files that hold what some commits changed (see `change_feed.changed_files`)."""
+        """The files that hold the changes of these commits (see `change_feed.changed_files`)."""
         reader = ActionReader(self.storage, partition_columns)
         parts, unchanged = [reader.changes(())], set()
-        for some in batches(commits):
-            texts = read_commits(some, self.storage)
+        for batch in batches(commits):
+            texts = read_commits(batch, self.storage)
             parts.append(reader.changes(texts))
             unchanged |= {text.version for text in texts if without_changes(text)}
         metrics.total_data_manifests = metrics.scanned_data_manifests = len(commits)
@@ -162,11 +165,11 @@ class LogReader:
 
 
 def _check_adds(segment: LogSegment, parts: list[pa.Table]) -> None:
-    """Refuse a checkpoint with another number of files than the pointer to it, if that one's checksum is right."""
+    """Refuse a checkpoint whose number of adds differs from that in `_last_checkpoint`, if its checksum is right."""
     base = segment.checkpoint
-    found = sum(pc.sum(part["is_add"]).as_py() or 0 for part in parts)
-    if base is not None and base.adds is not None and base.adds != found:
+    adds = sum(pc.sum(part["is_add"]).as_py() or 0 for part in parts)
+    if base is not None and base.adds is not None and base.adds != adds:
         raise CorruptMetadata(
-            f"{base.parts[0].location} has {found:,} add actions, and {LAST_CHECKPOINT}, whose checksum is right, says "
-            f"that there are {base.adds:,}. {ADVICE}"
+            f"{base.parts[0].location} has {adds:,} add actions, but {LAST_CHECKPOINT}, whose checksum is right, "
+            f"counts {base.adds:,}. {ADVICE}"
         )

@@ -1,8 +1,8 @@
 """Reconciliation: the live files of a version (protocol, "Action Reconciliation").
 
-A file's identity is its path and the id of its deletion vector: an update that only deletes rows removes the file with
-its old vector and adds the same path with a new one, in one commit. The newest action on an identity wins; a remove
-that wins is a tombstone.
+A file's identity is its path and the id of its deletion vector: a commit that deletes rows by deletion vector removes
+the file with its old vector and adds the same path with the new one. The newest action on an identity wins; a winning
+remove is a tombstone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _ABSOLUTE = r"^([a-zA-Z][a-zA-Z0-9+.-]+:|/)"
 
 
 def live_files(parts: list[pa.Table], location: str) -> pa.Table:
-    """What `reconcile` gives, checked; raises `CorruptMetadata`.
+    """Reconcile file actions and check the result; raises `CorruptMetadata`.
 
-    A file is there once: with two deletion vectors, or with and without one, its rows would be there twice.
+    Each data file must be live only once: with two deletion vectors, or with and without one, its rows would be read
+    twice.
     """
     files = reconcile(parts, location)
     check_partitions(files)
@@ -35,18 +36,18 @@ def live_files(parts: list[pa.Table], location: str) -> pa.Table:
         twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
         places = [place(files, row) for row in pc.indices_nonzero(pc.equal(paths, twice)).to_pylist()[:2]]
         raise CorruptMetadata(
-            f"{location}: the log has the data file {twice} twice, with different deletion vectors, in "
+            f"{location}: the data file {twice} is live twice, with different deletion vectors, by "
             f"{' and '.join(places)}: a remove action is missing or damaged. {ADVICE}"
         )
     return files
 
 
 def check_partitions(files: pa.Table) -> None:
-    """Refuse actions that do not say which partition their file is of: its rows would have none."""
+    """Refuse actions without a value for every partition column."""
     row = pc.index(files["has_partition"], False).as_py()
     if row >= 0:
         raise CorruptMetadata(
-            f"{place(files, row)}: the action does not have a value for each "
+            f"{place(files, row)}: the action needs a value for each "
             f"partition column ({', '.join(f.name for f in files['partition'].type)}). {ADVICE}"
         )
 
@@ -56,16 +57,16 @@ def _has_vector(files: pa.Table) -> pa.Array:
 
 
 def place(files: pa.Table, row: int) -> str:
-    """The place of a file's action in the log, as messages have it."""
+    """The place of a file's action in the log, for messages."""
     version, line = files["version"][row].as_py(), files["line"][row].as_py()
     where = f"row {line} of a checkpoint" if version < 0 else f"{version:020d}.json, line {line}"
     return f"{where} (file {files['path'][row].as_py()})"
 
 
 def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
-    """The live adds out of file actions, given oldest first: a checkpoint's (version -1), then the commits'.
+    """The live adds among file actions of a checkpoint (version -1) and of commits.
 
-    Paths become locations: those that are relative are under `location`, the table's folder.
+    Paths become locations: relative ones are resolved against `location`, the table's folder.
     """
     actions = pa.concat_tables(parts, promote_options="permissive")
     if not actions.num_rows:
@@ -74,17 +75,17 @@ def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
     actions = actions.set_column(actions.schema.get_field_index("path"), "path", locations)
     codes = identity(actions).dictionary_encode().indices.to_numpy()
     version = actions["version"].to_numpy()
-    # Within a commit an add and a remove of one identity contradict each other: the add stands.
+    # An add and a remove of one identity in the same commit contradict each other: the add wins.
     order = np.lexsort((actions["is_add"].to_numpy(), version))
     newest = np.empty(codes.max() + 1, dtype=np.int64)
-    newest[codes[order]] = order  # the last assignment stays
+    newest[codes[order]] = order  # of repeated indexes, the last assignment wins
     wins = np.zeros(actions.num_rows, dtype=bool)
     wins[newest] = True
     return kept_rows(actions, wins & actions["is_add"].to_numpy())
 
 
 def identity(actions: pa.Table) -> pa.Array:
-    """The text that two actions on the same file and deletion vector share."""
+    """A key of file and deletion vector, equal for all actions on the same file with the same vector."""
     vector = actions["vector"].combine_chunks()
     kind, where, offset = (vector.field(n) for n in ("storageType", "pathOrInlineDv", "offset"))
     at = pc.binary_join_element_wise(pa.scalar("@"), offset.cast(pa.string()), "")
@@ -94,15 +95,15 @@ def identity(actions: pa.Table) -> pa.Array:
 
 
 def located(actions: pa.Table, location: str) -> pa.Table:
-    """File actions with locations for paths."""
+    """File actions with their paths replaced by locations."""
     paths = file_locations(actions["path"].combine_chunks(), location)
     return actions.set_column(actions.schema.get_field_index("path"), "path", paths)
 
 
 def file_locations(paths: pa.Array, location: str) -> pa.Array:
-    """Locations of files from their paths in the log: URIs, relative to the table's folder or absolute.
+    """Locations of files from their paths in the log, which are URIs, absolute or relative to the table's folder.
 
-    Whether a path is absolute shows before it is decoded: a relative one may hold an encoded colon.
+    Whether a path is absolute is decided before decoding: a relative path may contain an encoded colon.
     """
     absolute = pc.match_substring_regex(paths, _ABSOLUTE)
     decoded = decoded_paths(paths)
@@ -110,9 +111,9 @@ def file_locations(paths: pa.Array, location: str) -> pa.Array:
 
 
 def decoded_paths(paths: pa.Array) -> pa.Array:
-    """Paths with their percent-encoding undone (protocol, "Add File": the path is a URI).
+    """Percent-decoded paths (protocol, "Add File": the path is a URI).
 
-    One Python step a path that has a % in it.
+    Costs one Python call per path that contains a %.
     """
     encoded = pc.match_substring(paths, "%")
     if not pc.any(encoded).as_py():
@@ -122,5 +123,5 @@ def decoded_paths(paths: pa.Array) -> pa.Array:
 
 
 def canonical_paths(paths: pa.Array) -> pa.Array:
-    """Absolute local paths without their scheme: `file:///x`, `file:/x` and `/x` are one file."""
+    """Paths with the `file:` scheme removed: `file:///x`, `file:/x` and `/x` are the same file."""
     return pc.replace_substring_regex(paths, "^file:/+", "/")

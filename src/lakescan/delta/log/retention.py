@@ -1,4 +1,4 @@
-"""How long a Delta table keeps files after they were removed, and which of its features are obeyed as they go."""
+"""Retention of removed files in Delta tables, and the table features under which orphan files can be removed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _UNITS = {
     "millisecond": timedelta(milliseconds=1),
     "microsecond": timedelta(microseconds=1),
 }
-# Features of tables whose files are all named as the log's actions name them.
-_OBEYED = frozenset(
+# Features with which every file of the table is named by an action of the log.
+_SUPPORTED = frozenset(
     {
         "allowColumnDefaults",
         "appendOnly",
@@ -59,26 +59,26 @@ _OBEYED = frozenset(
 
 
 def retention_of(configuration: Mapping[str, str]) -> timedelta:
-    """`delta.deletedFileRetentionDuration`, a week by default; raises `UnsupportedFeature` for what it cannot read."""
+    """`delta.deletedFileRetentionDuration`, by default a week; raises `UnsupportedFeature` if it cannot be parsed."""
     text = configuration.get(_PROPERTY)
     if text is None:
         return _WEEK
-    found = _INTERVAL.fullmatch(text)
-    parts = [] if found is None else re.findall(r"(\d+)\s+([a-z]+?)s?\b", found[1].lower())
+    match = _INTERVAL.fullmatch(text)
+    parts = [] if match is None else re.findall(r"(\d+)\s+([a-z]+?)s?\b", match[1].lower())
     if not parts or any(unit not in _UNITS for _, unit in parts):
-        raise UnsupportedFeature(f"{_PROPERTY}={text!r}", "It is written as 'interval 7 days'.")
+        raise UnsupportedFeature(f"{_PROPERTY}={text!r}", "Write it like 'interval 7 days'.")
     return sum((int(number) * _UNITS[unit] for number, unit in parts), timedelta())
 
 
 def check_vacuum(protocol: Protocol, location: str) -> None:
-    """Raise `UnsupportedFeature` for a table whose files may be named in ways that are not known here."""
+    """Raise `UnsupportedFeature` if the table may reference files in ways that lakescan does not know."""
     protocol.check_readable(location)
     if protocol.min_writer_version > 7:
         raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
-    for feature in sorted(protocol.features - _OBEYED):
+    for feature in sorted(protocol.features - _SUPPORTED):
         raise UnsupportedFeature(f"removing files of Delta tables with the feature {feature!r}", f"{location} has it.")
 
 
 def has_uniform(metadata: Metadata) -> bool:
-    """Whether Iceberg metadata is kept beside the log (UniForm)."""
+    """Whether the table also maintains Iceberg metadata (UniForm)."""
     return "iceberg" in metadata.configuration.get("delta.universalFormat.enabledFormats", "").lower()

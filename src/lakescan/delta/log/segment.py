@@ -1,8 +1,8 @@
-"""Log segments: the files that make one version of a table: a checkpoint, and the commits after it.
+"""Log segments: the files of the log that make up one version, a checkpoint and the commits after it.
 
-Protocol, "Delta Log Entries", "Checkpoints" and "Last Checkpoint File". The newest version needs no listing of the
-whole log: `_last_checkpoint` says where its end begins, and the commits after that are looked up by name until one is
-missing. Older versions, and a pointer that says what is not so, are answered by the whole listing.
+Implements "Delta Log Entries", "Checkpoints" and "Last Checkpoint File" of the protocol. The newest version is found
+without listing the log: `_last_checkpoint` names a checkpoint, and the commits after it are looked up by name until one
+is missing. Older versions, and tables whose `_last_checkpoint` is missing or wrong, need the whole listing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from lakescan.storage.storage import FileEntry, Storage, join
 
 LOG_FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
-_FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up at once, doubled each time
-_MOST_LOOKED_UP = 2000  # beyond, the log is listed
+_FIRST_LOOK, _LAST_LOOK = 16, 1024  # commits looked up at once: first and at most, doubling each time
+_MOST_LOOKED_UP = 2000  # beyond this number of commits, the log is listed instead
 _VERSIONS = 2**63
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
-_NAMED = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)")
+_WITH_UUID = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(json|parquet)")
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A commit or a checkpoint part: its version and the file."""
+    """A commit: its version and its file."""
 
     version: int
     entry: FileEntry
@@ -37,9 +37,9 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A whole checkpoint: one file, or all parts of a multi-part one.
+    """A complete checkpoint: one file, or all parts of a multi-part checkpoint.
 
-    `adds` is how many add actions it has, by a pointer whose checksum is right.
+    `adds` is its number of add actions by `_last_checkpoint`, if that has a right checksum.
     """
 
     version: int
@@ -49,7 +49,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LogListing:
-    """Everything in `_delta_log` that says something of the table: commits ascending, whole checkpoints ascending."""
+    """The commits and complete checkpoints in `_delta_log`, both in ascending order."""
 
     location: str
     commits: tuple[LogFile, ...]
@@ -57,7 +57,7 @@ class LogListing:
 
     @property
     def first(self) -> int:
-        """The oldest version that a segment can be made of."""
+        """The oldest version with a commit or a checkpoint."""
         return min([c.version for c in self.checkpoints[:1]] + [c.version for c in self.commits[:1]])
 
     @property
@@ -66,7 +66,7 @@ class LogListing:
         return max([c.version for c in self.commits[-1:]] + [c.version for c in self.checkpoints[-1:]])
 
     def segment(self, version: int | None = None) -> LogSegment:
-        """The segment of a version, or of the newest; raises `NoSuchSnapshot`, and `CorruptMetadata` for gaps."""
+        """The segment of a version, by default the newest; raises `NoSuchSnapshot`, and `CorruptMetadata` for gaps."""
         wanted = self.latest if version is None else version
         if not 0 <= wanted <= self.latest:
             raise NoSuchSnapshot(f"{self.location} has no version {wanted}: its newest is {self.latest}")
@@ -83,22 +83,22 @@ class LogListing:
         first = self.commits[0].version if self.commits else None
         if start == 0 and first is not None and gap < first:
             raise NoSuchSnapshot(
-                f"{self.location} version {wanted} cannot be rebuilt: commits before version {first} were cleaned up "
-                "and no checkpoint at or before it is left"
+                f"{self.location} version {wanted} cannot be read: commits before version {first} were removed from "
+                "the log, and there is no checkpoint at or before it"
             )
         raise CorruptMetadata(
-            f"{self.location}: the log has a gap, commit {gap} ({gap:020d}.json) is missing for version {wanted}"
+            f"{self.location}: version {wanted} cannot be read: commit {gap} ({gap:020d}.json) is missing from the log"
         )
 
 
 def first_gap(commits: Sequence[LogFile], start: int) -> int:
-    """The first version from `start` on that is not among these commits, which are in order and not before it."""
+    """The first version from `start` on without a commit; `commits` are ascending and begin at `start` or later."""
     return next((v for v, commit in enumerate(commits, start) if commit.version != v), start + len(commits))
 
 
 @dataclass(frozen=True)
 class LogSegment:
-    """One version's files: replaying the checkpoint, then the commits in order, gives its state."""
+    """The log files of one version: replaying the checkpoint, then the commits in order, yields its state."""
 
     location: str
     version: int
@@ -107,13 +107,13 @@ class LogSegment:
 
     @property
     def size(self) -> int:
-        """The bytes of its files; sidecars of a checkpoint are not counted."""
+        """The total bytes of the files, without a checkpoint's sidecars."""
         parts = self.checkpoint.parts if self.checkpoint is not None else ()
         return sum(part.size for part in parts) + sum(commit.entry.size for commit in self.commits)
 
 
 def end_of_log(location: str, storage: Storage) -> LogListing | None:
-    """The checkpoint that `_last_checkpoint` names and the commits after it; None where that cannot be relied on."""
+    """The checkpoint named by `_last_checkpoint` and the commits from it on; None if the log has to be listed."""
     checkpoint = _last_checkpoint(join(location, LOG_FOLDER), storage)
     if checkpoint is None:
         return None
@@ -121,18 +121,18 @@ def end_of_log(location: str, storage: Storage) -> LogListing | None:
     if len(commits) > _MOST_LOOKED_UP:
         return None
     after = [c for c in commits if c.version > checkpoint.version]
-    in_row = first_gap(after, checkpoint.version + 1) == checkpoint.version + 1 + len(after)
-    return LogListing(location, tuple(commits), (checkpoint,)) if in_row else None
+    is_contiguous = first_gap(after, checkpoint.version + 1) == checkpoint.version + 1 + len(after)
+    return LogListing(location, tuple(commits), (checkpoint,)) if is_contiguous else None
 
 
 def commits_from(location: str, start: int, storage: Storage, *, most: int | None = None) -> list[LogFile]:
-    """The commits from a version on, looked up by name until one is missing, or there are more than `most`."""
+    """Look up commits by name from a version on, until one is missing or there are more than `most`."""
     commits: list[LogFile] = []
     count = _FIRST_LOOK
     while most is None or len(commits) <= most:
         versions = range(start, start + count)
-        found = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
-        present = [LogFile(v, e) for v, e in zip(versions, found, strict=True) if e is not None]
+        entries = storage.look_up([join(location, LOG_FOLDER, f"{v:020d}.json") for v in versions])
+        present = [LogFile(v, e) for v, e in zip(versions, entries, strict=True) if e is not None]
         commits += present
         if len(present) < count:
             break
@@ -141,7 +141,7 @@ def commits_from(location: str, start: int, storage: Storage, *, most: int | Non
 
 
 def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
-    """The checkpoint that the pointer names, if its files are there; None for a pointer that makes no sense."""
+    """The checkpoint named by `_last_checkpoint`; None if that file is missing or invalid, or its checkpoint is."""
     path = join(folder, LAST_CHECKPOINT)
     try:
         action = Action(LAST_CHECKPOINT, parse_object(storage.read(path), path), path)
@@ -155,15 +155,16 @@ def _last_checkpoint(folder: str, storage: Storage) -> Checkpoint | None:
         return None
     if unique:
         names = [(name or "").rsplit("/", 1)[-1]]
-        if (found := _NAMED.fullmatch(names[0]) or _CLASSIC.fullmatch(names[0])) is None or int(found[1]) != version:
+        match = _WITH_UUID.fullmatch(names[0]) or _CLASSIC.fullmatch(names[0])
+        if match is None or int(match[1]) != version:
             return None
     elif parts:
-        if _all_there([_part_name(version, parts, parts)], folder, storage) is None:
-            return None  # before so many names are made
+        if _if_all_exist([_part_name(version, parts, parts)], folder, storage) is None:
+            return None  # a wrong number of parts could be huge: check the last before naming all
         names = [_part_name(version, n, parts) for n in range(1, parts + 1)]
     else:
         names = [f"{version:020d}.checkpoint.parquet"]
-    entries = _all_there(names, folder, storage)
+    entries = _if_all_exist(names, folder, storage)
     return None if entries is None else Checkpoint(version, entries, adds if is_right else None)
 
 
@@ -171,36 +172,36 @@ def _part_name(version: int, number: int, parts: int) -> str:
     return f"{version:020d}.checkpoint.{number:010d}.{parts:010d}.parquet"
 
 
-def _all_there(names: list[str], folder: str, storage: Storage) -> tuple[FileEntry, ...] | None:
-    """These files of a log, if all are there, and none is empty."""
-    found = tuple(e for e in storage.look_up([join(folder, name) for name in names]) if e is not None and e.size)
-    return found if len(found) == len(names) else None
+def _if_all_exist(names: list[str], folder: str, storage: Storage) -> tuple[FileEntry, ...] | None:
+    """These files of a log; None unless all exist and none is empty."""
+    entries = tuple(e for e in storage.look_up([join(folder, name) for name in names]) if e is not None and e.size)
+    return entries if len(entries) == len(names) else None
 
 
 def list_log(location: str, storage: Storage) -> LogListing:
-    """List a table's log; raises `NotATable` where it is missing or holds neither commit nor checkpoint."""
+    """List a table's log; raises `NotATable` if it is missing or has neither commit nor checkpoint."""
     folder = join(location, LOG_FOLDER)
     commits: dict[int, LogFile] = {}
     whole: dict[int, Checkpoint] = {}
     parts: dict[tuple[int, int], dict[int, FileEntry]] = {}
-    found_any = False
+    has_files = False
     for entry in storage.list(folder):
-        found_any = True
-        if found := _COMMIT.fullmatch(entry.name):
-            version = _version(found, entry)
+        has_files = True
+        if match := _COMMIT.fullmatch(entry.name):
+            version = _version(match, entry)
             commits[version] = LogFile(version, entry)
         elif not entry.size:
-            continue  # a checkpoint whose write was cut off: the commits say the same
-        elif found := _CLASSIC.fullmatch(entry.name) or _NAMED.fullmatch(entry.name):
-            version = _version(found, entry)
+            continue  # a checkpoint whose write was cut off: the commits hold the same actions
+        elif match := _CLASSIC.fullmatch(entry.name) or _WITH_UUID.fullmatch(entry.name):
+            version = _version(match, entry)
             whole[version] = Checkpoint(version, (entry,))
-        elif found := _PART.fullmatch(entry.name):
-            parts.setdefault((_version(found, entry), int(found[3])), {})[int(found[2])] = entry
+        elif match := _PART.fullmatch(entry.name):
+            parts.setdefault((_version(match, entry), int(match[3])), {})[int(match[2])] = entry
     for (version, count), entries in parts.items():
         if len(entries) == count and min(entries) == 1 and max(entries) == count:
             whole.setdefault(version, Checkpoint(version, tuple(entries[i] for i in range(1, count + 1))))
     if not commits and not whole:
-        raise NotATable(_why_not(location, folder, found_any, storage))
+        raise NotATable(_why_not_a_table(location, folder, has_files, storage))
     return LogListing(
         location,
         tuple(commits[v] for v in sorted(commits)),
@@ -212,14 +213,14 @@ def _version(name: re.Match[str], entry: FileEntry) -> int:
     version = int(name[1])
     if version >= _VERSIONS:
         raise CorruptMetadata(
-            f"{entry.location} is of a version that no table can have. Remove it if it is a stray file."
+            f"{entry.location}: its version exceeds the largest possible one. Remove the file if it is stray."
         )
     return version
 
 
-def _why_not(location: str, folder: str, found_any: bool, storage: Storage) -> str:
-    """A folder without a table: it is missing, it is something else, or its log is empty."""
-    if found_any:
+def _why_not_a_table(location: str, folder: str, has_files: bool, storage: Storage) -> str:
+    """Why a folder is not a table: it is missing, it is something else, or its log is empty."""
+    if has_files:
         return f"{location} is not a Delta table: its log {folder} has no commit and no checkpoint"
     if storage.exists(folder):
         return f"{location} is not a Delta table yet: its log {folder} is empty"

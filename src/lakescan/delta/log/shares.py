@@ -1,6 +1,6 @@
-"""A log split by path into shares, each reconciled and pruned apart: what a driver cannot hold, workers do.
+"""Split a log by file path into shares that workers reconcile and prune, for logs larger than the driver's memory.
 
-All actions on a file fall into the same share, so shares need nothing of each other.
+All actions on a file are in the same share, so shares are independent of each other.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lakescan.delta.log.replay import canonical_paths, file_locations, live_file
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
 
-_SHARE_BYTES = 1 << 24  # of log files, which hold several times as much once they are parsed
+_SHARE_BYTES = 1 << 24  # of log files; parsed, they take several times as much memory
 
 
 @dataclass(frozen=True)
 class LogShare:
-    """The files of a share that may have matching rows; how many live files it has, and their bytes."""
+    """A share's candidate files, and the number and total bytes of its live files."""
 
     candidates: Candidates
     files: int
@@ -33,7 +33,7 @@ class LogShare:
 
 @dataclass(frozen=True)
 class LogShares:
-    """The work on a log: `split` takes a piece of it apart, `merge` makes a share of what pieces have for it."""
+    """Split and merge functions of a shuffling executor over the pieces of a log."""
 
     reader: ActionReader
     location: str
@@ -41,7 +41,7 @@ class LogShares:
     count: int
 
     def split(self, piece: LogPiece) -> Iterator[tuple[int, pa.Table]]:
-        """The file actions of a piece, by share."""
+        """The file actions of a piece, keyed by share."""
         actions = read_piece(self.reader, piece)
         paths = canonical_paths(file_locations(actions["path"].combine_chunks(), self.location))
         share = shares_of(paths, self.count)
@@ -49,16 +49,16 @@ class LogShares:
             yield number, actions.filter(pa.array(share == number))
 
     def merge(self, tables: list[pa.Table]) -> LogShare:
-        """The share that these actions make."""
+        """Reconcile and prune all actions of a share."""
         live = live_files(tables, self.location)
         return LogShare(self.planner.candidates(live), live.num_rows, pc.sum(live["size"]).as_py() or 0)
 
 
 def share_count(log_bytes: int, least: int = 4, most: int = 1000) -> int:
-    """Into how many shares to split a log of so many bytes."""
+    """The number of shares for a log of so many bytes."""
     return min(most, max(least, log_bytes // _SHARE_BYTES))
 
 
 def shares_of(paths: pa.Array, count: int) -> np.ndarray:
-    """The share of each path, by a hash of its bytes that is the same in every process."""
+    """The share of each path, by a hash of its bytes that is stable across processes."""
     return (hashes(paths) % np.uint64(count)).astype(np.int64)

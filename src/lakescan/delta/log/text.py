@@ -1,7 +1,6 @@
-"""Texts of a log (commits, JSON checkpoints, JSON inside of them): parsed at one boundary, with the place in messages.
+"""Parse the JSON of a log: commits, JSON checkpoints and JSON nested in them.
 
-What is read here was written by others, and may be damaged: whatever is wrong with it becomes `CorruptMetadata` that
-names the file and the line.
+The text comes from other writers and may be damaged: every fault becomes `CorruptMetadata` with file and line.
 """
 
 from __future__ import annotations
@@ -15,108 +14,111 @@ from typing import Any
 from lakescan.errors import CorruptMetadata
 
 ADVICE = "Restore the file, or read a version before it."
-_MOST_SHOWN = 60  # characters of a value
+_MOST_SHOWN = 60  # characters of a value in a message
 _LONGS = range(-(2**63), 2**63)
 _DIGITS = re.compile(r"-?\d{1,19}")
-_MANY_LINES, _SHORTEST = 1 << 18, 16  # bytes of a line with an action
+_MANY_LINES, _SHORTEST = 1 << 18, 16  # beyond so many lines, each must have so many bytes on average
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class LogText:
-    """The content of a commit or of a JSON checkpoint; `version` is the commit's, -1 of a checkpoint."""
+    """The content of a commit or a JSON checkpoint; `version` is the commit's, or -1 for a checkpoint."""
 
     location: str
     content: bytes
     version: int = -1
 
     def place(self, line: int) -> str:
-        """A line, counted from 1, as messages have it."""
+        """Location and line for messages; `line` counts from 1."""
         return f"{self.location}, line {line}"
 
     def actions(self) -> bytes:
-        """The lines without what is around them; raises `CorruptMetadata` where there are none.
+        """The lines without byte order mark and trailing white space; raises `CorruptMetadata` if there are none.
 
-        A writer that has nothing to say writes no file: one without any line is a write that was cut off.
+        A commit always has an action: an empty file is a write that was cut off.
         """
-        found = self.content.removeprefix(_BOM).rstrip()
-        if not found.strip():
+        content = self.content.removeprefix(_BOM).rstrip()
+        if not content.strip():
             raise CorruptMetadata(
-                f"{self.location} holds no action ({len(self.content):,} bytes): its write was cut off. {ADVICE}"
+                f"{self.location} has no actions ({len(self.content):,} bytes): its write was cut off. {ADVICE}"
             )
-        lines = found.count(b"\n")
-        if lines > _MANY_LINES and len(found) < lines * _SHORTEST:
+        lines = content.count(b"\n")
+        if lines > _MANY_LINES and len(content) < lines * _SHORTEST:
             raise CorruptMetadata(
-                f"{self.location} has {lines:,} lines in {len(found):,} bytes, less than actions take. {ADVICE}"
+                f"{self.location} has {lines:,} lines in {len(content):,} bytes, too short to be actions. {ADVICE}"
             )
-        return found
+        return content
 
 
 class RepeatedMember(dict[str, Any]):
-    """A JSON object that has a member more than once: readers differ in which one counts."""
+    """A JSON object with a duplicate member: readers differ in which one they use."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """An action of a log that is not about a file, by name, its members as parsed, and where it is."""
+    """A non-file action: its name, its parsed members, and its file and line for messages."""
 
     name: str
     members: Mapping[str, Any]
     where: str
 
     def get(self, member: str) -> Any:
-        """A member as parsed; None where it is missing."""
+        """A member as parsed; None if missing."""
         return self.members.get(member)
 
     def whole_number(self, member: str) -> int | None:
-        """A member that is a whole number of 64 bits."""
-        found = self.members.get(member)
-        number = int(found) if isinstance(found, str) and _DIGITS.fullmatch(found) else as_long(found)
-        if found is not None and number is None:
+        """A 64-bit whole number, or None if missing; raises `CorruptMetadata`."""
+        value = self.members.get(member)
+        number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else as_long(value)
+        if value is not None and number is None:
             raise self.wrong(member, "a whole number")
         return number
 
     def text(self, member: str) -> str | None:
-        """A member that is text."""
-        found = self.members.get(member)
-        if found is not None and not isinstance(found, str):
+        """A text, or None if missing; raises `CorruptMetadata`."""
+        value = self.members.get(member)
+        if value is not None and not isinstance(value, str):
             raise self.wrong(member, "text")
-        return found
+        return value
 
     def texts(self, member: str) -> tuple[str, ...] | None:
-        """A member that is a list of texts."""
-        found = self.members.get(member)
-        if found is not None and not (isinstance(found, list) and all(isinstance(each, str) for each in found)):
+        """A list of texts, or None if missing; raises `CorruptMetadata`."""
+        value = self.members.get(member)
+        if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
             raise self.wrong(member, "a list of texts")
-        return None if found is None else tuple(found)
+        return None if value is None else tuple(value)
 
     def text_map(self, member: str) -> dict[str, str]:
-        """A member that is texts by name: numbers and booleans as JSON writes them, nulls left out."""
-        found = self.members.get(member)
-        if found is None:
-            return {}
-        if not isinstance(found, dict) or isinstance(found, RepeatedMember):
-            raise self.wrong(member, "an object with each name once")
-        if any(isinstance(value, dict | list) for value in found.values()):
-            raise self.wrong(member, "texts by name")
-        return {k: v if isinstance(v, str) else json.dumps(v) for k, v in found.items() if v is not None}
+        """A map of text to text, empty if missing: numbers and booleans become JSON text, nulls are dropped.
 
-    def wrong(self, member: str, wanted: str) -> CorruptMetadata:
-        """The error for a member that is not what it has to be."""
-        found = self.members.get(member)
-        fault = "is missing" if found is None else f"is {shown(found)}"
-        return CorruptMetadata(f"{self.where}: {self.name}.{member} {fault}, where {wanted} belongs. {ADVICE}")
+        Raises `CorruptMetadata`.
+        """
+        node = self.members.get(member)
+        if node is None:
+            return {}
+        if not isinstance(node, dict) or isinstance(node, RepeatedMember):
+            raise self.wrong(member, "an object with unique names")
+        if any(isinstance(value, dict | list) for value in node.values()):
+            raise self.wrong(member, "an object whose values are text")
+        return {k: v if isinstance(v, str) else json.dumps(v) for k, v in node.items() if v is not None}
+
+    def wrong(self, member: str, expected: str) -> CorruptMetadata:
+        """The error for a missing or malformed member."""
+        value = self.members.get(member)
+        fault = "is missing" if value is None else f"is {shown(value)}"
+        return CorruptMetadata(f"{self.where}: {self.name}.{member} {fault}; expected {expected}. {ADVICE}")
 
 
 def as_long(value: Any) -> int | None:
-    """A parsed number if it is a whole one of 64 bits, else None."""
+    """The value if it is a 64-bit whole number, else None."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value in _LONGS else None
 
 
 def shown(value: Any) -> str:
-    """A parsed value as messages have it: as JSON, cut where it is long."""
+    """A parsed value for messages: as JSON, truncated if long."""
     try:
         text = json.dumps(value, ensure_ascii=True)
     except (ValueError, RecursionError):
@@ -125,25 +127,25 @@ def shown(value: Any) -> str:
 
 
 def parse_json(text: bytes | str, where: str) -> Any:
-    """A JSON value; raises `CorruptMetadata` that begins with `where`, whatever is wrong with the text."""
+    """Parse a JSON value; raises `CorruptMetadata` that begins with `where` for every fault of the text."""
     try:
         decoded = text if isinstance(text, str) else text.decode()
         return json.loads(decoded, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise CorruptMetadata(f"{where} is not JSON that can be read: {_fault(error)}. {ADVICE}") from error
+        raise CorruptMetadata(f"{where} is not valid JSON: {_fault(error)}. {ADVICE}") from error
 
 
 def parse_object(text: bytes | str, where: str) -> dict[str, Any]:
-    """A JSON object; raises `CorruptMetadata` that begins with `where`."""
-    found = parse_json(text, where)
-    if not isinstance(found, dict):
-        raise CorruptMetadata(f"{where} is {shown(found)}, where a JSON object belongs. {ADVICE}")
-    return found
+    """Parse a JSON object; raises `CorruptMetadata` that begins with `where`."""
+    node = parse_json(text, where)
+    if not isinstance(node, dict):
+        raise CorruptMetadata(f"{where} is {shown(node)}; expected a JSON object. {ADVICE}")
+    return node
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else RepeatedMember(found)
+    node = dict(pairs)
+    return node if len(node) == len(pairs) else RepeatedMember(node)
 
 
 def _fault(error: Exception) -> str:
@@ -155,36 +157,36 @@ def _fault(error: Exception) -> str:
 
 
 def single_actions(text: LogText, names: tuple[str, ...]) -> Iterator[Action]:
-    """The few actions of a commit that are not about files (protocol, metaData, commitInfo), last first.
+    """The non-file actions of these names in a commit (such as protocol, metaData, commitInfo), last first.
 
-    Only lines that mention a name are parsed. Raises `CorruptMetadata` for one that is not an object.
+    Parses only lines that contain a name in quotes. Raises `CorruptMetadata` for an action that is not an object.
     """
     content = text.content.removeprefix(_BOM)
     for start, stop in sorted(_lines_that_mention(content, names), reverse=True):
         line = content[start:stop]
         node = _parsed_line(line, text, content, start)
         for name in names:
-            if (found := node.get(name)) is None:
+            if (members := node.get(name)) is None:
                 continue
             where = text.place(content.count(b"\n", 0, start) + 1)
-            if not isinstance(found, dict):
-                raise CorruptMetadata(f"{where}: {name} is {shown(found)}, where an object belongs. {ADVICE}")
-            if isinstance(node, RepeatedMember) or isinstance(found, RepeatedMember):
+            if not isinstance(members, dict):
+                raise CorruptMetadata(f"{where}: {name} is {shown(members)}; expected an object. {ADVICE}")
+            if isinstance(node, RepeatedMember) or isinstance(members, RepeatedMember):
                 raise CorruptMetadata(f"{where}: the {name} action has a member more than once. {ADVICE}")
-            yield Action(name, found, where)
+            yield Action(name, members, where)
 
 
 def only_actions(actions: Iterable[Action]) -> dict[str, Action]:
-    """The actions of a version, of which it has one a name, by name; raises `CorruptMetadata` for two that differ."""
-    found: dict[str, Action] = {}
+    """A version's actions by name, at most one per name; raises `CorruptMetadata` for two that differ."""
+    by_name: dict[str, Action] = {}
     for action in actions:
-        other = found.setdefault(action.name, action)
+        other = by_name.setdefault(action.name, action)
         if other.members != action.members:
             raise CorruptMetadata(
-                f"{action.where}: a second {action.name} action, which differs from that of {other.where}; a version "
-                f"has at most one. {ADVICE}"
+                f"{action.where}: a second {action.name} action, which differs from the one in {other.where}; a "
+                f"version has at most one. {ADVICE}"
             )
-    return found
+    return by_name
 
 
 def _parsed_line(line: bytes, text: LogText, content: bytes, start: int) -> dict[str, Any]:
@@ -196,14 +198,14 @@ def _parsed_line(line: bytes, text: LogText, content: bytes, start: int) -> dict
 
 
 def _lines_that_mention(text: bytes, names: tuple[str, ...]) -> set[tuple[int, int]]:
-    """Where lines with one of these names in quotes begin and end."""
-    found = set()
+    """Start and end of the lines that contain one of these names in quotes."""
+    lines = set()
     for name in names:
         quoted = b'"%s"' % name.encode()
         at = text.find(quoted)
         while at >= 0:
             end = text.find(b"\n", at)
             end = len(text) if end < 0 else end
-            found.add((text.rfind(b"\n", 0, at) + 1, end))
+            lines.add((text.rfind(b"\n", 0, at) + 1, end))
             at = text.find(quoted, end)
-    return found
+    return lines
