@@ -101,7 +101,12 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
         ("id INT", {"defaults": {"id": 2**40}}, lakescan.InvalidOption, "is no int"),
         ("id INT DEFAULT 'x'", {}, lakescan.InvalidOption, "is no int"),
         ("id INT DEFAULT rand()", {}, lakescan.InvalidOption, "is no literal"),
-        ("id INT", {"format": "delta", "defaults": {"id": 3}}, lakescan.UnsupportedFeature, "deltalake writes none"),
+        (
+            "id INT",
+            {"format": "delta", "defaults": {"id": 3}},
+            lakescan.UnsupportedFeature,
+            "deltalake does not write defaults",
+        ),
         ("v VARIANT", {"properties": {"format-version": "3"}}, lakescan.UnsupportedFeature, "Unsupported field type"),
         ("id INT", {"format": "hudi"}, lakescan.InvalidOption, "use 'iceberg' or 'delta'"),
         ("id INTT", {}, lakescan.InvalidOption, "no SQL statement"),

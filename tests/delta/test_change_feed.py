@@ -171,14 +171,14 @@ def test_a_column_that_changed_its_type_or_went_away_is_named(tmp_path: Path) ->
     ):
         changes(folder)
     write_deltalake(folder, pa.table({"id": [1]}), mode="overwrite", schema_mode="overwrite")
-    with pytest.raises(lakescan.UnsupportedFeature, match="version 1 has a column 'x', which the schema that is read"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="version 1 has a column 'x' that the read schema lacks"):
         changes(folder, startingVersion=1)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"startingVersion": 9}, lakescan.NoSuchSnapshot, "the newest is 4"),
+        ({"startingVersion": 9}, lakescan.NoSuchSnapshot, "the newest version is 4"),
         ({"startingVersion": 3, "endingVersion": 1}, lakescan.InvalidOption, "before its start"),
         ({"endingTimestamp": "2001-01-01"}, lakescan.NoSuchSnapshot, "no commit at or before"),
         ({"endingVersion": 1, "endingTimestamp": "2026-01-01"}, lakescan.InvalidOption, "say the same"),

@@ -148,7 +148,7 @@ def test_what_is_no_schema_is_refused(schema: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "[" * 10**5, '{"type": "struct", "fields": [' * 10**4])
 def test_what_is_no_json_is_no_schema(text: str) -> None:
-    with pytest.raises(CorruptMetadata, match=r"^0\.json, line 1: the table's schema is not JSON"):
+    with pytest.raises(CorruptMetadata, match=r"^0\.json, line 1: the table's schema is not valid JSON"):
         parse_schema(text, "none", "0.json, line 1")
 
 

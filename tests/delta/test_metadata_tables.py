@@ -84,7 +84,7 @@ def test_a_checksum_that_disagrees_is_reported(
     (folder / "_delta_log" / f"{0:020d}.crc").write_text(json.dumps(checksum))
     with caplog.at_level(logging.WARNING, "lakescan"):
         assert lakescan.table(str(folder)).scan().to_arrow().num_rows == 1
-    assert ("one of the two is damaged" in caplog.text) == warned
+    assert ("one of them is damaged" in caplog.text) == warned
 
 
 def test_rows_keep_their_ids_and_versions_where_they_are_tracked(tmp_path: Path) -> None:

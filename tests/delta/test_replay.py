@@ -150,7 +150,7 @@ def test_what_the_fast_parser_refuses_the_plain_one_reads() -> None:
 
 
 def test_a_line_that_is_not_json_is_refused() -> None:
-    with pytest.raises(CorruptMetadata, match=r"^0\.json, line 2 is not JSON"):
+    with pytest.raises(CorruptMetadata, match=r"^0\.json, line 2 is not valid JSON"):
         READER.commits([LogText("0.json", b'{"commitInfo": {}}\n{"add": {"path"\n')])
 
 

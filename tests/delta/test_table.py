@@ -56,14 +56,14 @@ def test_a_version_reads_the_table_as_it_was(numbers: Path) -> None:
 )
 def test_a_time_reads_the_last_version_up_to_it(numbers: Path, moment: str, rows: list[int] | None) -> None:
     if rows is None:
-        with pytest.raises(lakescan.NoSuchSnapshot, match="after its newest version 2"):
+        with pytest.raises(lakescan.NoSuchSnapshot, match="after the newest version, 2"):
             found(numbers, timestampAsOf=moment)
     else:
         assert found(numbers, timestampAsOf=moment) == rows
 
 
 def test_a_time_before_the_first_version_is_refused_with_that_version(numbers: Path) -> None:
-    with pytest.raises(lakescan.NoSuchSnapshot, match="before its first available version 0"):
+    with pytest.raises(lakescan.NoSuchSnapshot, match="before the oldest version in the log, 0"):
         found(numbers, timestampAsOf="2025-12-31")
 
 

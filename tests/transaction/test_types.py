@@ -307,7 +307,7 @@ def test_what_is_saved_is_what_was_given(format: str, leaves: list[Kind]) -> Non
             try:
                 lakescan.save(given_rows, target, format=format)
             except lakescan.UnsupportedFeature as error:
-                assume("a map with timestamps without a time zone" not in str(error))
+                assume("timestamps without time zone only inside maps" not in str(error))
                 raise
             found = lakescan.table(target).scan().to_arrow()
             (file,) = Path(folder).rglob("*.parquet")
@@ -359,7 +359,7 @@ def test_delta_tables_have_zoneless_timestamps_in_maps_only_beside_others(
     of: Callable[[pa.DataType], pa.DataType], tmp_path: Path
 ) -> None:
     maps = pa.nulls(1, of(pa.timestamp("us")))
-    with pytest.raises(lakescan.UnsupportedFeature, match="a map with timestamps without a time zone"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="timestamps without time zone only inside maps"):
         lakescan.save(pa.table({"m": maps}), tmp_path / "t", format="delta")
     assert not (tmp_path / "t").exists()
     both = pa.table({"m": maps, "s": pa.nulls(1, pa.struct([("x", pa.timestamp("us"))]))})

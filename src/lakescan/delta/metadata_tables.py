@@ -16,7 +16,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.delta.log.replay import place
 from lakescan.delta.log.text import ADVICE, Action, as_long, parse_object, shown
-from lakescan.delta.log.time_travel import moment_or_none
+from lakescan.delta.log.time_travel import timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.partition_values import typed_values
 from lakescan.errors import CorruptMetadata
@@ -110,7 +110,7 @@ def detail_row(
         "name": metadata.name,
         "description": metadata.description,
         "location": location,
-        "createdAt": moment_or_none(metadata.created_time),
+        "createdAt": timestamp_or_none(metadata.created_time),
         "lastModified": modified,
         "partitionColumns": list(metadata.partition_columns),
         "clusteringColumns": clustering,

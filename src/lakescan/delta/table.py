@@ -241,7 +241,7 @@ class DeltaTable:
         configuration = state.metadata.configuration
         return Snapshot(
             state.segment.version,
-            self._moment(state),
+            self._committed_at(state),
             "",
             schema,
             schema,
@@ -266,8 +266,8 @@ class DeltaTable:
         check_schemas(schema, metadata, self._location)
         full = Schema(schema.fields + CHANGE_COLUMNS)
         state = replace(read, changes=(start, end))
-        moment = from_millis(self._times[end]) if end in self._times else None
-        return Snapshot(end, moment, "changes", full, full, (m.FILE, m.POS), read.metadata.configuration, state)
+        committed = from_millis(self._times[end]) if end in self._times else None
+        return Snapshot(end, committed, "changes", full, full, (m.FILE, m.POS), read.metadata.configuration, state)
 
     def _metadata_between(self, start: int, end: int) -> Iterator[tuple[int, Metadata]]:
         """Versions and metadata: of the first version, then of each commit that changed the metadata."""
@@ -379,7 +379,7 @@ class DeltaTable:
         else:
             yield planner.candidates(self._log.live_files(state.segment, names, request.metrics, executor))
 
-    def _moment(self, state: DeltaState) -> datetime | None:
+    def _committed_at(self, state: DeltaState) -> datetime | None:
         """The version's commit time; None if its commit is no longer in the log."""
         known = (*self._end.commits, *state.segment.commits)
         commit = next((c for c in known if c.version == state.segment.version), None)

@@ -1,1 +1,1 @@
-"""From actions to the file table: partition values, statistics, deletion vectors."""
+"""Turn file actions into the file table: partition values, statistics, deletion vectors, change feed."""

@@ -1,9 +1,9 @@
-"""The change data feed: which files hold the changes of a range of versions, and which of their rows (protocol, "Add
-CDC File" and "Reader Requirements for AddCDCFile").
+"""The change data feed: find the files, and rows in them, that hold the changes of a version range (protocol, "Add CDC
+File" and "Reader Requirements for AddCDCFile").
 
-A version with cdc actions is those alone. Of another one, files added are inserts and files removed are deletes; where
-one commit does both to the same file, its deletion vectors are compared: rows that only the new one has were deleted,
-rows that only the old one has came back.
+If a version has cdc actions, only those count. Otherwise added files are inserts and removed files are deletes; if one
+commit adds and removes the same file, its deletion vectors are compared: rows only in the new vector were deleted, rows
+only in the old vector were restored (inserts).
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _UNCHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDel
 def resolve_range(
     wanted: ChangeRange, location: str, newest: int, times: Callable[[], Mapping[int, int]]
 ) -> tuple[int, int]:
-    """The first and the last version of a range; the last is before the first where no commit lies in it.
+    """The first and last version of a range; the last is before the first if the range has no commit.
 
-    A starting time is that of the first commit not before it, an ending time that of the last commit not after it; an
-    end past the newest version is the newest. `times` gives the commits' times, in milliseconds, by version.
+    A start timestamp means the first commit at or after it, an end timestamp the last commit at or before it; an end
+    beyond the newest version means the newest. `times` returns commit times in milliseconds, by version. Raises
+    `InvalidOption` and `NoSuchSnapshot`.
     """
     start = wanted.start_version
     if wanted.start_timestamp is not None:
@@ -45,22 +46,22 @@ def resolve_range(
     if start is None:
         raise InvalidOption("a change feed needs a start: startingVersion or startingTimestamp")
     if start > newest:
-        raise NoSuchSnapshot(f"{location}: changes from version {start} on are not there: the newest is {newest}")
+        raise NoSuchSnapshot(f"{location} has no changes from version {start} on: the newest version is {newest}")
     end = newest if wanted.end_version is None else wanted.end_version
     if wanted.end_timestamp is not None:
         end = _last_until(times(), wanted.end_timestamp, location)
     between_commits = wanted.start_timestamp is not None and wanted.end_timestamp is not None and end == start - 1
     if end < start and not between_commits:
-        raise InvalidOption(f"the change feed's end, version {end}, is before its start, version {start}")
+        raise InvalidOption(f"the change feed's end (version {end}) is before its start (version {start})")
     return start, min(end, newest)
 
 
 def first_since(times: Mapping[int, int], moment: datetime, location: str) -> int:
-    """The first version committed at that time or later; raises `NoSuchSnapshot`."""
+    """The first version committed at or after `moment`; raises `NoSuchSnapshot`."""
     later = [version for version, at in times.items() if at >= to_millis(moment)]
     if not later:
         newest = from_millis(max(times.values())) if times else "none"
-        raise NoSuchSnapshot(f"{location}: no commit at or after {moment}; the newest is of {newest}")
+        raise NoSuchSnapshot(f"{location}: no commit at or after {moment}; the newest is from {newest}")
     return min(later)
 
 
@@ -68,54 +69,54 @@ def _last_until(times: Mapping[int, int], moment: datetime, location: str) -> in
     earlier = [version for version, at in times.items() if at <= to_millis(moment)]
     if not earlier:
         oldest = from_millis(min(times.values())) if times else "none"
-        raise NoSuchSnapshot(f"{location}: no commit at or before {moment}; the oldest is of {oldest}")
+        raise NoSuchSnapshot(f"{location}: no commit at or before {moment}; the oldest is from {oldest}")
     return max(earlier)
 
 
 def check_recorded(start: int, end: int, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
-    """Refuse a range in which the table did not record changes. `metadata` are (version, metadata), in order."""
+    """Refuse a range in which the table did not always record changes. `metadata` are (version, metadata), in order."""
     for version, each in metadata:
         if each.configuration.get(ENABLED, "false").lower() != "true":
             raise UnsupportedFeature(
                 f"a change feed of versions {start} to {end}",
-                f"{location} did not record changes at version {version}: {ENABLED} has to be true throughout. Set it, "
-                "and read from the version that did so on.",
+                f"{location} did not record changes at version {version}: {ENABLED} must be true in all of them. Set "
+                "it, and read changes from that version on.",
             )
 
 
 def check_schemas(read: Schema, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
-    """Refuse a range whose data cannot be read with one schema: columns may only have been added, or widened."""
+    """Refuse a range whose versions cannot be read with one schema: columns may only have been added or widened."""
     for version, each in metadata:
         if problem := difference(each.schema(), read):
             raise UnsupportedFeature(
                 "a change feed across an incompatible schema change",
-                f"{location} at version {version} has {problem}. Read the versions before and after the change apart.",
+                f"{location} at version {version} has {problem}. Read the versions before and after it separately.",
             )
 
 
 def difference(theirs: Schema, read: Schema) -> str | None:
-    """Why rows of one schema cannot be read with another: that may only have more columns, or wider ones."""
+    """Why rows of one schema cannot be read with another, which may only have more or wider columns; else None."""
     return _incompatible(theirs.fields, read.fields, "")
 
 
 def _incompatible(theirs: tuple[t.Field, ...], ours: tuple[t.Field, ...], path: str) -> str | None:
     by_name = {f.name: f for f in ours}
     for each in theirs:
-        found = by_name.get(each.name)
+        own = by_name.get(each.name)
         name = path + each.name
-        if found is None or found.physical_name != each.physical_name:
-            return f"a column {name!r}, which the schema that is read has not (it was added, renamed or dropped)"
-        inner = t.children(each.type), t.children(found.type)
-        if inner[0] and inner[1] and type(each.type) is type(found.type):
+        if own is None or own.physical_name != each.physical_name:
+            return f"a column {name!r} that the read schema lacks (it was added, renamed or dropped)"
+        inner = t.children(each.type), t.children(own.type)
+        if inner[0] and inner[1] and type(each.type) is type(own.type):
             if problem := _incompatible(*inner, f"{name}."):
                 return problem
-        elif each.type != found.type and not t.widens(each.type, found.type):
-            return f"a column {name!r} of type {each.type}, which is {found.type} in the schema that is read"
+        elif each.type != own.type and not t.widens(each.type, own.type):
+            return f"a column {name!r} of type {each.type}, which is {own.type} in the read schema"
     return None
 
 
 def without_changes(commit: LogText) -> bool:
-    """Whether a commit is a merge that says itself that it changed no row: files that it rewrote are no changes."""
+    """Whether a commit is a MERGE whose metrics count no changed row: the files it rewrote are not changes."""
     info = commit_info(commit)
     metrics = info.get("operationMetrics")
     if info.get("operation") != "MERGE" or not isinstance(metrics, dict):
@@ -124,10 +125,12 @@ def without_changes(commit: LogText) -> bool:
 
 
 def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, int], location: str) -> pa.Table:
-    """The files to read: file actions with `change_type` (null where the file has it), `commit_timestamp`, and, beside
-    the `vector` of rows that are gone, a `kept_vector` of the only rows wanted.
+    """The files that hold the changes, as file actions with additional columns: `change_type` (null if the file has
+    the column itself), `commit_timestamp`, and `kept_vector`, a deletion vector of the only rows to read (`vector` has
+    the rows to leave out).
 
-    `actions` are those of `ActionReader.changes`; adds and removes of `unchanged` versions do not count.
+    `actions` come from `ActionReader.changes`; adds and removes of `unchanged` versions are ignored. `times` are commit
+    times in milliseconds, by version.
     """
     recorded = pc.is_in(actions["version"], value_set=pc.unique(_where(actions, "cdc")["version"]))
     counts = pc.and_not(actions["data_change"], pc.is_in(actions["version"], value_set=pa.array(unchanged, pa.int64())))
@@ -138,7 +141,7 @@ def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, in
     old, new = _partner(adds, removes), _partner(removes, adds)
     both = adds.filter(pc.is_valid(old))
     before = removes.take(old.drop_null())
-    found = pa.concat_tables(
+    files = pa.concat_tables(
         [
             _changes(_where(actions, "cdc"), None),
             _changes(adds.filter(pc.is_null(old)), "insert"),
@@ -147,10 +150,10 @@ def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, in
             _differences(both, dropped=both, kept=before, change="insert"),
         ]
     )
-    check_partitions(found)
-    known = pa.array([times.get(v) for v in found["version"].to_pylist()], pa.int64())
+    check_partitions(files)
+    known = pa.array([times.get(v) for v in files["version"].to_pylist()], pa.int64())
     at = known.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
-    return found.append_column("commit_timestamp", at)
+    return files.append_column("commit_timestamp", at)
 
 
 def _where(actions: pa.Table, action: str) -> pa.Table:
@@ -158,7 +161,7 @@ def _where(actions: pa.Table, action: str) -> pa.Table:
 
 
 def _partner(files: pa.Table, others: pa.Table) -> pa.Array:
-    """For each file, the row of the same path and version among the others; null where there is none."""
+    """For each file, the row number of the same path and version in `others`; null if there is none."""
     keys, theirs = (
         pc.binary_join_element_wise(
             x["version"].cast(pa.string()), canonical_paths(x["path"].combine_chunks()), "/"
@@ -169,13 +172,16 @@ def _partner(files: pa.Table, others: pa.Table) -> pa.Array:
 
 
 def _changes(files: pa.Table, change: str | None) -> pa.Table:
-    """Files all of whose rows, but those of their vector, are such a change."""
+    """Files whose rows, except those in their deletion vector, are all changes of this type."""
     files = files.append_column("change_type", pa.repeat(pa.scalar(change, pa.string()), files.num_rows))
     return files.append_column("kept_vector", pa.nulls(files.num_rows, VECTOR))
 
 
 def _differences(files: pa.Table, *, dropped: pa.Table, kept: pa.Table, change: str) -> pa.Table:
-    """Files whose rows in one vector and not in the other are such a change: none where that one is missing."""
+    """Files whose rows in the vector of `kept` but not in that of `dropped` are changes of this type.
+
+    Leaves out files without a vector in `kept`.
+    """
     place = files.schema.get_field_index("vector")
     paired = _changes(files.set_column(place, "vector", dropped["vector"]), change)
     place = paired.schema.get_field_index("kept_vector")

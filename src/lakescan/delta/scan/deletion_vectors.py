@@ -1,6 +1,7 @@
-"""Deletion vector descriptors: where each vector is (protocol, "Deletion Vectors" and "Deletion Vector Descriptor").
+"""Locate deletion vectors by their descriptors (protocol, "Deletion Vectors" and "Deletion Vector Descriptor").
 
-`u`: in a file named by a UUID under the table, `p`: in a file of an absolute path, `i`: in the log itself.
+Storage types: `u` is a file under the table's folder named by a UUID, `p` a file with an absolute path, `i` inline in
+the log.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _SIZE_AND_CRC = 8
 
 
 def decode_z85(text: bytes) -> bytes:
-    """Bytes from Base85 in the Z85 alphabet, five characters to four bytes; raises `CorruptMetadata`."""
+    """Decode Base85 in the Z85 alphabet, five characters to four bytes; raises `CorruptMetadata`."""
     digits = _DIGIT[np.frombuffer(text, dtype=np.uint8)]
     if len(text) % 5 or (digits == 255).any():
-        raise CorruptMetadata(f"an inline deletion vector is not Base85: {text[:40]!r}. {ADVICE}")
+        raise CorruptMetadata(f"an inline deletion vector is not valid Base85: {text[:40]!r}. {ADVICE}")
     return _from_digits(digits.reshape(-1, 5)).tobytes()
 
 
@@ -36,7 +37,7 @@ def _from_digits(digits: np.ndarray) -> np.ndarray:
 
 
 def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) -> pa.Table:
-    """The delete table of these descriptors (none of them null), a row each; with `kept`, of rows that are wanted."""
+    """The delete table of non-null descriptors, one row each; with `kept`, vectors are of the rows to read instead."""
     kinds, where, offsets, sizes, counts = (vectors.field(f.name) for f in vectors.type)
     rows = len(vectors)
     inline = pc.equal(kinds, "i")
@@ -82,7 +83,7 @@ def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
 
 
 def _uuids(encoded: pa.Array) -> pa.Array:
-    """UUIDs as text from the last 20 characters of descriptors, all at once."""
+    """Decode UUIDs from the last 20 characters of descriptors, as text."""
     texts = pc.utf8_slice_codeunits(encoded, -_UUID_LENGTH).cast(pa.binary())
     if (at := pc.index(pc.equal(pc.binary_length(texts), _UUID_LENGTH), False).as_py()) >= 0:
         raise CorruptMetadata(f"a deletion vector's path is not a Base85 UUID: {shown(encoded[at].as_py())}. {ADVICE}")
@@ -96,7 +97,7 @@ def _uuids(encoded: pa.Array) -> pa.Array:
 
 
 def _inline(where: pa.Array, inline: pa.Array, sizes: pa.Array) -> pa.Array:
-    """Inline vectors, decoded and cut to their size: one step a file that has one."""
+    """Decode inline vectors and cut them to their size; null for others. Costs one Python call per inline vector."""
     rows = zip(where.to_pylist(), inline.to_pylist(), sizes.to_pylist(), strict=True)
     return pa.array(
         [decode_z85(text.encode())[:size] if is_inline else None for text, is_inline, size in rows],

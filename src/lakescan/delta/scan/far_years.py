@@ -1,4 +1,4 @@
-"""Dates whose year has not four digits, which Arrow's parser does not take: `+10000-01-01`, as Spark writes them."""
+"""Parse dates whose year does not have four digits, as Spark writes them (`+10000-01-01`): Arrow's parser cannot."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _DAY = 86_400_000_000  # microseconds
 
 
 def parse_dates(texts: pa.Array) -> pa.Array:
-    """Dates from text, of any year; raises `pyarrow.ArrowInvalid` for text that is no date."""
+    """Parse dates of any year; raises `pyarrow.ArrowInvalid` for text that is not a date."""
     near, days = _split(texts)
     dates = near.cast(pa.date32())
     return dates if days is None else pc.add(dates.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
 
 
 def without_far_years(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    """Texts of times with far dates made those of 1970, and the microseconds that these are to be later by, if any.
+    """Replace far dates in timestamp texts by 1970-01-01; also return the microseconds to add to each, or None.
 
-    Raises `pyarrow.ArrowInvalid` for text that begins with no date, or one that microseconds of 64 bits do not reach.
+    Raises `pyarrow.ArrowInvalid` for an invalid date, and for one out of range of 64-bit microseconds.
     """
     near, days = _split(texts)
     try:
         return near, None if days is None else pc.multiply_checked(days, _DAY)
     except pa.ArrowInvalid as error:
-        raise pa.ArrowInvalid("its year is out of the range of timestamps") from error
+        raise pa.ArrowInvalid("the year is out of range for timestamps") from error
 
 
 def _split(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:

@@ -1,7 +1,7 @@
-"""All files that a Delta table names, or has named until a time: the files that its VACUUM keeps (protocol, "Remove").
+"""All files that a Delta table references now, or has referenced since a time: those VACUUM keeps (protocol, "Remove").
 
-A file that was removed stays until its tombstone is as old as the retention; with files go their deletion vectors.
-Commits that are left in the log name the files of their changes, too.
+A removed file is kept until its tombstone is older than the retention; its deletion vector is kept with it. The change
+data files of all commits in the log are kept, too.
 """
 
 from __future__ import annotations
@@ -35,43 +35,45 @@ _ACTIONS = pa.schema(
 
 
 def named_files(location: str, storage: Storage, cutoff: int) -> Iterator[pa.Array]:
-    """The locations of files that the newest version names, or that were removed since `cutoff` (milliseconds).
+    """The locations of all files that the newest version references, or that were removed since `cutoff`.
 
-    They are those of every version that was current since then, as far as the log tells, with their vectors; and the
-    change files of all commits in the log. The log itself is looked at anew; its own files are not among them.
+    `cutoff` is in milliseconds since 1970. The result covers every version that was current since then, as far as the
+    log still tells, with deletion vectors, and the change data files of all commits in the log. Lists the log again;
+    its own files are not part of the result.
     """
     listing = list_log(location, storage)
     segment = listing.segment()
     pieces = pieces_of(segment, ActionReader(storage, ()))
     parts = [_Part.of_checkpoint(each.checkpoint.location, storage) for each in pieces if each.checkpoint is not None]
-    parts += [_Part.of_commits(some, storage) for some in batches(segment.commits)]
-    yield from _located(_kept([part.actions for part in parts], cutoff), location)
+    parts += [_Part.of_commits(batch, storage) for batch in batches(segment.commits)]
+    yield from _located(_retained([part.actions for part in parts], cutoff), location)
     for part in parts:
         yield from _spellings(part.changes, location)
     first = segment.version + 1 - len(segment.commits)
     earlier = tuple(each for each in listing.commits if each.version < first)
     since = pa.array([each.version for each in earlier if _since(each, cutoff)], pa.int64())
-    for some in batches(earlier):
-        part = _Part.of_commits(some, storage)
+    for batch in batches(earlier):
+        part = _Part.of_commits(batch, storage)
         yield from _spellings(part.changes, location)
-        # What versions before the checkpoint name that were current since, whatever the checkpoint kept of that.
+        # Versions before the checkpoint may have been current since the cutoff, and the checkpoint may have dropped
+        # tombstones of their files.
         yield from _located(part.actions.filter(pc.is_in(part.actions["version"], value_set=since)), location)
 
 
 def added_since(location: str, storage: Storage, version: int) -> Iterator[pa.Array]:
-    """The locations of all files that versions after one added. Raises `StorageError` where the log lacks one."""
+    """The locations of all files added after a version; raises `StorageError` if the log lacks one of its commits."""
     listing = list_log(location, storage)
     commits = tuple(each for each in listing.commits if each.version > version)
     if [each.version for each in commits] != list(range(version + 1, listing.latest + 1)):
-        raise StorageError(f"{location}: not all commits after version {version} are in its log any more")
-    for some in batches(commits):
-        part = _Part.of_commits(some, storage)
+        raise StorageError(f"{location}: some commits after version {version} were removed from the log")
+    for batch in batches(commits):
+        part = _Part.of_commits(batch, storage)
         yield from _located(part.actions.filter(part.actions["is_add"]), location)
         yield from _spellings(part.changes, location)
 
 
 class _Part:
-    """What some commits, or a checkpoint file, say of files: their adds and removes, their change files."""
+    """The adds and removes, and the change data files, of a batch of commits or a checkpoint file."""
 
     def __init__(self, rows: pa.Table, source: str) -> None:
         self.actions = pa.concat_tables([_actions(rows, name, source) for name in ("remove", "add")])
@@ -90,24 +92,24 @@ class _Part:
                 file = pq.ParquetFile(handle)
                 rows = file.read(columns=[each for each in ("add", "remove") if each in file.schema_arrow.names])
             except (pa.ArrowException, OSError) as error:
-                raise CorruptMetadata(f"{location} is not a checkpoint that can be read: {error}") from error
+                raise CorruptMetadata(f"{location}: the checkpoint cannot be read: {error}") from error
         return _Part(_shaped(rows), location)
 
 
 def _parsed(texts: Sequence[LogText]) -> pa.Table:
-    """The actions of commits, or of a checkpoint, with the version that each is of."""
+    """The actions of commits or a JSON checkpoint, with their versions."""
     parts = [lines.rows.append_column("version", pa.array(lines.version)) for lines in parse_log_texts(texts, _ACTIONS)]
     return pa.concat_tables(parts)
 
 
 def _shaped(rows: pa.Table) -> pa.Table:
-    """A checkpoint's actions as those of commits are: without what is not asked for, null where there is none."""
+    """A Parquet checkpoint's actions in the schema of commits: other members are dropped, missing ones null."""
     columns = []
     for field in _ACTIONS:
-        found = rows[field.name].combine_chunks() if field.name in rows.column_names else None
-        columns.append(pa.nulls(rows.num_rows, field.type) if found is None else _as(found, field.type))
-    nowhere = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
-    return pa.table(columns, schema=_ACTIONS).append_column("version", nowhere)
+        actions = rows[field.name].combine_chunks() if field.name in rows.column_names else None
+        columns.append(pa.nulls(rows.num_rows, field.type) if actions is None else _as(actions, field.type))
+    no_version = pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows)
+    return pa.table(columns, schema=_ACTIONS).append_column("version", no_version)
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -122,33 +124,33 @@ def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _actions(rows: pa.Table, name: str, source: str) -> pa.Table:
-    found = rows[name].combine_chunks()
-    paths = _paths(found, source)
-    present = pc.is_valid(pc.struct_field(found, "path"))
-    there = found.filter(present)
-    times = pa.nulls(len(paths), pa.int64()) if name == "add" else pc.struct_field(there, "deletionTimestamp")
+    column = rows[name].combine_chunks()
+    paths = _paths(column, source)
+    present = pc.is_valid(pc.struct_field(column, "path"))
+    actions = column.filter(present)
+    times = pa.nulls(len(paths), pa.int64()) if name == "add" else pc.struct_field(actions, "deletionTimestamp")
     return pa.table(
         {
             "version": rows["version"].combine_chunks().filter(present),
             "is_add": pa.repeat(pa.scalar(name == "add"), len(paths)),
             "path": paths,
-            "vector": pc.struct_field(there, "deletionVector"),
+            "vector": pc.struct_field(actions, "deletionVector"),
             "removed_at": times,
         }
     )
 
 
 def _paths(actions: pa.StructArray, source: str) -> pa.Array:
-    """The paths of actions; a checkpoint may have other actions as structs of nulls."""
+    """The paths of actions; rows of a Parquet checkpoint without the action may hold a struct of nulls."""
     paths = pc.struct_field(actions, "path")
     lacking = pc.and_(actions.is_valid(), pc.is_null(paths))
     if not source.endswith(".parquet") and pc.any(lacking).as_py():
-        raise CorruptMetadata(f"{source}: a file action has no path: what the table names is not known")
+        raise CorruptMetadata(f"{source}: a file action has no path, so the files of the table are not known")
     return paths.drop_null()
 
 
-def _kept(tables: list[pa.Table], cutoff: int) -> pa.Table:
-    """The actions whose files stay: of each file and vector the newest, if it adds it, or removed it since."""
+def _retained(tables: list[pa.Table], cutoff: int) -> pa.Table:
+    """The actions whose files are kept: the newest per file and vector, if it is an add, or a remove since `cutoff`."""
     actions = pa.concat_tables(tables).combine_chunks()
     if not actions.num_rows:
         return actions
@@ -162,7 +164,7 @@ def _kept(tables: list[pa.Table], cutoff: int) -> pa.Table:
 
 
 def _located(actions: pa.Table, location: str) -> Iterator[pa.Array]:
-    """The files of actions, and of their vectors."""
+    """The locations of the actions' files and deletion vector files."""
     yield from _spellings(actions["path"].combine_chunks(), location)
     vectors = actions["vector"].combine_chunks()
     present = vectors.filter(pc.is_valid(pc.struct_field(vectors, "storageType")))
@@ -170,7 +172,7 @@ def _located(actions: pa.Table, location: str) -> Iterator[pa.Array]:
 
 
 def _spellings(paths: pa.Array, location: str) -> Iterable[pa.Array]:
-    """The location that a path in the log means, and the one that it would be if it were not encoded."""
+    """The locations of paths in the log, percent-decoded as the protocol says, and also without decoding."""
     raw = pc.if_else(
         pc.match_substring_regex(paths, "^(?:/|[a-zA-Z][a-zA-Z0-9+.-]+:)"),
         paths,

@@ -1,4 +1,4 @@
-"""Partition values from text (protocol, "Partition Value Serialization")."""
+"""Parse partition values (protocol, "Partition Value Serialization")."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | None = None) -> pa.Array:
-    """Values of a partition column from their text: the empty text is null, for every type.
+    """Parse the values of a partition column; the empty text is null for every type.
 
-    Timestamps without an offset are UTC. Raises `CorruptMetadata` for text that is not of the column's type; `where`
-    says which file a value is of.
+    Timestamps without an offset are UTC. Raises `CorruptMetadata` for a text that is not of the column's type; `where`
+    gives the file of a row, for the message.
     """
     is_null = pc.or_kleene(pc.equal(texts, ""), pc.equal(texts, NULL_PARTITION))
     values = pc.if_else(pc.fill_null(is_null, True), pa.scalar(None, pa.string()), texts)
@@ -36,7 +36,7 @@ def typed_values(texts: pa.Array, field: t.Field, where: Callable[[int], str] | 
 
 
 def _first_wrong(values: pa.Array, kind: t.Type) -> int:
-    """The first of these values that cannot be parsed, of which there is one."""
+    """The row of a value that cannot be parsed, by bisection; there must be one."""
     start, stop = 0, len(values)
     while stop - start > 1:
         middle = (start + stop) // 2
@@ -70,13 +70,13 @@ def _parse(values: pa.Array, kind: t.Type) -> pa.Array:
 
 
 def parse_timestamps(values: pa.Array, kind: t.Timestamp) -> pa.Array:
-    """Timestamps from `2026-01-31 12:00:00.5` or ISO 8601; an offset counts for instants, and none means UTC."""
+    """Parse timestamps like `2026-01-31 12:00:00.5` or ISO 8601; offsets are applied, and no offset means UTC."""
     values, later = without_far_years(values)
     has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
     with_zone = pc.if_else(has_zone, values, pa.scalar(None, pa.string()))
     without = pc.if_else(has_zone, pa.scalar(None, pa.string()), values)
     instants = with_zone.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
-    found = pc.coalesce(without.cast(pa.timestamp("us")), instants)
+    timestamps = pc.coalesce(without.cast(pa.timestamp("us")), instants)
     if later is not None:
-        found = pc.add_checked(found.cast(pa.int64()), later)
-    return found.cast(kind.arrow())
+        timestamps = pc.add_checked(timestamps.cast(pa.int64()), later)
+    return timestamps.cast(kind.arrow())

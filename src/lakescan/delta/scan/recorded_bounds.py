@@ -1,7 +1,7 @@
-"""Bounds in Delta statistics, made as wide as what their writers are known to lose.
+"""Widen bounds in Delta statistics by the precision that writers are known to lose.
 
-Statistics are JSON: writers pass decimals through doubles, cut times to milliseconds and texts to a prefix, and print
-floats with too few digits. A bound that is widened by as much still holds for every row. What cannot be read is null.
+Statistics are JSON: writers convert decimals to doubles, truncate timestamps to milliseconds and texts to a prefix, and
+print floats with too few digits. A bound widened by that much holds for every row. Unreadable bounds become null.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.delta.scan.partition_values import parse_timestamps
 
-# A decimal as JSON has it: any number of up to 38 digits before and after the point. Arrow's parser lets values that
-# are too large for 128 bits wrap around.
+# A decimal in JSON: up to 38 digits before and after the point. With 128 bits, Arrow's parser would let values that are
+# too large wrap around.
 DECIMALS = pa.decimal256(76, 38)
 _WIDE_DIGITS = 60  # room for sums of decimals of 38 digits
 
-_FLOAT_ERROR = 1e-5  # of numbers of 6 digits, which C guarantees
-_DOUBLE_ERROR = 1e-7  # of floats that were printed as floats, before their column became a double
-_LEAST_FLOAT = 1.5e-45  # the least floats have one digit
-_DECIMAL_ERROR = 2.0**-48  # of doubles, after a division by a power of ten that is itself rounded
-_EXACT_DIGITS = 14  # decimals up to here are whole units of the last digit after such an error
+# Relative errors, and an absolute one:
+_FLOAT_ERROR = 1e-5  # of floats printed with 6 digits, the number that C guarantees
+_DOUBLE_ERROR = 1e-7  # of values printed as floats, before their column was widened to double
+_LEAST_FLOAT = 1.5e-45  # absolute: the smallest floats have one significant digit
+_DECIMAL_ERROR = 2.0**-48  # of doubles divided by a power of ten that is itself rounded
+_EXACT_DIGITS = 14  # with so many digits, rounding to the scale undoes such an error
 _LONG = np.iinfo(np.int64)
 _MILLISECOND, _MINUTE = 1_000, 60_000_000
-_WHOLE_MINUTES = 76_204_800_000_000  # microseconds until June 1972: since then, offsets of zones are whole minutes
+_WHOLE_MINUTES = 76_204_800_000_000  # microseconds, June 1972: since then, zone offsets are whole minutes
 
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 _TIME = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?(Z|[+-]\d{2}:?\d{2})?$"
@@ -35,11 +36,11 @@ _OFFSET = r"(Z|[+-]\d{2}:?\d{2})$"
 _TIE_BREAKER = "\\??[\ufffd\U0010ffff]+$"
 
 
-def believed(values: pa.Array, kind: t.Type, *, upper: bool) -> pa.Array:
-    """Recorded bounds as bounds of a column's type that hold for all rows; null where they say nothing.
+def widened(values: pa.Array, kind: t.Type, *, upper: bool) -> pa.Array:
+    """Convert recorded bounds to the column's type, widened so that they hold for all rows; null if unusable.
 
-    `values` are of the type that JSON is parsed into, or of the column's own. Raises `pyarrow.ArrowInvalid` for values
-    that are not of the type.
+    `values` have the type that JSON is parsed into, or the column's own. Raises `pyarrow.ArrowInvalid` for values that
+    do not fit the type.
     """
     match kind:
         case t.Decimal():
@@ -73,16 +74,16 @@ def _floats(values: pa.Array, kind: t.Type, upper: bool) -> pa.Array:
     numbers = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     outwards, most = np.inf if upper else -np.inf, float(np.finfo(width).max)
     with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.clip(numbers, -most, most)  # the greatest numbers are rounded past the type's range, too
+        finite = np.clip(numbers, -most, most)  # writers may round the greatest numbers beyond the type's range
         wide = finite + np.copysign(np.abs(finite) * error + _LEAST_FLOAT, outwards)
-        found = np.nextafter(wide.astype(width), width(outwards))
-    return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
+        bounds = np.nextafter(wide.astype(width), width(outwards))
+    return pa.array(bounds, mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
-    """To the type's scale outwards; and where a double is not exact, by as much as it may be off.
+    """Round outwards to the type's scale; where a double is not exact, also widen by its possible error.
 
-    A whole number that is the least or greatest of 64 bits may be one that did not fit.
+    The least and greatest 64-bit whole numbers become null: the actual value may not have fitted.
     """
     values, most = values.cast(DECIMALS), PyDecimal((0, (9,) * kind.precision, -kind.scale))
     values = _within(values, most)
@@ -100,8 +101,8 @@ def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
 
 
 def _within(values: pa.Array, most: PyDecimal) -> pa.Array:
-    """Decimals between a number and its negative; null for others."""
-    low, high = _scalar(most.copy_negate(), values), _scalar(most, values)  # a minus sign would round to 28 digits
+    """Decimals between -most and most; null for others."""
+    low, high = _scalar(most.copy_negate(), values), _scalar(most, values)  # the operator - would round to 28 digits
     fits = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
     return pc.if_else(fits, values, pa.scalar(None, values.type))
 
@@ -111,10 +112,10 @@ def _scalar(value: PyDecimal, like: pa.Array) -> pa.Scalar:
 
 
 def _times(values: pa.Array, kind: t.Timestamp, upper: bool) -> pa.Array:
-    """Times that may have been cut to the millisecond, downwards or towards 1970.
+    """Widen timestamps that may have been truncated to milliseconds, downwards or towards 1970.
 
-    An instant's offset is printed without its seconds, which zones had until 1972. An instant without an offset may be
-    in any zone: it says nothing.
+    Writers print the offsets of zoned timestamps without seconds, which some zones had until 1972. A zoned timestamp
+    without offset could be in any zone, so it becomes null.
     """
     if pa.types.is_string(values.type):
         texts = _matching(values, _TIME)
@@ -132,10 +133,10 @@ def _times(values: pa.Array, kind: t.Timestamp, upper: bool) -> pa.Array:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Upper bounds of texts: a prefix and a tie-breaker stand for every text of that prefix.
+    """Upper bounds of texts: a truncated bound, a prefix and a tie-breaker, has to cover all texts with that prefix.
 
-    The tie-breaker may be less than what was cut (U+FFFD is less than an emoji), or be its beginning. The least text
-    that is greater than all of the prefix has its last character replaced by the next one.
+    The tie-breaker may sort before the text that was cut off (U+FFFD sorts before an emoji), or be its beginning. The
+    least text above all texts with the prefix is the prefix with its last character replaced by the next one.
     """
     is_cut = pc.fill_null(pc.match_substring_regex(values, _TIE_BREAKER), False)
     if not pc.any(is_cut).as_py():

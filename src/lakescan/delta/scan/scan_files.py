@@ -1,4 +1,4 @@
-"""From file actions to the file table: pruned by partition values, with statistics, deletes and constants."""
+"""Build the file table from file actions: prune by partition values, add statistics, deletes and constants."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ from lakescan.planning.prune import might_match
 
 @dataclass(frozen=True)
 class ScanFiles:
-    """One planning of the files of one version, or of the changes of some.
+    """Plans the files of a version, or of the changes of a version range.
 
-    `columns` are those whose statistics are wanted. `always` names columns of the file actions, by field id, that hold
-    a value which all rows of the file have; `sometimes` those where this is so only for files in which the action has
-    a value.
+    `columns` are the columns whose statistics are needed. `always` maps field ids to columns of the file actions that
+    hold a constant for all rows of the file; `sometimes` to columns that do so only where they are not null.
     """
 
     location: str
@@ -43,7 +42,7 @@ class ScanFiles:
     sometimes: Mapping[int, str]
 
     def candidates(self, actions: pa.Table) -> Candidates:
-        """The files that may have matching rows. `actions` may have a `kept_vector` beside its `vector`."""
+        """The files that may have matching rows; `actions` may have a `kept_vector` in addition to `vector`."""
         if not actions.num_rows:
             return Candidates(FileTable.empty())
         texts = actions["partition"].combine_chunks()
@@ -60,16 +59,16 @@ class ScanFiles:
         deletes, references = self._deletes(kept)
         columns, constant_fields = self._constants(kept, values)
         files = _file_table(kept, stats.record_counts(), references, columns.pop("spec_id"))
-        shown = {f.name: values[f.id] for f in self.partition_fields}
-        files = files.append_column("partition", struct_of(shown, kept.num_rows))
+        partition = {f.name: values[f.id] for f in self.partition_fields}
+        files = files.append_column("partition", struct_of(partition, kept.num_rows))
         files = files.append_column("constants", struct_of(columns, kept.num_rows))
         table = FileTable(files, deletes, {**stats.columns(), **exact}, constant_fields)
         return Candidates.pruned(table, self.predicate, exact, actions.num_rows - kept.num_rows)
 
     def in_order(self, actions: pa.Table, field_id: int) -> pa.Table:
-        """File actions by the lower bounds of a column, one of `columns` or a partition column."""
-        found = replace(self, predicate=TRUE).candidates(actions).table.stats
-        return actions.take(by_lower_bound(found.get(field_id, ColumnStats()).lower, actions.num_rows))
+        """File actions sorted by the lower bounds of a column, one of `columns` or a partition column."""
+        stats = replace(self, predicate=TRUE).candidates(actions).table.stats
+        return actions.take(by_lower_bound(stats.get(field_id, ColumnStats()).lower, actions.num_rows))
 
     def _stats(self, actions: pa.Table, exact: set[int]) -> FileStats:
         parsed = actions["stats_parsed"].combine_chunks() if "stats_parsed" in actions.column_names else None
@@ -79,7 +78,7 @@ class ScanFiles:
         return FileStats(actions["stats"], parsed, self.schema, known)
 
     def _deletes(self, actions: pa.Table) -> tuple[pa.Table, pa.ListArray]:
-        """The delete table, and for each file the rows of it that concern the file."""
+        """The delete table, and for each file the list of its rows in that table."""
         tables, owners = [], []
         for column, kept in (("vector", False), ("kept_vector", True)):
             if column in actions.column_names:
@@ -97,9 +96,9 @@ class ScanFiles:
     def _constants(
         self, actions: pa.Table, values: Mapping[int, pa.Array]
     ) -> tuple[dict[str, pa.Array], dict[int, tuple[int, ...]]]:
-        """The constants of files by field id, with the spec id that says which of them hold; and what each spec has.
+        """The constants of files by field id, with each file's spec id; and the constant fields of each spec.
 
-        Spec 0 is of files in which all hold, spec 1 of those that hold the other columns themselves.
+        Files of spec 0 have all constants; files of spec 1 store the `sometimes` columns themselves.
         """
         columns = {str(i): v for i, v in values.items()}
         spec_id = pa.repeat(pa.scalar(0, pa.int32()), actions.num_rows)

@@ -1,7 +1,7 @@
-"""Statistics of files: `stats` (JSON text) and `stats_parsed` (checkpoint columns), as column statistics.
+"""Convert file statistics, `stats` (JSON text) and `stats_parsed` (checkpoint columns), to column statistics.
 
-Protocol, "Per-file Statistics". Only the columns that the filter names are parsed. Statistics that cannot be parsed say
-nothing; they never fail a read.
+Implements "Per-file Statistics" of the protocol. Only the columns of the filter are parsed. Statistics that cannot be
+parsed are ignored; they never fail a read.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.delta.log.json_lines import parse_json_texts
-from lakescan.delta.scan.recorded_bounds import DECIMALS, believed
+from lakescan.delta.scan.recorded_bounds import DECIMALS, widened
 from lakescan.planning.column_stats import ColumnStats
 
-# Floats that JSON has no numbers for are texts: as bounds, they say nothing. In a text, a quotation mark is escaped.
+# NaN and infinities, which JSON has no numbers for, are texts, and useless as bounds. This cannot match within a text,
+# where quotation marks are escaped.
 _NOT_FINITE = r':\s*"(?:NaN|[+-]?Inf(?:inity)?)"'
 _EXACT = (*t.INTEGRAL, t.DATE)
 _LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
@@ -41,7 +42,7 @@ _PARSERS = 8
 
 
 class FileStats:
-    """The statistics of many files: rows match those of the file actions they come from."""
+    """The statistics of many files, in the order of their file actions."""
 
     def __init__(
         self, stats: pa.ChunkedArray, parsed: pa.StructArray | None, schema: Schema, fields: Iterable[t.Field]
@@ -53,7 +54,7 @@ class FileStats:
         self._json = self._parse(stats)
 
     def record_counts(self) -> pa.Array:
-        """Rows of each file, deleted ones included; null where not recorded."""
+        """The number of rows of each file, including deleted ones; null if not recorded."""
         return self._pick(("numRecords",), pa.int64())
 
     def columns(self) -> dict[int, ColumnStats]:
@@ -63,7 +64,7 @@ class FileStats:
 
     def _column(self, field: t.Field, path: tuple[str, ...], counts: pa.Array) -> ColumnStats:
         lower = upper = None
-        if not field.pad:  # bounds are of texts before they are padded, which has another order
+        if not field.pad:  # recorded bounds are of unpadded CHAR values, which sort differently
             lower = self._bound(("minValues", *path), field.type, upper=False)
             upper = self._bound(("maxValues", *path), field.type, upper=True)
         nulls = self._pick(("nullCount", *path), pa.int64())
@@ -72,35 +73,35 @@ class FileStats:
 
     @cached_property
     def _tight(self) -> pa.Array:
-        """Where bounds are values of rows: not where they are known to be wider (protocol, `tightBounds`)."""
+        """Whether bounds are actual values, rather than wider ones (protocol, `tightBounds`)."""
         return pc.fill_null(self._pick(("tightBounds",), pa.bool_()), True)
 
     def _bound(self, path: tuple[str, ...], kind: t.Type, *, upper: bool) -> pa.Array | None:
-        """A bound in the column's type; None for types whose bounds say nothing that pruning can use."""
+        """Bounds in the column's type; None for types whose bounds pruning cannot use."""
         if kind not in _NUMBER and not isinstance(kind, t.Timestamp | t.Decimal):
             return None
-        found = [self._believed(each, path, kind, upper) for each in (self._parsed, self._json)]
-        known = [bound for bound in found if bound is not None]
+        bounds = [self._widened(each, path, kind, upper) for each in (self._parsed, self._json)]
+        known = [bound for bound in bounds if bound is not None]
         return pc.coalesce(*known) if known else None
 
-    def _believed(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
-        """One kind of record's bounds, as far as its writer is believed; None where they are not of the type."""
+    def _widened(self, recorded: pa.StructArray | None, path: tuple[str, ...], kind: t.Type, upper: bool) -> Any:
+        """Bounds of `stats` or `stats_parsed`, widened by what writers lose; None if they do not fit the type."""
         values = _walk(recorded, path)
         try:
-            return None if values is None else believed(values, kind, upper=upper)
+            return None if values is None else widened(values, kind, upper=upper)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
 
     def _pick(self, path: tuple[str, ...], kind: pa.DataType) -> pa.Array:
-        found = [_cast(_walk(each, path), kind) for each in (self._parsed, self._json)]
-        known = [values for values in found if values is not None]
+        columns = [_cast(_walk(each, path), kind) for each in (self._parsed, self._json)]
+        known = [values for values in columns if values is not None]
         return pc.coalesce(*known) if known else pa.nulls(len(self._json), kind)
 
     def _parse(self, stats: pa.ChunkedArray) -> pa.StructArray:
-        """The texts of all chunks, parsed by a few threads: Arrow lets go of the interpreter meanwhile."""
+        """Parse all chunks in a few threads: Arrow releases the GIL meanwhile."""
         with ThreadPoolExecutor(_PARSERS) as pool:
-            found = list(pool.map(self._parse_chunk, stats.chunks))
-        return pa.concat_arrays(found) if found else pa.array([], pa.struct(list(self._json_schema())))
+            chunks = list(pool.map(self._parse_chunk, stats.chunks))
+        return pa.concat_arrays(chunks) if chunks else pa.array([], pa.struct(list(self._json_schema())))
 
     def _parse_chunk(self, stats: pa.Array) -> pa.StructArray:
         schema = self._json_schema()
@@ -128,9 +129,9 @@ class FileStats:
 
 
 def _leading_counts(stats: pa.Array) -> pa.Array | None:
-    """`numRecords` where each text begins with it, as writers write it: nothing else needs to be parsed then."""
-    found = pc.struct_field(pc.extract_regex(stats, _LEADING_COUNT), "n")
-    return found.cast(pa.int64()) if found.null_count == stats.null_count else None
+    """`numRecords`, if every text begins with it, as most writers do: avoids parsing JSON. Else None."""
+    counts = pc.struct_field(pc.extract_regex(stats, _LEADING_COUNT), "n")
+    return counts.cast(pa.int64()) if counts.null_count == stats.null_count else None
 
 
 def _nested(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
@@ -142,7 +143,7 @@ def _nested(leaves: list[tuple[tuple[str, ...], pa.DataType]]) -> pa.DataType:
 
 
 def _cast(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
-    """Values as a type; None where they are of another one: they say nothing then."""
+    """Values cast to a type; None if that fails: such statistics are ignored."""
     try:
         return None if values is None else values.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -150,7 +151,7 @@ def _cast(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
 
 
 def _walk(array: pa.StructArray | None, path: tuple[str, ...]) -> pa.Array | None:
-    """The member at a path of structs, or None where there is no such member."""
+    """The member at a path of nested structs, or None if there is none."""
     for name in path:
         if array is None or not pa.types.is_struct(array.type):
             return None

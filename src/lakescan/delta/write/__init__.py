@@ -1,1 +1,1 @@
-"""Data files and commits of Delta tables."""
+"""Write the data files and commits of Delta tables."""

@@ -1,7 +1,7 @@
-"""Committing to a Delta table by deltalake: appends, and files that replace others.
+"""Commit to a Delta table with deltalake: append files, or replace files.
 
-A commit carries an id of its own (`txnId`). One that ends with an error is looked up by it in the log: it was made, or
-has provably failed, or its state is unknown.
+Every commit has a unique id (`txnId` in commitInfo). After an error, the commit is looked up by it in the log: it
+succeeded, definitely failed, or its state is unknown.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from lakescan.errors import (
 from lakescan.write.table_writes import WrittenFile
 
 _RETRIES = 60
-_ID = "txnId"  # of commitInfo, as Delta on Spark has it
-_LOOKS = (0.0, 0.1, 0.5, 1.0)  # seconds before each look at the log
+_ID = "txnId"  # member of commitInfo, as in Delta on Spark
+_LOOKS = (0.0, 0.1, 0.5, 1.0)  # seconds to wait before each look-up in the log
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """An application's own number of a commit (protocol, "Transaction Identifiers")."""
+    """An application's id and its own version number of a commit (protocol, "Transaction Identifiers")."""
 
     app_id: str
     version: int
@@ -41,7 +41,7 @@ class Transaction:
 
 @dataclass(frozen=True)
 class DeltaCommit:
-    """One commit to a table that was read at a version; `options` are the storage's, in delta-rs's words."""
+    """One commit to a table that was read at `version`; `options` are storage options under delta-rs's names."""
 
     writes: DeltaWrites
     version: int
@@ -50,29 +50,29 @@ class DeltaCommit:
     transaction: Transaction | None = None
 
     def append(self, files: Iterable[WrittenFile]) -> None:
-        """Add files, whatever other writers add meanwhile; raises `CommitConflict` and `CommitStateUnknown`."""
+        """Add files, retrying after concurrent commits; raises `CommitConflict` and `CommitStateUnknown`."""
         self._commit([self._add(file) for file in files], retries=_RETRIES)
 
     def replace(self, removed: Iterable[Any], files: Iterable[WrittenFile], *, same_rows: bool = False) -> None:
-        """Put files in the place of others, `removed` by `removal`; where they have the `same_rows`, no data changes.
+        """Replace files, `removed` being actions made by `removal`; with `same_rows`, the commit changes no data.
 
-        Raises `CommitConflict` where another writer has committed anything since, and `CommitStateUnknown`.
+        Raises `CommitConflict` if another writer has committed since `version`, and `CommitStateUnknown`.
         """
         added = [self._add(file, changes_data=not same_rows) for file in files]
         self._commit([*removed, *added], retries=0)
 
     def overwrite(self, files: Iterable[WrittenFile]) -> None:
-        """Put files in the place of all there are, and the columns of the writes in the place of the table's.
+        """Replace all files of the table, and its schema by that of `writes`.
 
-        Raises `CommitConflict` where another writer has committed anything since, and `CommitStateUnknown`.
+        Raises `CommitConflict` if another writer has committed since `version`, and `CommitStateUnknown`.
         """
         self._commit([self._add(file) for file in files], retries=0, mode="overwrite")
 
     def last_version_of(self, app_id: str) -> int | None:
-        """The number of the last commit of an application."""
+        """The version number of an application's last commit, or None."""
         with refusals(self.writes.location):
-            found: int | None = self._table().transaction_version(app_id)
-        return found
+            version: int | None = self._table().transaction_version(app_id)
+        return version
 
     def _table(self) -> Any:
         try:
@@ -81,20 +81,20 @@ class DeltaCommit:
             raise missing_dependency("deltalake", "delta", "writing Delta tables") from error
         table = DeltaTable(self.writes.location, version=self.version, storage_options=dict(self.options))
         if str(table.metadata().id) != self.writes.metadata.id:
-            raise CommitConflict(f"{self.writes.location} is another table than it was: open it again")
+            raise CommitConflict(f"{self.writes.location} was replaced by another table: open it again")
         return table
 
     def _commit(self, actions: list[Any], retries: int, mode: str = "append") -> None:
         from deltalake import CommitProperties, Schema
         from deltalake.transaction import Transaction as AppTransaction
 
-        mine, own_id = self.transaction, uuid.uuid4().hex
+        transaction, own_id = self.transaction, uuid.uuid4().hex
         properties = CommitProperties(
             custom_metadata={**self.properties, _ID: own_id},
             max_commit_retries=retries,
             app_transactions=None
-            if mine is None
-            else [AppTransaction(mine.app_id, mine.version, int(time.time() * 1000))],
+            if transaction is None
+            else [AppTransaction(transaction.app_id, transaction.version, int(time.time() * 1000))],
         )
         with refusals(self.writes.location):
             table = self._table()
@@ -106,37 +106,41 @@ class DeltaCommit:
             self._look_up(own_id, error)
 
     def _look_up(self, own_id: str, error: Exception) -> None:
-        """Return where a commit that ended with an error was made; `CommitConflict` where it provably was not."""
+        """Look up a commit that ended with an error: return if it succeeded.
+
+        Raises `CommitConflict` if it definitely failed, `CommitStateUnknown` if its outcome is unknown, and
+        `UnsupportedFeature` if deltalake does not support a table feature.
+        """
         from deltalake.exceptions import CommitFailedError
 
         where = f"{self.writes.location} at version {self.version}"
         if "Unsupported table features required" in str(error):
-            raise UnsupportedFeature(f"committing to {where} by deltalake", str(error)) from error
-        # Where it lost to other writers, no attempt is under way any more; its last may have won unheard.
-        refused = isinstance(error, CommitFailedError) and not _is_of_storage(error)
+            raise UnsupportedFeature(f"committing to {where} with deltalake", str(error)) from error
+        # After a conflict no attempt is still running, but the last one may have succeeded with its response lost.
+        is_conflict = isinstance(error, CommitFailedError) and not _is_storage_error(error)
         why: Exception = error
         for wait in _LOOKS:
             time.sleep(wait)
             try:
                 if self._is_in_log(own_id):
                     return
-            except Exception as unseen:
-                why = unseen
+            except Exception as failure:
+                why = failure
                 continue
-            if refused:
+            if is_conflict:
                 raise CommitConflict(f"{where}: {error}") from error
         raise CommitStateUnknown(
-            f"a commit to {where} ended with {type(error).__name__}: {error}. Whether it was made is not known"
-            f"{'' if why is error else f' ({why})'}: its files stay. Look at the table before it is repeated."
+            f"a commit to {where} ended with {type(error).__name__}: {error}. Whether it succeeded is unknown"
+            f"{'' if why is error else f' ({why})'}, so its files are kept. Check the table before you retry."
         ) from error
 
     def _is_in_log(self, own_id: str) -> bool:
-        """Whether a version since has the id; raises `StorageError` where the log lacks one of them."""
+        """Whether a commit after `version` has the id; raises `StorageError` if the log lacks one of them."""
         storage, location = self.writes.storage, self.writes.location
         listing = list_log(location, storage)
         commits = [each for each in listing.commits if each.version > self.version]
         if [each.version for each in commits] != list(range(self.version + 1, listing.latest + 1)):
-            raise StorageError(f"{location}: not all commits after version {self.version} are in its log any more")
+            raise StorageError(f"{location}: some commits after version {self.version} were removed from the log")
         infos = (info for text in read_commits(commits, storage) for info in single_actions(text, ("commitInfo",)))
         return any(node.get(_ID) == own_id for node in infos)
 
@@ -156,7 +160,7 @@ class DeltaCommit:
 def removal(
     path: str, size: int, partition_values: Mapping[str, str | None], now: int, *, changes_data: bool = True
 ) -> Any:
-    """The action that removes a file without deletion vector, by its path in the log; `now` in milliseconds."""
+    """A remove action for a file without deletion vector; `path` as in the log, `now` in milliseconds."""
     from deltalake.transaction import RemoveAction
 
     return RemoveAction(path, changes_data, now, size, dict(partition_values))
@@ -164,7 +168,7 @@ def removal(
 
 @contextmanager
 def refusals(location: str) -> Iterator[None]:
-    """What deltalake refuses, or cannot do, before anything is committed, as errors of this library."""
+    """Translate deltalake's errors before a commit into lakescan's."""
     from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolError
 
     try:
@@ -172,14 +176,14 @@ def refusals(location: str) -> Iterator[None]:
     except CommitFailedError:
         raise
     except DeltaProtocolError as error:
-        raise UnsupportedFeature(f"writing to {location} by deltalake", str(error)) from error
+        raise UnsupportedFeature(f"writing to {location} with deltalake", str(error)) from error
     except (DeltaError, OSError) as error:
         if isinstance(error, StorageError):
             raise
-        raise StorageError(f"{location}: deltalake cannot do that: {error}") from error
+        raise StorageError(f"{location}: deltalake failed: {error}") from error
 
 
-def _is_of_storage(error: Exception) -> bool:
-    """Whether a failed commit is one of the log's store, which may have taken it; delta-rs has one error for all."""
+def _is_storage_error(error: Exception) -> bool:
+    """Whether a commit failed in storage, and so may have succeeded; delta-rs has the same error type for conflicts."""
     text = str(error).lower()
     return "log store" in text or "object store" in text or "timeout" in text or "timed out" in text

@@ -1,4 +1,4 @@
-"""Making Delta tables: a definition as deltalake's schema and arguments."""
+"""Convert a table definition to deltalake's schema and arguments for creating a table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ _NAMES = {t.INT: "integer"}
 
 
 def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
-    """The arguments of deltalake's `DeltaTable.create`; raises `UnsupportedFeature` for what the format has not."""
+    """The arguments of deltalake's `DeltaTable.create`.
+
+    Raises `UnsupportedFeature` for definitions that the format or deltalake cannot record, and `InvalidOption`.
+    """
     if definition.primary_key:
-        raise UnsupportedFeature("a primary key of a Delta table", "The format records none.")
+        raise UnsupportedFeature("a primary key of a Delta table", "The format has no primary keys.")
     if definition.sort_by:
-        raise UnsupportedFeature("a sort order of a Delta table", "The format records none.")
+        raise UnsupportedFeature("a sort order of a Delta table", "The format has no sort orders.")
     for term in definition.partition_by:
         if term.name != "identity":
-            raise UnsupportedFeature(f"{term} as a partition of a Delta table", "Partition it by columns.")
+            raise UnsupportedFeature(f"partitioning a Delta table by {term}", "Partition it by plain columns.")
     if definition.properties.get(MAPPING, "none") == "id":
-        raise InvalidOption(f"'{MAPPING}'='id' is for converted tables: use 'name'")
+        raise InvalidOption(f"'{MAPPING}'='id' is only for converted tables: use 'name'")
     check_zoneless_maps(definition.columns)
     return {
         "schema": as_schema(definition),
@@ -36,34 +39,34 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
 
 
 def check_location(location: str) -> None:
-    """Raise `UnsupportedFeature` for a location that deltalake takes for another one, where another table may be.
+    """Raise `UnsupportedFeature` for a location that deltalake would misread as another one, perhaps another table's.
 
-    It undoes percent-encoding, and of a URI it takes what follows ? or # for no part of the path.
+    deltalake decodes percent-encoding, and cuts URIs at ? or #.
     """
     is_cut = "://" in location and any(mark in location for mark in "?#")
     if is_cut or unquote(location) != location:
         raise UnsupportedFeature(
             f"writing to a Delta table at {location}",
-            "deltalake, which commits, takes the location for another one, by its percent-encoding, ? or #: move the "
-            "table to a folder without these.",
+            "deltalake, which commits, decodes percent-encoding and cuts URIs at ? or #, so it would write to another "
+            "location: move the table to a folder without these characters.",
         )
 
 
 def check_zoneless_maps(columns: Iterable[t.Field]) -> None:
-    """Raise `UnsupportedFeature` for columns that would leave a table unreadable which lacks the feature they take.
+    """Raise `UnsupportedFeature` for columns with which the table would be unreadable for lack of a table feature.
 
-    deltalake lists the feature `timestampNtz` for a column of that type, but looks for none inside of maps.
+    deltalake lists the feature `timestampNtz` for columns of that type, but does not look inside maps.
     """
     places = {inside for field in columns for inside in _zoneless(field.type, within_map=False)}
     if places == {True}:
         raise UnsupportedFeature(
-            "a map with timestamps without a time zone in a Delta table that has none outside of maps",
-            "deltalake does not list the table feature for them: use timestamps with a zone.",
+            "a Delta table with timestamps without time zone only inside maps",
+            "deltalake does not list the table feature timestampNtz for them: use timestamps with time zone.",
         )
 
 
 def _zoneless(kind: t.Type, *, within_map: bool) -> Iterator[bool]:
-    """For each type of timestamps without a zone within a type: whether it is within a map."""
+    """For each timestamp type without time zone nested in a type: whether it is inside a map."""
     match kind:
         case t.Timestamp(zoned=False):
             yield within_map
@@ -78,17 +81,19 @@ def _zoneless(kind: t.Type, *, within_map: bool) -> Iterator[bool]:
 
 
 def as_schema(definition: TableDefinition) -> Any:
-    """The columns as deltalake's schema."""
+    """The columns as a deltalake schema."""
     try:
         from deltalake import Schema
     except ImportError as error:
-        raise missing_dependency("deltalake", "delta", "making Delta tables") from error
+        raise missing_dependency("deltalake", "delta", "creating Delta tables") from error
     return Schema.from_json(json.dumps({"type": "struct", "fields": [_field(f) for f in definition.columns]}))
 
 
 def _field(field: t.Field) -> dict[str, Any]:
     if field.write_default is not None:
-        raise UnsupportedFeature(f"a default of column {field.name!r} of a Delta table", "deltalake writes none.")
+        raise UnsupportedFeature(
+            f"a default of column {field.name!r} of a Delta table", "deltalake does not write defaults."
+        )
     metadata = {} if field.doc is None else {"comment": field.doc}
     return {"name": field.name, "type": _type(field.type), "nullable": not field.required, "metadata": metadata}
 

@@ -1,4 +1,7 @@
-"""Writing the data files of a Delta table (protocol, "Per-file Statistics", "Partition Value Serialization")."""
+"""Describe how data files of a Delta table are written: columns, paths, partition values, statistics.
+
+Implements "Per-file Statistics" and "Partition Value Serialization" of the protocol.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ from lakescan.storage.storage import Storage, join
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
-_TARGET_SIZE = 128 * 2**20  # where delta.targetFileSize does not say
-# Writer features that appended files obey as they are, or once the table declares nothing under them; and that
-# deltalake, which commits them, knows: it refuses type widening, identity columns, clustering and domain metadata.
-_OBEYED = frozenset(
+_TARGET_SIZE = 128 * 2**20  # bytes, without delta.targetFileSize
+# Writer features that new files comply with as they are, or as long as the table declares nothing under them, and that
+# deltalake, which commits, supports: it refuses type widening, identity columns, clustering and domain metadata.
+_SUPPORTED = frozenset(
     {
         "appendOnly",
         "invariants",
@@ -46,14 +49,17 @@ _OBEYED = frozenset(
     }
 )
 _CONSTRAINT = "delta.constraints."
-_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # as pyarrow names them
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # pyarrow's names
 _KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
 _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
 
 
 @dataclass(frozen=True)
 class DeltaWrites(ByOptions):
-    """A table by its newest protocol and metadata; `overrides` are write options over its configuration."""
+    """A table to write to, by its newest protocol and metadata; `overrides` are write options.
+
+    Raises `UnsupportedFeature` for a table that cannot be written.
+    """
 
     location: str
     protocol: Protocol
@@ -63,39 +69,40 @@ class DeltaWrites(ByOptions):
 
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
-        _ = self.constraints  # those that are not understood are refused before anything is written
+        _ = self.constraints  # refuse unsupported constraints before anything is written
 
     @cached_property
     def schema(self) -> Schema:
-        """The current columns."""
+        """The table's current columns."""
         return parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
 
     @property
     def of_moved_rows(self) -> DeltaWrites:
-        """As others are: tables that track rows are not written."""
+        """Itself: tables with row tracking cannot be written, so moved rows need no extra columns."""
         return self
 
     @property
     def target_size(self) -> int:
-        """`delta.targetFileSize`."""
+        """The target file size in bytes: the write option, else `delta.targetFileSize`, else 128 MiB."""
         own = self.metadata.configuration.get("delta.targetFileSize", _TARGET_SIZE)
         return int(self.overrides.get("write.target-file-size-bytes", _size(own, self.location)))
 
     @cached_property
     def constraints(self) -> Mapping[str, Predicate]:
-        """`delta.constraints.NAME` (protocol, "CHECK Constraints"); a null is not true."""
-        found = {}
+        """CHECK constraints by name (`delta.constraints.NAME`; protocol, "CHECK Constraints"); null is a violation."""
+        constraints = {}
         for key, text in self.metadata.configuration.items():
             if key.startswith(_CONSTRAINT):
                 name = key.removeprefix(_CONSTRAINT)
                 try:
-                    found[name] = parse_filter(text)
-                    bind(found[name], self.schema)
+                    constraints[name] = parse_filter(text)
+                    bind(constraints[name], self.schema)
                 except (InvalidFilter, NoSuchColumn) as error:
                     raise UnsupportedFeature(
-                        f"the constraint {name!r} of {self.location}, {text}", "Filters say what is understood."
+                        f"the constraint {name!r} of {self.location}, {text}",
+                        "Only constraints in the syntax of lakescan's filters can be checked.",
                     ) from error
-        return found
+        return constraints
 
     @property
     def is_clustered(self) -> bool:
@@ -106,27 +113,27 @@ class DeltaWrites(ByOptions):
 
     @property
     def partition_sources(self) -> Sequence[str]:
-        """The partition columns."""
+        """The names of the partition columns."""
         return self.metadata.partition_columns
 
     @property
     def parquet_options(self) -> Mapping[str, Any]:
-        """The codec: `delta.parquet.compression.codec`, else Delta's default."""
+        """The compression codec: the write option, else `delta.parquet.compression.codec`, else Delta's default."""
         own = self.metadata.configuration.get("delta.parquet.compression.codec", "snappy").strip().lower()
         codec = self.overrides.get("write.parquet.compression-codec", own)
         if codec not in _KNOWN_CODECS:
             raise InvalidOption(
-                f"{self.location} has 'delta.parquet.compression.codec'={codec!r}: files are written with "
-                f"{', '.join(_KNOWN_CODECS)}. The option compression-codec says another for one write."
+                f"{self.location}: unknown codec 'delta.parquet.compression.codec'={codec!r}; known are "
+                f"{', '.join(_KNOWN_CODECS)}. Set the property, or the write option compression-codec for one write."
             )
         return {"compression": _CODECS.get(codec, codec)}
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
-        """Of types that the format has."""
+        """Columns of Delta types for rows of this Arrow schema."""
         return delta_columns(rows)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
-        """The columns beside those of the partition, by their physical names; with ids where columns are mapped."""
+        """All but the partition columns, with physical names, and with field ids under column mapping."""
         mapped = self.metadata.column_mapping_mode != "none"
         names = self.metadata.partition_columns
         columns = enumerate(self.schema.fields)
@@ -134,7 +141,7 @@ class DeltaWrites(ByOptions):
 
     @property
     def partition_fields(self) -> tuple[t.Field, ...]:
-        """The partition columns, in their order."""
+        """The fields of the partition columns, in their order."""
         return tuple(self.schema.column(name) for name in self.metadata.partition_columns)
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
@@ -142,25 +149,25 @@ class DeltaWrites(ByOptions):
         return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
 
     def in_order(self, rows: pa.Table) -> pa.Table:
-        """As they are: the format has no order."""
+        """The rows unchanged: the format has no sort order."""
         return rows
 
     @property
     def spec_id(self) -> int:
-        """There is one."""
+        """Always 0: a Delta table has a single partitioning."""
         return 0
 
     @property
     def partition_names(self) -> Sequence[str]:
-        """The partition columns."""
+        """The names of the partition columns."""
         return self.metadata.partition_columns
 
     def partition_values(self, key: Key) -> dict[str, str | None]:
-        """The values of a partition as texts, by the physical names of its columns."""
+        """The values of a partition as text, by physical column name."""
         return {f.physical_name: text_of(value, f) for f, value in zip(self.partition_fields, key, strict=True)}
 
     def new_location(self, key: Key, name: str) -> str:
-        """In the folder of the partition, named as Hive has it; of mapped columns, in the table's folder."""
+        """A location in the partition's Hive-style folder; with column mapping, in the table's folder."""
         values = self.partition_values(key)
         if self.metadata.column_mapping_mode != "none":
             return join(self.location, f"part-{name}")
@@ -168,7 +175,7 @@ class DeltaWrites(ByOptions):
         return join(self.location, *folders, f"part-{name}")
 
     def relative_path(self, location: str) -> str:
-        """A file's path below the table's folder, not encoded: deltalake does that."""
+        """A file's path relative to the table's folder, not percent-encoded: deltalake encodes it."""
         return location.removeprefix(self.location.rstrip("/") + "/")
 
     @property
@@ -177,7 +184,7 @@ class DeltaWrites(ByOptions):
         return self.location
 
     def describe(self, found: FileStatistics) -> Mapping[str, Any]:
-        """The statistics, as JSON text."""
+        """The file's statistics as JSON text, by the member's name `stats`."""
         return {"stats": stats_text(found, self.metadata.configuration)}
 
 
@@ -185,14 +192,14 @@ def _size(value: Any, location: str) -> int:
     try:
         return parse_size(value)
     except ValueError as error:
-        raise InvalidOption(f"{location} has 'delta.targetFileSize'={value!r}: it takes {error}") from error
+        raise InvalidOption(f"{location} has 'delta.targetFileSize'={value!r}; it must be {error}") from error
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
-    """Refuse, by name, what a writer of data files would have to obey and this one does not."""
+    """Raise `UnsupportedFeature` for a writer version, feature or column property that writers here do not support."""
     if protocol.min_writer_version > 7:
         raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
-    for feature in sorted(protocol.features - _OBEYED):
+    for feature in sorted(protocol.features - _SUPPORTED):
         raise UnsupportedFeature(f"writing to Delta tables with the feature {feature!r}", f"{location} has it.")
     for name in _DECLARED:
         if f'"{name}"' in metadata.schema_string:

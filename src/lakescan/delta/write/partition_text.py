@@ -1,4 +1,4 @@
-"""Partition values as text (protocol, "Partition Value Serialization"); `partition_values.py` reads them."""
+"""Serialize partition values to text (protocol, "Partition Value Serialization"); `partition_values.py` parses them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from lakescan.common import types as t
 from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.errors import SchemaMismatch
 
-_WITHOUT_TEXT = "it has none for the empty text, binaries that are no UTF-8, and Hive's name of null"
+_NOT_SERIALIZABLE = "the empty text, binary that is not UTF-8 and Hive's name for null cannot be written"
 
 
 def text_of(value: Any, field: t.Field) -> str | None:
-    """A value of a partition column as text, times given as numbers; raises `SchemaMismatch` for one that has none."""
+    """A partition value as text; dates and timestamps are numbers of days and microseconds since 1970.
+
+    Raises `SchemaMismatch` for a value that the log cannot hold.
+    """
     match field.type:
         case _ if value is None:
             return None
@@ -35,19 +38,19 @@ def text_of(value: Any, field: t.Field) -> str | None:
     if text in (None, "", NULL_PARTITION):
         raise SchemaMismatch(
             f"partition column {field.name!r} has the value {value!r}, which Delta's log cannot hold "
-            f"({_WITHOUT_TEXT}): change it, or make it null"
+            f"({_NOT_SERIALIZABLE}): change it, or make it null"
         )
     return text
 
 
 def _with_sign(text: str) -> str:
-    """A time as Spark has it: at least four digits of the year, and a sign before more of them, or before Christ."""
+    """A date or timestamp as Spark writes it: the year has at least four digits, and a sign if more or negative."""
     sign, digits, rest = re.fullmatch(r"(-?)(\d+)(.*)", text).groups()  # type: ignore[union-attr]
     return f"{sign or ('+' if len(digits) > 4 else '')}{digits:0>4}{rest}"
 
 
 def _decoded(value: bytes) -> str | None:
-    """Binaries as Delta on Spark has them, which reads the bytes of the text."""
+    """Binary as text, as in Delta on Spark, which reads the bytes of the text; None if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

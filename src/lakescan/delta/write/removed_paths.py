@@ -1,7 +1,7 @@
-"""The paths of files that go: a remove has to have the text that the add has (protocol, "Action Reconciliation").
+"""Check paths of removed files: a remove must have the same path text as its add (protocol, "Action Reconciliation").
 
-Delta on Spark and deltalake compare these texts, not the places that they mean. deltalake encodes the path of a remove
-by rules of its own, so that of an add which another writer encoded otherwise (Spark leaves `ü` as it is) is not met.
+Delta on Spark and deltalake compare the texts, not the locations they denote. deltalake percent-encodes the path of a
+remove by its own rules, so it would not match an add that another writer encoded differently (Spark keeps `ü`).
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from lakescan.delta.log.segment import LogSegment
 from lakescan.errors import UnsupportedFeature
 from lakescan.storage.storage import Storage
 
-_AS_IS = "/!$&'()+,:;=@"  # beside letters, digits and _.-~, which `quote` leaves as they are, too
+_UNENCODED = "/!$&'()+,:;=@"  # in addition to letters, digits and _.-~, which `quote` never encodes
 
 
 def by_deltalake(path: str) -> str:
-    """The text of a path, which is not encoded, in an action that deltalake writes."""
-    return quote(path, safe=_AS_IS)
+    """The text that deltalake writes for a path that is not percent-encoded."""
+    return quote(path, safe=_UNENCODED)
 
 
 def check_paths(
     segment: LogSegment, partition_columns: tuple[str, ...], storage: Storage, paths: Sequence[str]
 ) -> None:
-    """Raise `UnsupportedFeature` for paths (not encoded) whose removes would not have the text of their adds."""
+    """Raise `UnsupportedFeature` for paths (not percent-encoded) whose removes would not match their adds."""
     if not paths:
         return
     texts = pa.array([by_deltalake(path) for path in paths], pa.string())
-    met = pa.repeat(pa.scalar(False), len(texts))
+    matched = pa.repeat(pa.scalar(False), len(texts))
     reader = ActionReader(storage, partition_columns)
     for piece in pieces_of(segment, reader):
         actions = read_piece(reader, piece)
-        met = pc.or_(met, pc.is_in(texts, value_set=actions["path"].filter(actions["is_add"])))
-    others = pc.invert(met)
-    if pc.any(others).as_py():
-        one = paths[pc.index(others, True).as_py()]
+        matched = pc.or_(matched, pc.is_in(texts, value_set=actions["path"].filter(actions["is_add"])))
+    unmatched = pc.invert(matched)
+    if pc.any(unmatched).as_py():
+        one = paths[pc.index(unmatched, True).as_py()]
         raise UnsupportedFeature(
-            f"removing {pc.sum(others).as_py():,} files of {segment.location}, {one!r} among them",
-            "The log spells their paths as deltalake, which commits, does not: other readers would keep the files, and "
-            "have rows twice. Delta on Spark can rewrite the table.",
+            f"removing {pc.sum(unmatched).as_py():,} files of {segment.location}, including {one!r}",
+            "The log encodes their paths differently from deltalake, which commits: other readers would keep the files "
+            "and read rows twice. Delta on Spark can rewrite the table.",
         )

@@ -1,7 +1,7 @@
-"""Statistics of a file that was written, as JSON text (protocol, "Per-file Statistics").
+"""Serialize the statistics of a written file to JSON (protocol, "Per-file Statistics").
 
-Delta's readers take a bound for one of all rows, NaN among them, and there is no count of NaN. What is written is true
-of all rows; where a true bound is not known, none is written.
+Delta's readers assume that bounds hold for all rows, including NaN, and there is no NaN count. So only bounds that hold
+for all rows are written; a column without such a bound gets none.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ import numpy as np
 from lakescan.common import types as t
 from lakescan.write.statistics import Extreme, FileStatistics, Leaf, LeafStatistics
 
-_INDEXED, _PREFIX = 32, 32  # columns with statistics, characters of a bound
+_INDEXED, _PREFIX = 32, 32  # by default: columns with statistics, characters of a bound
 _HIGHEST = "\U0010ffff"
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+?))\s*(?:\.|$)")
-_DAYS = range(-719_162, 2_932_897)  # of the years 1 to 9999, whose dates all readers parse
+_DAYS = range(-719_162, 2_932_897)  # since 1970: the years 1 to 9999, which all readers can parse
 _MILLIS = range(_DAYS.start * 86_400_000, _DAYS.stop * 86_400_000)
 
 
 def is_indexed(leaves: Sequence[Leaf], configuration: Mapping[str, str]) -> list[bool]:
-    """Which columns have statistics: those that the table names, or the first ones; none within lists and maps."""
+    """Which columns get statistics: those the table configures, else the first 32; none inside lists and maps."""
     names = configuration.get("delta.dataSkippingStatsColumns")
     if names is not None:
-        wanted = [path_of(name) for name in _names(names)]
+        configured = [path_of(name) for name in _names(names)]
         ways = [tuple(field.name.lower() for field in leaf.way) for leaf in leaves]
         return [
-            not leaf.is_repeated and any(way[: len(path)] == path for path in wanted)
+            not leaf.is_repeated and any(way[: len(path)] == path for path in configured)
             for leaf, way in zip(leaves, ways, strict=True)
         ]
     most = int(configuration.get("delta.dataSkippingNumIndexedCols", _INDEXED))
     left = len(leaves) if most < 0 else most
-    found = []
+    indexed = []
     for leaf in leaves:
-        found.append(not leaf.is_repeated and left > 0)
+        indexed.append(not leaf.is_repeated and left > 0)
         left -= not leaf.is_repeated
-    return found
+    return indexed
 
 
 def _names(text: str) -> list[str]:
-    """Names that commas part, but those between backticks."""
+    """Split names at commas outside backticks."""
     return [each for each in re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text) if each.strip()]
 
 
 def path_of(name: str) -> tuple[str, ...]:
-    """The parts of a column's name such as ``a.`b.c` ``, in lower case."""
+    """The parts of a column name such as ``a.`b.c` ``, in lower case."""
     return tuple((one.replace("``", "`") if one else other).lower() for one, other in _NAME.findall(name))
 
 
 def stats_text(found: FileStatistics, configuration: Mapping[str, str]) -> str:
-    """The statistics of a file, by the physical names of its columns."""
+    """A file's statistics as JSON text, by physical column names."""
     stats: dict[str, Any] = {"numRecords": found.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for each, wanted in zip(found.leaves, is_indexed([one.leaf for one in found.leaves], configuration), strict=True):
         if wanted:
@@ -82,7 +82,7 @@ def _put(node: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 
 def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
-    """A bound as JSON has it: texts are cut, times are to the millisecond, both outwards; None where there is none."""
+    """A bound for JSON: texts are truncated and timestamps rounded to milliseconds, both outwards; None if unusable."""
     match kind:
         case t.STRING:
             return _cut(value, upper=upper)
@@ -102,7 +102,10 @@ def _shifted(number: int, scale: int) -> Decimal:
 
 
 def _cut(value: Extreme, *, upper: bool) -> str | None:
-    """A text of 32 characters that is not above, or not below, all that begin like it."""
+    """Truncate a bound to 32 characters: a lower bound to its prefix, an upper bound to prefix and tie-breaker.
+
+    None if it is not UTF-8.
+    """
     assert isinstance(value, bytes)
     try:
         text = value.decode()
@@ -124,7 +127,7 @@ def _moment(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
 
 
 def _json(value: Any) -> str:
-    """JSON whose decimals have all their digits."""
+    """JSON text in which decimals keep all digits."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_json(name)}: {_json(each)}" for name, each in value.items()) + "}"
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
