@@ -40,17 +40,20 @@ HALF = {"type": "fixed", "name": "half", "size": 8}
     ("schema", "problem"),
     [
         (record(field("x", "int", 1), field("y", ["null", "r"], 2)), "contains itself"),
-        (record(field("x", {"type": "array", "items": "null"}, 1)), "items that take no bytes"),
+        (record(field("x", {"type": "array", "items": "null"}, 1)), "items take no bytes"),
         (record(field("x", {"type": "array", "items": {"type": "record", "name": "e", "fields": []}}, 1)), "no bytes"),
         ('{"type":"array","items":' * 50 + '"int"' + "}" * 50, "nests deeper"),
         ('{"type":"array","items":' * 20_000 + '"int"' + "}" * 20_000, "nests deeper"),
-        (record(field("x", "nosuch", 1)), "names a type 'nosuch'"),
+        (record(field("x", "nosuch", 1)), "references a type 'nosuch'"),
         (record(field("x", "int", 1), field("y", "int", 1)), "share ids"),
         (record(field("x", "int", 1), field("x", "int", 2)), "share names"),
-        (record(field("x", {"type": "bytes", "logicalType": "decimal", "precision": 99, "scale": 3}, 1)), "99 digits"),
-        (record({"name": "x", "type": "int", "field-id": "1"}), "for a field id"),
+        (
+            record(field("x", {"type": "bytes", "logicalType": "decimal", "precision": 99, "scale": 3}, 1)),
+            "precision 99",
+        ),
+        (record({"name": "x", "type": "int", "field-id": "1"}), "as a field id"),
         (record({"name": "x"}), "None"),
-        ('"int"', "not of records"),
+        ('"int"', "not a record"),
         ("{", "not JSON"),
     ],
 )
@@ -131,7 +134,7 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(codec: str, monkeypatch:
 @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "bzip2", "xz"])
 def test_a_damaged_block_is_refused(codec: str) -> None:
     packed = PACKED[codec](bytes(range(256)))
-    with pytest.raises(CorruptMetadata, match=r"m\.avro .*cannot be unpacked"):
+    with pytest.raises(CorruptMetadata, match=r"m\.avro .*cannot be decompressed"):
         open_container(avro_file(LONGS, 1, packed[: len(packed) // 2], codec), "m.avro")
 
 

@@ -105,7 +105,7 @@ def test_a_delete_file_with_fewer_rows_than_recorded_is_noticed(table: Any, kind
         )
         write_equality_deletes(path, pa.table({"n": [1]}), {"n": 1})
     assert local(path).exists()
-    with pytest.raises(lakescan.CorruptMetadata, match="1 deletes where the metadata says 2"):
+    with pytest.raises(lakescan.CorruptMetadata, match="1 deletes, but the metadata says 2"):
         lakescan.table(location).scan().to_arrow()
 
 

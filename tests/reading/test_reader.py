@@ -66,7 +66,7 @@ def test_a_vector_with_the_wrong_number_of_rows_is_refused(tmp_path: Path) -> No
     (data,) = tmp_path.glob("*.parquet")
     vector = {**inline_vector([0, 2]), "cardinality": 3}
     commit_vectors(tmp_path, {data.name: vector})
-    with pytest.raises(lakescan.CorruptMetadata, match="2 rows where the metadata says 3"):
+    with pytest.raises(lakescan.CorruptMetadata, match="2 rows, but the metadata says 3"):
         lakescan.table(tmp_path).scan().to_arrow()
 
 

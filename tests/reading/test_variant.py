@@ -84,7 +84,7 @@ def test_large_objects_and_arrays_count_in_four_bytes() -> None:
 
 def test_an_object_beside_a_value_that_is_none_is_refused() -> None:
     typed = pa.struct([("a", member(pa.int64()))])
-    with pytest.raises(CorruptMetadata, match="no object"):
+    with pytest.raises(CorruptMetadata, match="not an object"):
         values(column(typed, [{"typed_value": {"a": {"typed_value": 1}}, "value": b"\x05x"}]))
 
 

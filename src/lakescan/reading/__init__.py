@@ -1,1 +1,1 @@
-"""Reading: one task becomes Arrow record batches. Files are projected onto the table's schema, deletes applied."""
+"""Reading: file scan tasks -> Arrow record batches, projected onto the table schema, with deletes applied."""

@@ -1,4 +1,4 @@
-"""Leaf values of a file as the table's type: promotions both formats allow, and how old files spell a type."""
+"""Cast leaf columns of a file to the table's type: the promotions that both formats allow, and legacy encodings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakescan.reading.variant import unshredded
 
 
 def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
-    """The array as `kind`; raises `CorruptMetadata` for a file type that the table's type does not allow."""
+    """Cast an array to `kind`; raises `CorruptMetadata` for a file type that cannot be promoted to the table's."""
     target = kind.arrow()
     if array.type == target:
         return array
@@ -30,7 +30,7 @@ def cast_leaf(array: pa.Array, kind: t.Type, column: str) -> pa.Array:
 
 
 def padded(texts: pa.Array, width: int) -> pa.Array:
-    """Texts filled up with spaces to so many characters, as Spark reads CHAR(n); longer ones stay."""
+    """Pad strings with spaces to `width` characters, as Spark reads CHAR(n); longer ones are unchanged."""
     return pc.utf8_rpad(texts, width) if width else texts
 
 
@@ -45,7 +45,7 @@ def _cast(array: pa.Array, kind: t.Type, target: pa.DataType) -> pa.Array:
     if isinstance(kind, t.Timestamp):
         return _timestamp(array, kind, target)
     if isinstance(kind, t.Decimal) and pa.types.is_integer(source):
-        # decimal128 needs room for every digit of the integer type; the values themselves may be smaller.
+        # Arrow requires room for every digit of the integer type, even if the values are smaller.
         return array.cast(pa.decimal128(38, kind.scale)).cast(target)
     if pa.types.is_string(target) and pa.types.is_fixed_size_binary(source):
         return array.cast(pa.binary()).cast(target)
@@ -63,7 +63,7 @@ def _binary16(array: pa.Array) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Array:
-    """A zone changes the meaning, not the stored instant; finer units are floored, as Spark does."""
+    """Cast to a timestamp: a zone changes the meaning, not the stored number; finer units are floored, as in Spark."""
     source = array.type
     if pa.types.is_date(source):
         return array.cast(pa.timestamp("s")).cast(pa.timestamp(kind.unit)).cast(target)
@@ -78,7 +78,7 @@ def _timestamp(array: pa.Array, kind: t.Timestamp, target: pa.DataType) -> pa.Ar
 
 
 def _floored(numbers: pa.Array, by: int) -> pa.Array:
-    """The numbers divided, rounded down. Arrow's own flooring of times overflows at the least of them."""
+    """Divide, rounding down. Arrow's own flooring of timestamps overflows at the smallest ones."""
     towards_zero = pc.divide(numbers, by)
     return pc.subtract(towards_zero, pc.less(numbers, pc.multiply(towards_zero, by)).cast(pa.int64()))
 
@@ -95,6 +95,6 @@ def _variant(array: pa.Array, column: str) -> pa.Array:
     else:
         metadata, values = (array.field(n).cast(pa.binary()) for n in ("metadata", "value"))
     mask = array.is_null() if array.null_count else None
-    if mask is not None:  # Arrow wants bytes under null structs, whose members are not nullable
+    if mask is not None:  # the members are not nullable, so Arrow requires values even under null structs
         metadata, values = metadata.fill_null(b""), values.fill_null(b"")
     return pa.StructArray.from_arrays([metadata, values], fields=list(t.VARIANT.arrow()), mask=mask)

@@ -1,6 +1,6 @@
-"""What every task of a plan shares: the schema to return, how columns are found in files, the residuals, the storage.
+"""The read context shared by all tasks of a plan: output schema, column matching, residuals, storage.
 
-Sent to workers once, beside the task groups.
+Sent to workers once, alongside the task groups.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from lakescan.storage.locations import Places
 from lakescan.storage.storage import Storage
 
 BATCH_SIZE = 65_536
-WHOLE_TABLE_BATCH_SIZE = 1 << 20  # where all rows are wanted at once anyway: fewer calls, the same memory
+WHOLE_TABLE_BATCH_SIZE = 1 << 20  # when all rows are collected anyway: fewer calls, the same memory
 
 
 @dataclass(frozen=True)
 class ReadContext:
-    """`output` is what batches have; `table_schema` has all columns, those that only filters or deletes need too.
+    """`output` is the schema of the batches; `table_schema` also has the columns that only filters or deletes need.
 
-    `places` tells where data files are, in whatever spelling deletes name them.
-    With `verify`, the checksums of Parquet pages have to hold.
+    `places` matches data files with the locations that deletes name, however they are spelled.
+    With `verify`, the checksums of Parquet pages are checked.
     """
 
     storage: Storage
@@ -35,7 +35,7 @@ class ReadContext:
     places: Places = field(default_factory=Places)
 
     def columns_for(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
-        """The columns to read: the output's, then those that `residual`, or deletes that compare fields, need."""
+        """The columns to read: the output's, then those needed by `residual` or by the fields that deletes compare."""
         known = {f.id for f in self.output.fields}
         ids = {leaf.bound_id for leaf in leaves(residual)} | {i for i in compared if i in self.table_schema.by_id}
         needed = {self.table_schema.top_level_of[i].id for i in ids}

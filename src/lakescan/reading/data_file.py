@@ -1,4 +1,4 @@
-"""Files of rows, data or deletes, in any of the formats that a table may hold."""
+"""Open data and delete files in any file format: Parquet, ORC, Avro."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ class DataFile(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Its Arrow schema, field ids in the fields' metadata."""
+        """The file's Arrow schema, with field ids in the fields' metadata."""
 
     @property
     def rows(self) -> int | None:
-        """The rows that the file has, as its footer says; None where it has none."""
+        """The row count in the file's footer; None for a format without one."""
 
     def chunks(self, start: int, stop: int) -> list[int]:
-        """The chunks that begin in the bytes from `start` up to `stop`."""
+        """The chunks whose first byte is in [start, stop)."""
 
     def batches(
         self, chunks: list[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The projection's columns of those chunks, each batch with the position in the file of its first row."""
+        """Read the projection's columns of those chunks; yield each batch with the file position of its first row."""
 
 
 def open_data_file(
     storage: Storage, path: str, file_format: str, key_metadata: bytes | None = None, *, verify: bool = False
 ) -> AbstractContextManager[DataFile]:
-    """Open a file, with the key that the storage's key manager has for it if it is encrypted.
+    """Open a file; if it is encrypted, with its key from the storage's key manager.
 
-    With `verify`, the checksums that Parquet pages may have are checked as they are read.
-    Raises `MissingFile`, `CorruptData`, and `UnsupportedFeature` for a format or encryption that it cannot read.
+    With `verify`, the checksums of Parquet pages are checked, if present.
+    Raises `MissingFile`, `CorruptData`, and `UnsupportedFeature` for a format or encryption that cannot be read.
     """
     if file_format == "parquet":
         return open_parquet(storage, path, key_metadata, verify=verify)
     if key_metadata is not None and (storage.key_manager is not None or is_encrypted_stream(storage, path)):
-        raise UnsupportedFeature(f"encrypted {file_format} files", f"{path} is one; of Parquet they can be read.")
+        raise UnsupportedFeature(f"encrypted {file_format} files", f"{path} is one. Encrypted Parquet can be read.")
     match file_format:
         case "orc":
             return open_orc(storage, path)

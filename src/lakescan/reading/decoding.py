@@ -1,6 +1,6 @@
-"""The boundary of decoding: whatever libraries raise over the contents of a file becomes an error with the file's name.
+"""The decoding boundary: whatever a library raises over a file's contents becomes an error that names the file.
 
-A damaged page is an `OSError`, an `ArrowInvalid`, a `UnicodeDecodeError` or an `OverflowError`, as the damage wants it.
+A damaged page can raise `OSError`, `ArrowInvalid`, `UnicodeDecodeError` or `OverflowError`, depending on the damage.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ DAMAGE = (
 
 @contextmanager
 def decoding(path: str, part: str = "its contents") -> Iterator[None]:
-    """Turn what is raised while a file is decoded into `CorruptData`, or into `StorageError` where storage failed.
+    """Turn errors raised while decoding a file into `CorruptData`, or `StorageError` if storage failed.
 
-    `part` says what of the file is decoded. Errors of lakescan's own pass through; what is found wrong where the file
-    is not known gets its name.
+    `part` is the part of the file being decoded, for the message. Lakescan's own errors pass through, except that
+    `CorruptMetadata` raised without the file's name gets it.
     """
     try:
         yield
@@ -49,13 +49,13 @@ def decoding(path: str, part: str = "its contents") -> Iterator[None]:
         raise
     except MemoryError as error:
         raise NotEnoughMemory(
-            f"{shown(path)}: {part} cannot be decoded in the memory that there is: {told(error)}. The file is damaged "
-            "if it says more than it holds; else read it with more memory, or a smaller batch-size."
+            f"{shown(path)}: {part} cannot be decoded in the available memory: {told(error)}. Either the file is "
+            "damaged and declares too large a size, or read it with more memory, or a smaller batch-size."
         ) from error
     except DAMAGE as error:
         if is_storage_fault(error):
             raise storage_error("read", path, error) from error
         raise CorruptData(
-            f"{shown(path)}: {part} cannot be decoded: {told(error)}. The file is damaged, or was cut off: restore it, "
+            f"{shown(path)}: {part} cannot be decoded: {told(error)}. The file is damaged or truncated: restore it, "
             "or write its rows again."
         ) from error

@@ -1,4 +1,7 @@
-"""The columns of a data file as a tree with ids: the ids written in the file, else those a name mapping gives."""
+"""The columns of a data file as a tree with field ids, from the file or from a name mapping.
+
+Iceberg specification, "Column Projection" and "Name Mapping Serialization".
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
 
 @dataclass(frozen=True)
 class FileField:
-    """A field of a file: its place among its siblings, and what is under it (struct members; element; key, value)."""
+    """A field of a file: its index among its siblings, and its children (struct members; element; key, value)."""
 
     index: int
     name: str
@@ -25,20 +28,20 @@ class FileField:
 
     @property
     def leaves(self) -> int:
-        """How many leaf columns it has in the file."""
+        """The number of leaf columns beneath it, or 1 if it is one."""
         return sum(child.leaves for child in self.children) if self.children else 1
 
 
 def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, ...]:
-    """The file's columns, with ids as `matching` says.
+    """The file's columns, with field ids assigned as `matching` says.
 
-    A file without any ids takes them from the name mapping, or by position, or has none, or is refused where the
-    table cannot do without (`CorruptMetadata`).
+    A file without any ids gets them from the name mapping, or by position, or not at all; raises `CorruptMetadata` if
+    the table requires ids.
     """
     fields = tuple(_read(schema.field(i), i) for i in range(len(schema)))
     if matching.ids_required and fields and not any(f.id is not None for f in _walk(fields)):
         raise CorruptMetadata(
-            "a data file has no field ids, by which the table's columns are mapped: the protocol forbids to guess them"
+            "a data file has no field ids, but the table maps columns by id: the protocol forbids guessing them"
         )
     if not matching.by_id or any(f.id is not None for f in _walk(fields)):
         return fields
@@ -50,7 +53,7 @@ def read_fields(schema: pa.Schema, matching: FieldMatching) -> tuple[FileField, 
 
 
 def has_ids(schema: pa.Schema) -> bool:
-    """Whether a file's columns, or what is under them, have ids."""
+    """Whether any field of a file, at any depth, has an id."""
     return any(f.id is not None for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
 
 
@@ -65,8 +68,8 @@ def _read(field: pa.Field, index: int) -> FileField:
     else:
         inner = []
     metadata = field.metadata or {}
-    found = next((metadata[key] for key in _ID_KEYS if key in metadata), None)
-    file_id = None if found is None or int(found) < 0 else int(found)
+    written = next((metadata[key] for key in _ID_KEYS if key in metadata), None)
+    file_id = None if written is None or int(written) < 0 else int(written)
     return FileField(index, field.name, kind, file_id, tuple(_read(f, i) for i, f in enumerate(inner)))
 
 

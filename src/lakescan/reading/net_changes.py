@@ -1,7 +1,7 @@
-"""Changes of rows without those that change nothing, and as updates: pure functions over Arrow tables.
+"""Net changes: remove carry-over rows, and pair deletes with inserts as updates. Pure functions over Arrow tables.
 
-A commit that rewrites a file deletes and inserts again the rows that it leaves as they were: those cancel each other,
-one for one. A row deleted and one inserted of the same identity are what a row was before and after an update.
+A commit that rewrites a file (copy-on-write) deletes and reinserts the rows that it does not change: these carry-overs
+cancel one for one. A deleted and an inserted row with the same identity are the pre- and post-image of an update.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INSERT, DELETE, BEFORE, AFTER = "INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFT
 
 
 def without_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> pa.Table:
-    """The rows less pairs of a deleted and an inserted one that are equal in all of these columns."""
+    """Remove pairs of a deleted and an inserted row that are equal in `columns`; `change` names the type column."""
     is_insert = _is_insert(rows, change)
     if is_insert.all() or not is_insert.any():
         return rows
@@ -27,7 +27,7 @@ def without_carry_overs(rows: pa.Table, change: str, columns: Sequence[str]) -> 
 
 
 def as_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table:
-    """The rows by identity: where one has just one deleted and one inserted row, these are an update."""
+    """Sort rows by identity; mark the rows of an identity with exactly one delete and one insert as an update."""
     is_insert = _is_insert(rows, change)
     number = row_numbers([rows[name] for name in identity])
     inserted, deleted = _counts(number, is_insert)
@@ -39,7 +39,7 @@ def as_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table
 
 
 def row_numbers(columns: Sequence[pa.ChunkedArray | pa.Array]) -> np.ndarray:
-    """A number for each row, the same for rows that are equal in all columns: nulls, and NaN, equal themselves."""
+    """A number for each row, equal for rows that are equal in all columns. Null equals null, and NaN equals NaN."""
     numbers = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
     for column in columns:
         codes = _codes(column)
@@ -55,10 +55,10 @@ def _codes(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
     if pa.types.is_struct(values.type):
         members = [pc.struct_field(values, [i]) for i in range(values.type.num_fields)]
         return row_numbers([values.is_valid(), *members])
-    if pa.types.is_nested(values.type):  # lists and maps, a Python step each: Arrow has no hash of them
+    if pa.types.is_nested(values.type):  # lists and maps: Arrow cannot hash them, so one Python step per value
         values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
     if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0, values.type))  # one zero
+        values = pc.add(values, pa.scalar(0, values.type))  # turns -0.0 into 0.0
     indices = values.dictionary_encode(null_encoding="encode").indices
     result: np.ndarray = indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return result
@@ -70,13 +70,13 @@ def _is_insert(rows: pa.Table, change: str) -> np.ndarray:
 
 
 def _counts(number: np.ndarray, is_insert: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many inserted, and how many deleted rows have each number."""
+    """The number of inserted rows, and of deleted rows, per row number."""
     count = int(number.max(initial=-1)) + 1
     return np.bincount(number[is_insert], minlength=count), np.bincount(number[~is_insert], minlength=count)
 
 
 def _rank(keys: np.ndarray) -> np.ndarray:
-    """The place of each row among those of the same key."""
+    """The rank of each row among the rows with its key, in order of appearance."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.searchsorted(ordered, ordered, side="left")

@@ -1,4 +1,4 @@
-"""ORC data and delete files. They are read whole, a stripe at a time: Arrow does not say where stripes start."""
+"""ORC data and delete files. They are not split, since Arrow does not expose stripe offsets; read by stripe."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from lakescan.storage.storage import Storage
 
 @dataclass(frozen=True)
 class OrcData:
-    """An open ORC file; field ids are in the attribute `iceberg.id`."""
+    """An open ORC file; field ids are in the column attribute `iceberg.id`."""
 
     file: orc.ORCFile
     path: str
 
     @property
     def schema(self) -> pa.Schema:
-        """Its Arrow schema."""
+        """The file's Arrow schema."""
         return self.file.schema
 
     @property
     def rows(self) -> int:
-        """The rows that it has, as its footer says."""
+        """The row count in the footer."""
         return int(self.file.nrows)
 
     def chunks(self, start: int, stop: int) -> list[int]:
-        """All stripes, in the split that begins the file."""
+        """All stripes, if the range starts at byte 0; otherwise none."""
         return list(range(self.file.nstripes)) if start == 0 else []
 
     def batches(
         self, chunks: list[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the position in the file of its first row.
+        """Batches of the projection's columns, each with the file position of its first row.
 
-        Raises `CorruptData` where stripes cannot be decoded, or have other rows than the footer says.
+        Raises `CorruptData` if a stripe cannot be decoded, or the row count differs from the footer's.
         """
         names = [self.schema.names[i] for i in projection.columns]
         position = 0
@@ -54,21 +54,21 @@ class OrcData:
                 position += batch.num_rows
         if position != self.rows:
             raise CorruptData(
-                f"{shown(self.path)}: its stripes have {position:,} rows, and its footer says {self.rows:,}. "
+                f"{shown(self.path)}: its stripes have {position:,} rows, but its footer says {self.rows:,}. "
                 "The file is damaged: restore it, or write its rows again."
             )
 
     def _read(self, stripe: int, names: list[str]) -> pa.RecordBatch:
-        """One stripe's columns. Arrow takes a dot in a name for nesting: such files are read whole."""
+        """Read columns of a stripe. Arrow takes a dot in a name for nesting, so such files are read in all columns."""
         dotted = any("." in name for name in self.schema.names)
         with decoding(self.path, f"stripe {stripe}"):
-            found = self.file.read_stripe(stripe, columns=None if dotted or not names else names)
-            return found.select([found.schema.get_field_index(name) for name in names])
+            rows = self.file.read_stripe(stripe, columns=None if dotted or not names else names)
+            return rows.select([rows.schema.get_field_index(name) for name in names])
 
 
 @contextmanager
 def open_orc(storage: Storage, path: str) -> Iterator[OrcData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not ORC."""
+    """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not ORC."""
     with storage.open(path) as handle:
         with decoding(path, "its footer"):
             file = orc.ORCFile(handle)

@@ -1,8 +1,8 @@
-"""Projection: the columns of a data file as columns of the table, whatever the file was written with.
+"""Projection: map the columns of a data file to those of the table, across schema evolution.
 
-A projection is resolved once a file: each field of the table is found by id or name, or is missing and becomes a
-constant, a default or null. Applying it to a batch renames, reorders, casts and fills in, down through structs, lists
-and maps; what is already right passes through untouched.
+A projection is resolved once per file: each table field is found by id or name, or is missing and becomes a constant,
+a default or null (Iceberg specification, "Column Projection"). Applying it to a batch renames, reorders, casts and
+fills in, down through structs, lists and maps; columns that already match pass through without a copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakescan.reading.file_schema import FileField
 
 @dataclass(frozen=True)
 class Source:
-    """How one field of the table is made: `child` is its place in its parent in the file, or None: it is missing.
+    """The source of one table field: `child` is its index in its parent in the file, None if it is missing there.
 
     `children` are the sources of a struct's members, a list's element, or a map's key and value.
     """
@@ -36,14 +36,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Projection:
-    """The sources of all columns; `columns` are the file's top-level columns they need, `leaves` their leaf columns."""
+    """The sources of all columns; `columns` are the file's top-level columns to read, `leaves` their leaf columns."""
 
     sources: tuple[Source, ...]
     columns: tuple[int, ...]
     leaves: tuple[int, ...]
 
     def apply(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The table's columns, from a batch that holds just `columns`, in that order."""
+        """Convert a batch that has exactly `columns`, in that order, to the table's columns."""
         place = {column: i for i, column in enumerate(self.columns)}
         return [
             _missing(s, batch.num_rows) if s.child is None else _convert(batch.column(place[s.child]), s)
@@ -51,7 +51,7 @@ class Projection:
         ]
 
     def leaf_of(self, field_id: int, fields: tuple[FileField, ...]) -> tuple[int, FileField] | None:
-        """The leaf column that holds a top-level field of atomic type, and the file's field, if the file has it."""
+        """The leaf column and file field of a top-level field of atomic type; None if the file lacks it."""
         for source in self.sources:
             if source.target.id == field_id and source.child is not None and not source.children:
                 return sum(f.leaves for f in fields[: source.child]), fields[source.child]
@@ -61,7 +61,7 @@ class Projection:
 def resolve(
     fields: tuple[FileField, ...], schema: Schema, matching: FieldMatching, constants: Mapping[int, pa.Scalar]
 ) -> Projection:
-    """Find the columns of `schema` in a file. `constants` are values, by field id, that take a column's place."""
+    """Find the columns of `schema` in a file. `constants` are values by field id that replace the file's columns."""
     has_ids = matching.by_id and any(f.id is not None for f in fields)
     sources = tuple(_source(field, fields, has_ids, constants) for field in schema.fields)
     columns = sorted({s.child for s in sources if s.child is not None})
@@ -75,10 +75,10 @@ def _source(
 ) -> Source:
     if (constant := constants.get(target.id)) is not None:
         return Source(target, None, constant=constant)
-    found = _find(target, siblings, by_id)
-    if found is None:
+    field = _find(target, siblings, by_id)
+    if field is None:
         return Source(target, None)
-    return Source(target, found.index, _children(target, found, by_id, constants))
+    return Source(target, field.index, _children(target, field, by_id, constants))
 
 
 def _find(target: t.Field, siblings: tuple[FileField, ...], by_id: bool) -> FileField | None:
@@ -89,22 +89,22 @@ def _find(target: t.Field, siblings: tuple[FileField, ...], by_id: bool) -> File
     return exact or next((f for f in siblings if f.name.lower() == lower), None)
 
 
-def _children(target: t.Field, found: FileField, by_id: bool, constants: Mapping[int, pa.Scalar]) -> tuple[Source, ...]:
-    kind, file_type = target.type, found.type
+def _children(target: t.Field, field: FileField, by_id: bool, constants: Mapping[int, pa.Scalar]) -> tuple[Source, ...]:
+    kind, file_type = target.type, field.type
     if isinstance(kind, t.Struct) and pa.types.is_struct(file_type):
-        return tuple(_source(member, found.children, by_id, constants) for member in kind.fields)
+        return tuple(_source(member, field.children, by_id, constants) for member in kind.fields)
     if isinstance(kind, t.ListOf) and (pa.types.is_list(file_type) or pa.types.is_large_list(file_type)):
-        return (_inner(kind.element, found.children[0], by_id),)
+        return (_inner(kind.element, field.children[0], by_id),)
     if isinstance(kind, t.MapOf) and pa.types.is_map(file_type):
-        return (_inner(kind.key, found.children[0], by_id), _inner(kind.value, found.children[1], by_id))
+        return (_inner(kind.key, field.children[0], by_id), _inner(kind.value, field.children[1], by_id))
     if isinstance(kind, t.Struct | t.ListOf | t.MapOf):
         raise CorruptMetadata(f"column {target.name!r} is {kind} in the table and {file_type} in a data file")
     return ()
 
 
-def _inner(target: t.Field, found: FileField, by_id: bool) -> Source:
-    """The element of a list, or the key or value of a map: there is only one, whatever its name."""
-    return Source(target, found.index, _children(target, found, by_id, {}))
+def _inner(target: t.Field, field: FileField, by_id: bool) -> Source:
+    """The source of a list's element, or a map's key or value: matched by position, whatever its name."""
+    return Source(target, field.index, _children(target, field, by_id, {}))
 
 
 def _missing(source: Source, rows: int) -> pa.Array:
@@ -162,5 +162,5 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
 
 
 def unsliced(array: pa.Array) -> pa.Array:
-    """The array from offset 0: offsets and validity can then be taken apart."""
+    """Copy an array to offset 0, so that its offsets, children and validity can be used separately."""
     return array.take(pa.array(np.arange(len(array)))) if array.offset else array

@@ -1,4 +1,4 @@
-"""One task group as Arrow record batches: row groups chosen, columns projected, deletes applied, residual evaluated."""
+"""Read a task group as Arrow batches: prune row groups, project columns, apply deletes, evaluate the residual."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from lakescan.reading.row_batches import row_batches
 def read_group(
     group: TaskGroup, context: ReadContext, equality: EqualityDeletes | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a task group, as batches of the context's output schema; memory is bounded by a batch.
+    """Read the rows of a task group as batches of the context's output schema; memory is bounded by one batch.
 
-    `equality` may hold the equality deletes of the whole plan, to be shared by its groups where one process reads them.
-    Raises `MissingFile` or `CorruptMetadata` where a data or delete file cannot be read: rows are never skipped.
+    `equality` may hold the equality deletes of the whole plan, shared by the groups that one process reads.
+    Raises `MissingFile` or `CorruptMetadata` if a data or delete file cannot be read: rows are never skipped.
     """
     paths = group.splits["path"].to_pylist()
     positions = DeleteLoader(context.storage, paths, places=context.places, verify=context.verify)
@@ -41,20 +41,20 @@ def _read_task(
     columns = context.columns_for(residual, equality.columns_of(task))
     selection: RowSelection | None = None
     for first, full in row_batches(task, context, columns, residual):
-        rows, found = full.num_rows, columns_of(full, columns)
+        rows, values = full.num_rows, columns_of(full, columns)
         if selection is None:
             selection = positions.selection(task.path, task.by_position, task.same_place, task.record_count)
-        gone, wanted = (equality.hits(task, first, found, rows, kept=kept) for kept in (False, True))
-        live = _all_of([selection.live_rows(first, rows, wanted), None if gone is None else pa.array(~gone)])
+        deleted, kept_rows = (equality.hits(task, first, values, rows, kept=kept) for kept in (False, True))
+        live = _all_of([selection.live_rows(first, rows, kept_rows), None if deleted is None else pa.array(~deleted)])
         if DELETED in columns.fields:
-            full, live = _marked(full, columns.fields.index(DELETED), live), None
-            found = columns_of(full, columns)
-        matched = None if residual == TRUE else keep(residual, found, rows)
-        yield from _kept(full.select(range(len(context.output.fields))), _all_of([live, matched]))
+            full, live = _mark_deleted(full, columns.fields.index(DELETED), live), None
+            values = columns_of(full, columns)
+        matched = None if residual == TRUE else keep(residual, values, rows)
+        yield from _filtered(full.select(range(len(context.output.fields))), _all_of([live, matched]))
 
 
-def _marked(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:
-    """The batch with its `_deleted` column true where rows are deleted: who selects it sees those rows, too."""
+def _mark_deleted(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:
+    """Set the `_deleted` column: a scan that selects it returns deleted rows, too, marked true."""
     return batch if live is None else batch.set_column(place, DELETED.arrow(), pc.invert(live))
 
 
@@ -63,8 +63,8 @@ def _all_of(masks: list[pa.Array | None]) -> pa.Array | None:
     return reduce(pc.and_, present) if present else None
 
 
-def _kept(batch: pa.RecordBatch, mask: pa.Array | None) -> Iterator[pa.RecordBatch]:
-    """The rows that the mask keeps, if any."""
+def _filtered(batch: pa.RecordBatch, mask: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    """Filter a batch; yield it unless it becomes empty."""
     result = batch if mask is None else batch.filter(mask)
     if result.num_rows:
         yield result

@@ -1,4 +1,4 @@
-"""The rows of a task before deletes and residuals: its row groups that can match, as columns of the table."""
+"""Read a task's rows before deletes and residual: the row groups that can match, projected onto the table's columns."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from lakescan.storage.faults import shown
 def row_batches(
     task: FileScanTask, context: ReadContext, columns: Schema, residual: Predicate = TRUE
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches of these columns, each with the position in the file of its first row.
+    """Batches of these columns, each with the file position of its first row.
 
-    Row groups of which statistics show that no row matches `residual` are left out. Raises `CorruptData` where the file
-    cannot be decoded, or has other rows than its footer or the table's metadata says.
+    Row groups whose statistics rule out `residual` are pruned. Raises `CorruptData` if the file cannot be decoded, or
+    its row count differs from its footer's or the table metadata's.
     """
     opened = open_data_file(context.storage, task.path, task.file_format, task.key_metadata, verify=context.verify)
     with opened as data, decoding(task.path, "its rows"):
@@ -55,9 +55,9 @@ def row_batches(
 
 
 def check_rows(path: str, rows: int | None, recorded: int | None) -> None:
-    """Raise `CorruptData` where a file has other rows than the table's metadata says; some writers recorded -1."""
+    """Raise `CorruptData` if the row count differs from the table metadata's; None and -1 are unknown and pass."""
     if rows is not None and recorded is not None and recorded >= 0 and rows != recorded:
         raise CorruptData(
-            f"{shown(path)} has {rows:,} rows where the table's metadata says {recorded:,}: the file is damaged, or is "
-            "another one. Restore it, or the metadata that names it."
+            f"{shown(path)} has {rows:,} rows, but the table's metadata says {recorded:,}: the file is damaged, or was "
+            "replaced by another one. Restore it, or the metadata that references it."
         )

@@ -1,4 +1,4 @@
-"""Metadata columns of a batch: made from its file's place in the plan and the position of its first row."""
+"""Metadata columns of a batch (`_file`, `_pos`, `_row_id`, ...), from its task and the position of its first row."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lakescan.planning.plan import FileScanTask
 
 
 def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first: int) -> pa.Array:
-    """The values of one metadata column for a batch whose first row is at `first`.
+    """The values of one metadata column for a batch whose first row is at position `first`.
 
-    `stored` is what the file holds of it: only row lineage is ever stored, and is null where it is inherited
+    `stored` is the column in the file: only row lineage is ever stored, null where a row inherits it from the file
     (Iceberg specification, "Row Lineage").
     """
     rows = len(stored)
@@ -38,7 +38,7 @@ def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first:
 
 
 def _partition(kind: t.Type, values: pa.Scalar, rows: int) -> pa.Array:
-    """The partition as a struct of all specs' fields: those that the file's spec lacks are null."""
+    """The partition as a struct of the fields of all partition specs, null for those that the file's spec lacks."""
     assert isinstance(kind, t.Struct)
     present = {f.name for f in values.type}
     members = [

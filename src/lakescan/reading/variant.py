@@ -1,8 +1,8 @@
-"""Shredded variants put together again (Parquet's variant shredding specification).
+"""Reassemble shredded variants (Parquet's Variant Shredding specification).
 
-A shredded variant keeps some of its values in typed Parquet columns (`typed_value`) and the rest in `value`. Engines
-want metadata and one binary value, so the typed parts are encoded again, as the variant encoding specification says.
-One Python step a value that was shredded: this is the general way, not a fast one.
+A shredded variant stores some of its values in typed Parquet columns (`typed_value`) and the rest in `value`. Engines
+want metadata and one binary value, so the typed parts are re-encoded by the Variant Binary Encoding specification.
+It takes one Python step per shredded value: general, but not fast.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _NUMBERS: dict[pa.DataType, tuple[int, str]] = {
 
 
 def unshredded(array: pa.StructArray) -> tuple[pa.Array, pa.Array]:
-    """The metadata and the values of a shredded variant column; both null where the variant is."""
+    """Reassemble a shredded variant column into its metadata and values, null where the variant is null."""
     metadata = array.field("metadata").cast(pa.binary())
     present = array.is_valid().to_pylist()
     names: list[_Names] = [_dictionary(m) if ok else {} for m, ok in zip(metadata.to_pylist(), present, strict=True)]
     values = _values(array, names)
-    found = [(_NULL if v is None else v) if ok else None for v, ok in zip(values, present, strict=True)]
-    return metadata, pa.array(found, pa.binary())
+    encoded = [(_NULL if v is None else v) if ok else None for v, ok in zip(values, present, strict=True)]
+    return metadata, pa.array(encoded, pa.binary())
 
 
 def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
-    """The encoded value of each row of a group of `value` and `typed_value`; None where it is missing."""
+    """Encode each row of a group with `value` and `typed_value`; None where the value is missing."""
     members = [f.name for f in group.type]
     rows = len(group)
     rest = _member(group, "value").cast(pa.binary()).to_pylist() if "value" in members else [None] * rows
@@ -65,35 +65,35 @@ def _values(group: pa.StructArray, names: list[_Names]) -> list[bytes | None]:
 
 
 def _member(group: pa.StructArray, name: str) -> pa.Array:
-    """A member, null where the group is."""
+    """A member of a struct, null where the struct is."""
     return pa.compute.struct_field(group, name)
 
 
 def _objects(typed: pa.StructArray, rest: list[bytes | None], names: list[_Names]) -> list[bytes | None]:
     fields = {f.name: _values(_member(typed, f.name), names) for f in typed.type}
     present = typed.is_valid().to_pylist()
-    found: list[bytes | None] = []
+    encoded: list[bytes | None] = []
     for row, ok in enumerate(present):
         if not ok:
-            found.append(rest[row])
+            encoded.append(rest[row])
             continue
         members = {name: values[row] for name, values in fields.items() if values[row] is not None}
         others = {} if rest[row] is None else _object_members(rest[row] or b"", names[row])
-        # A field that is shredded is not in `value`, or should not be: there it does not count.
+        # A shredded field must not be in `value` as well; if a writer put it there, it is ignored.
         others = {name: value for name, value in others.items() if name not in fields}
-        found.append(_object({**others, **members}, names[row]))
-    return found
+        encoded.append(_object({**others, **members}, names[row]))
+    return encoded
 
 
 def _arrays(typed: pa.ListArray, names: list[_Names]) -> list[bytes | None]:
     offsets = typed.offsets.to_pylist()
     repeated = [names[row] for row in range(len(typed)) for _ in range(offsets[row + 1] - offsets[row])]
     elements = _values(typed.values.slice(offsets[0], offsets[-1] - offsets[0]), repeated)
-    found: list[bytes | None] = []
+    encoded: list[bytes | None] = []
     for row, ok in enumerate(typed.is_valid().to_pylist()):
         low, high = offsets[row] - offsets[0], offsets[row + 1] - offsets[0]
-        found.append(_array([_NULL if e is None else e for e in elements[low:high]]) if ok else None)
-    return found
+        encoded.append(_array([_NULL if e is None else e for e in elements[low:high]]) if ok else None)
+    return encoded
 
 
 def _primitives(typed: pa.Array) -> list[bytes | None]:
@@ -137,11 +137,11 @@ def _decimal(value: Decimal, kind: pa.DataType) -> bytes:
 
 
 def _object(members: Mapping[str, bytes | None], names: _Names) -> bytes:
-    """An object: field ids in the order of their names, offsets, values."""
+    """Encode an object: field ids sorted by name, offsets, values."""
     ordered = sorted((name, value or b"") for name, value in members.items())
     missing = [name for name, _ in ordered if name not in names]
     if missing:
-        raise CorruptMetadata(f"a shredded variant has a field {missing[0]!r} that its dictionary lacks")
+        raise CorruptMetadata(f"a shredded variant has a field {missing[0]!r} that is missing from its dictionary")
     ids, values = [names[name] for name, _ in ordered], [value for _, value in ordered]
     offsets = _running(values)
     id_size, offset_size = _width(max(ids, default=0)), _width(offsets[-1])
@@ -161,7 +161,7 @@ def _array(elements: list[bytes]) -> bytes:
 def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
     """The fields of an encoded object, each with its encoded value."""
     if value[0] & 3 != _OBJECT:
-        raise CorruptMetadata("a shredded variant has an object beside a value that is no object")
+        raise CorruptMetadata("a partially shredded variant object has a residual value that is not an object")
     by_id = {i: name for name, i in names.items()}
     head = value[0] >> 2
     offset_size, id_size, large = (head & 3) + 1, (head >> 2 & 3) + 1, head >> 4 & 1
@@ -171,7 +171,7 @@ def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
     at += count * id_size
     offsets = [_integer(value, at + i * offset_size, offset_size) for i in range(count + 1)]
     data = value[at + (count + 1) * offset_size :]
-    ends = sorted(offsets)  # values may be stored in another order than that of the fields
+    ends = sorted(offsets)  # the values may be stored in a different order than the fields
     return {
         by_id[i]: data[start : ends[ends.index(start) + 1] if start != ends[-1] else len(data)]
         for i, start in zip(ids, offsets[:-1], strict=True)
@@ -179,9 +179,9 @@ def _object_members(value: bytes, names: _Names) -> dict[str, bytes]:
 
 
 def _dictionary(metadata: bytes) -> dict[str, int]:
-    """The field names of a variant's metadata, with their ids."""
+    """The field names in a variant's metadata, with their ids."""
     if not metadata or metadata[0] & 15 != 1:
-        raise CorruptMetadata("a variant's metadata is not of version 1")
+        raise CorruptMetadata("a variant's metadata does not have version 1")
     size = (metadata[0] >> 6) + 1
     count = _integer(metadata, 1, size)
     offsets = [_integer(metadata, 1 + size * (i + 1), size) for i in range(count + 1)]

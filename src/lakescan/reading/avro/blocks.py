@@ -1,7 +1,7 @@
-"""The blocks of an Avro file as records, some at a time: unpacked within limits, their counts held against their bytes.
+"""Read the blocks of an Avro file as records, in batches; decompression is limited, row counts are checked for sanity.
 
-Avro specification, "Object Container Files": magic, a map of metadata, a marker; then blocks of a row count, a size in
-bytes, so many bytes, and the marker again. A file that is cut between two blocks cannot be told from a whole one here.
+Avro specification, "Object Container Files": magic, metadata map, sync marker; then blocks of a row count, a size in
+bytes, the data, and the sync marker again. A file truncated between two blocks cannot be detected here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lakescan.storage.faults import shown
 
 _MAGIC = b"Obj\x01"
 _MARKER = 16
-_NUMBER = 10  # bytes of the longest number
-_HEADER = 1000  # entries of a header
-_DEPTH = 100  # of a schema of rows
+_NUMBER = 10  # maximum bytes of a varint
+_HEADER = 1000  # maximum entries in a header
+_DEPTH = 100  # maximum nesting of a row schema
 _TOGETHER = 1 << 20  # bytes of blocks that are decoded together
-_OF_NOTHING = 1 << 20  # rows of a block that take no bytes
+_OF_NOTHING = 1 << 20  # maximum rows in a block if a row may take no bytes
 
 
 @dataclass
 class AvroBlocks:
-    """An open file behind its header."""
+    """An open Avro file, positioned after its header."""
 
     file: BinaryIO
     path: str
@@ -41,12 +41,12 @@ class AvroBlocks:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The schema of its records."""
+        """The schema of the records."""
         return self.schema.record
 
     def records(self) -> Iterator[list[dict[str, Any]]]:
-        """All records, those of about so many bytes at a time; raises `ValueError` for blocks that are not whole."""
-        head = _as_file(fastavro.parse_schema(dict(self.record)))
+        """All records, in batches of about 1 MiB of blocks; raises `ValueError` for an incomplete or invalid block."""
+        head = _file_header(fastavro.parse_schema(dict(self.record)))
         kept: list[bytes] = []
         rows = size = 0
         for count, block in self._blocks():
@@ -63,29 +63,32 @@ class AvroBlocks:
             count, size = _number(self.file, first), _number(self.file)
             block = _exactly(self.file, size, self.size)
             if count < 0 or self.file.read(_MARKER) != self.marker:
-                raise ValueError("a block does not end with the file's marker")
+                raise ValueError("a block does not end with the file's sync marker")
             try:
                 data = unpacked(self.codec, block, limits.AVRO_BLOCK)
             except TooLarge:
                 raise LimitExceeded(
-                    f"{shown(self.path)} has a block that unpacks to more than {limits.AVRO_BLOCK:,} bytes. If it is "
-                    "what it should be, raise lakescan.limits.AVRO_BLOCK."
+                    f"{shown(self.path)} has a block that decompresses to more than {limits.AVRO_BLOCK:,} bytes. If "
+                    "the size is legitimate, raise lakescan.limits.AVRO_BLOCK."
                 ) from None
             if count > (len(data) // self.schema.least if self.schema.least else _OF_NOTHING):
-                raise ValueError(f"a block has {len(data):,} bytes for {count:,} records")
+                raise ValueError(f"a block has {len(data):,} bytes, too few for its {count:,} records")
             yield count, data
 
 
 def open_blocks(file: BinaryIO, path: str, size: int) -> AvroBlocks:
-    """Read the header of a file of `size` bytes; raises `ValueError` for what is not Avro, and `UnsupportedFeature`."""
+    """Read the header of a file of `size` bytes.
+
+    Raises `ValueError` if it is not Avro, and `UnsupportedFeature` for an unknown codec.
+    """
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it does not begin as Avro does")
+        raise ValueError("it does not start with Avro's magic bytes")
     header: dict[bytes, bytes] = {}
     while count := _number(file):
         if count < 0:
             _number(file)
         if abs(count) > _HEADER - len(header):
-            raise ValueError(f"its header says that it has {abs(count):,} entries")
+            raise ValueError(f"its header declares {abs(count):,} entries, and the limit is {_HEADER:,}")
         for _ in range(abs(count)):
             key = _exactly(file, _number(file), size)
             header[key] = _exactly(file, _number(file), size)
@@ -96,33 +99,33 @@ def open_blocks(file: BinaryIO, path: str, size: int) -> AvroBlocks:
 
 
 def _decoded(head: bytes, rows: int, records: bytes) -> list[dict[str, Any]]:
-    """The records of a block, which has to have no bytes beside them."""
-    file = io.BytesIO(head + _written(rows) + _written(len(records)) + records + bytes(_MARKER))
-    found: list[Any] = list(fastavro.reader(file))
+    """Decode the records of blocks; raises `ValueError` if bytes are left over."""
+    file = io.BytesIO(head + _encoded(rows) + _encoded(len(records)) + records + bytes(_MARKER))
+    decoded: list[Any] = list(fastavro.reader(file))
     if file.tell() != len(file.getbuffer()):
-        raise ValueError(f"a block has bytes beside its {rows:,} records")
-    return found
+        raise ValueError(f"a block has extra bytes after its {rows:,} records")
+    return decoded
 
 
-def _as_file(schema: Any) -> bytes:
-    """The header of a file of these records that are not packed."""
+def _file_header(schema: Any) -> bytes:
+    """The header of an uncompressed Avro file with this schema."""
     out = io.BytesIO()
     fastavro.writer(out, schema, [], sync_marker=bytes(_MARKER))
     return out.getvalue()
 
 
 def _exactly(file: BinaryIO, length: int, most: int) -> bytes:
-    """So many bytes; no more are asked for than the file has."""
+    """Read exactly `length` bytes; a length beyond `most`, the file's size, is rejected before memory is allocated."""
     if not 0 <= length <= most:
-        raise ValueError(f"it says {length:,} bytes and has {most:,}")
+        raise ValueError(f"it declares {length:,} bytes but has {most:,}")
     data = file.read(length)
     if len(data) < length:
-        raise EOFError("it breaks off")
+        raise EOFError("it is truncated")
     return data
 
 
 def _number(file: BinaryIO, first: bytes = b"") -> int:
-    """A zigzag number of seven bits a byte."""
+    """Read a zigzag varint."""
     value = 0
     for place in range(_NUMBER):
         byte = (first or _exactly(file, 1, 1))[0]
@@ -130,10 +133,11 @@ def _number(file: BinaryIO, first: bytes = b"") -> int:
         value |= (byte & 127) << 7 * place
         if byte < 128:
             return (value >> 1) ^ -(value & 1)
-    raise ValueError("it has a number that does not end")
+    raise ValueError("it has a number of more than 64 bits")
 
 
-def _written(value: int) -> bytes:
+def _encoded(value: int) -> bytes:
+    """A non-negative number as a zigzag varint."""
     value, out = value << 1, bytearray()
     while value > 127:
         out.append(value & 127 | 128)

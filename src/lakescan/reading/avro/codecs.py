@@ -1,4 +1,4 @@
-"""The codecs of Avro blocks, each up to a number of bytes: what a few packed bytes become is not left to them."""
+"""Decompress Avro blocks with a limit on the result, so that a small damaged or hostile block cannot exhaust memory."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ _CHECKSUM = 4
 
 
 class TooLarge(ValueError):
-    """A block unpacks to more than was asked for."""
+    """A block decompresses to more than the limit."""
 
 
 def unpacked(codec: str, block: bytes, most: int) -> bytes:
-    """The bytes of a block; raises `TooLarge` past `most`, `ValueError` for what the codec cannot unpack."""
+    """Decompress a block; raises `TooLarge` past `most` bytes, `ValueError` if the codec fails."""
     try:
         return _CODECS[codec](block, most)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, pa.ArrowException) as error:
-        raise ValueError(f"a block cannot be unpacked ({codec}): {error}") from None
+        raise ValueError(f"a block cannot be decompressed ({codec}): {error}") from None
 
 
 def check_codec(codec: str, source: str) -> None:
-    """Raise `UnsupportedFeature` for a codec that the specification does not have."""
+    """Raise `UnsupportedFeature` for a codec that is not in the specification."""
     if codec not in _CODECS:
         known = ", ".join(_CODECS)
-        raise UnsupportedFeature(
-            f"Avro codec {codec[:40]!r}", f"{shown(source)} says that it uses it; known are {known}."
-        )
+        raise UnsupportedFeature(f"Avro codec {codec[:40]!r}", f"{shown(source)} declares it; supported are {known}.")
 
 
 def _plain(block: bytes, most: int) -> bytes:
@@ -58,12 +56,12 @@ def _xz(block: bytes, most: int) -> bytes:
 def _ended(
     decompressor: zlib._Decompress | bz2.BZ2Decompressor | lzma.LZMADecompressor, block: bytes, most: int
 ) -> bytes:
-    """All that a decompressor makes of a block, which has to end where the block does."""
+    """Decompress a whole block; its compressed stream must be complete."""
     data = decompressor.decompress(block, most + 1)
     if len(data) > most:
         raise TooLarge
     if not decompressor.eof:
-        raise EOFError("it breaks off")
+        raise EOFError("it is truncated")
     return data
 
 
@@ -78,7 +76,7 @@ def _zstandard(block: bytes, most: int) -> bytes:
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    """Snappy's raw format, which begins with the size, and a checksum of what comes out."""
+    """Snappy's raw format, which starts with the uncompressed size, then a CRC-32 of the uncompressed data."""
     packed, checksum = block[:-_CHECKSUM], block[-_CHECKSUM:]
     size = 0
     for place, byte in enumerate(packed[:5]):
@@ -89,7 +87,7 @@ def _snappy(block: bytes, most: int) -> bytes:
         raise TooLarge
     data: bytes = pa.Codec("snappy").decompress(packed, decompressed_size=size, asbytes=True)
     if zlib.crc32(data).to_bytes(4, "big") != checksum:
-        raise EOFError("its checksum is another")
+        raise EOFError("its checksum does not match")
     return data
 
 

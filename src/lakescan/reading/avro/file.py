@@ -1,4 +1,4 @@
-"""Avro data and delete files. They have no row groups and are never split: batches come in file order."""
+"""Avro data and delete files. They have no footer and are never split; batches come in file order."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class AvroData:
 
     @property
     def rows(self) -> None:
-        """Not known before the last block: Avro has no footer."""
+        """None: Avro has no footer, so the row count is unknown until the last block is read."""
         return None
 
     def chunks(self, start: int, stop: int) -> list[int]:
-        """The whole file as one chunk, in the split that begins it."""
+        """The whole file as one chunk, if the range starts at byte 0; otherwise none."""
         return [0] if start == 0 else []
 
     def batches(
         self, chunks: list[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the position in the file of its first row.
+        """Batches of the projection's columns, each with the file position of its first row.
 
-        Raises `CorruptData` where blocks cannot be decoded, or have other rows than they say.
+        Raises `CorruptData` if a block cannot be decoded, or its row count differs from the one it declares.
         """
         fields = [self.schema.field(i) for i in projection.columns]
         position = 0
@@ -54,7 +54,7 @@ class AvroData:
 
 @contextmanager
 def open_avro(storage: Storage, path: str) -> Iterator[AvroData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not Avro."""
+    """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Avro."""
     with storage.open(path) as handle:
         with decoding(path, "its header"):
             size = int(handle.size())

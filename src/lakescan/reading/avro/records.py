@@ -1,4 +1,7 @@
-"""Avro records as Arrow columns: types from the writer's schema, field ids kept, arrays that mean maps made maps."""
+"""Convert Avro records to Arrow columns: types from the writer's schema, with field ids; key-value arrays as maps.
+
+Iceberg specification, "Avro" data type mappings.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def arrow_field(node: Mapping[str, Any], names: Mapping[int, str] = _NO_NAMES) -
 
 
 def field_of_type(node: Mapping[str, Any], kind: pa.DataType, names: Mapping[int, str]) -> pa.Field:
-    """The same where the Arrow type is known already."""
+    """The Arrow field of a record's field whose Arrow type is already known."""
     return _named(node["name"], kind, node.get("field-id"), names)
 
 
@@ -65,7 +68,7 @@ def _arrow_type(node: Any, names: Mapping[int, str]) -> pa.DataType:
 
 
 def only_type(node: Any) -> Any:
-    """The type that a union with null makes optional; other types as they are."""
+    """The type in an optional union (a union with null); other types unchanged."""
     if not isinstance(node, list):
         return node
     options = [n for n in node if n != "null"]
@@ -94,7 +97,7 @@ def _nested(node: Mapping[str, Any], names: Mapping[int, str]) -> pa.DataType:
 
 
 def column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values as fastavro gives them as an Arrow array of a type made here."""
+    """Convert values from fastavro to an Arrow array of a type from `arrow_field`."""
     if pa.types.is_struct(kind):
         return _struct(values, kind)
     if pa.types.is_list(kind):
@@ -126,7 +129,7 @@ def _struct(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _pairs(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
-    """A map's entries, from Avro's own map or an array of key-value records."""
+    """The entries of a map, from an Avro map or an array of key-value records."""
     if isinstance(value, dict):
         return list(value.items())
     key, item = _key(kind.key_field), _key(kind.item_field)
@@ -134,7 +137,7 @@ def _pairs(value: Any, kind: pa.DataType) -> list[tuple[Any, Any]]:
 
 
 def _key(field: pa.Field) -> str:
-    """The name under which a record has the field."""
+    """The field's name in Avro records."""
     return str(field.metadata[b"avro.name"].decode())
 
 

@@ -1,8 +1,8 @@
-"""The schema in the header of an Avro file, checked before a byte of a record is decoded.
+"""Parse and check the schema in an Avro file's header, before any record is decoded.
 
-Decoders follow a schema wherever it leads: one that contains itself leads them as deep as the bytes say, and items
-that take no bytes can be any number. Here types that are named a second time are put in their place, so that what is
-left is a tree, of a depth, a size and a least number of bytes that are known.
+Decoders trust the schema: a recursive one makes them recurse as deep as the data says, and items of zero bytes can be
+of any number. Here references to named types are replaced by the types, so that the schema is a tree of limited depth
+and size, with a known minimum number of bytes per record.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, TypeGuard
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 _DEPTH = 32  # manifests have seven levels
 _NODES = 100_000
-_DIGITS = 38  # of a decimal
+_DIGITS = 38  # maximum precision of a decimal
 
 
 @dataclass(frozen=True)
 class WrittenSchema:
-    """A record schema without references. A record of it takes at least so many bytes."""
+    """A record schema without type references; `least` is the minimum number of bytes of a record."""
 
     record: Mapping[str, Any]
     least: int
@@ -29,7 +29,7 @@ class WrittenSchema:
 
 @functools.lru_cache(maxsize=128)
 def parse_avro_schema(text: bytes, depth: int = _DEPTH) -> WrittenSchema:
-    """The schema of a file's records, of so many levels; raises `ValueError` for what is not one, or has more."""
+    """Parse the schema of a file's records; raises `ValueError` if it is invalid or nests deeper than `depth`."""
     try:
         node = json.loads(text)
     except RecursionError:
@@ -38,12 +38,12 @@ def parse_avro_schema(text: bytes, depth: int = _DEPTH) -> WrittenSchema:
         raise ValueError("its schema is not JSON") from None
     record, least = _Resolver(depth).resolved(node, 0)
     if not isinstance(record, dict) or record["type"] != "record":
-        raise ValueError("its schema is not of records")
+        raise ValueError("its schema is not a record")
     return WrittenSchema(record, least)
 
 
 class _Resolver:
-    """One schema: each type comes back with its references replaced, and the bytes that a value takes at least."""
+    """Resolves one schema: returns each type with its references replaced, and the minimum bytes of a value."""
 
     def __init__(self, depth: int) -> None:
         self._most = depth
@@ -63,7 +63,7 @@ class _Resolver:
         if isinstance(node, list):
             return self._union(node, depth)
         if not isinstance(node, dict) or "type" not in node:
-            raise ValueError(f"its schema has {_shown(node)} for a type")
+            raise ValueError(f"its schema has {_shown(node)} as a type")
         kind = node["type"]
         if isinstance(kind, dict | list):
             return self.resolved(kind, depth + 1)
@@ -72,7 +72,7 @@ class _Resolver:
         if kind == "array":
             items, least = self.resolved(node.get("items"), depth + 1)
             if least == 0:
-                raise ValueError("its schema has arrays of items that take no bytes")
+                raise ValueError("its schema has arrays whose items take no bytes")
             return {**node, "items": items}, 1
         if kind == "map":
             return {**node, "values": self.resolved(node.get("values"), depth + 1)[0]}, 1
@@ -81,20 +81,20 @@ class _Resolver:
         return self._by_name(kind, depth)
 
     def _by_name(self, name: Any, depth: int) -> tuple[Any, int]:
-        """A primitive type, or one that was named before."""
+        """A primitive type, or a type defined earlier."""
         if isinstance(name, str) and name in _LEAST:
             return name, _LEAST[name]
         if name in self._within:
             raise ValueError(f"its schema's type {_shown(name)} contains itself")
         if not isinstance(name, str) or name not in self._known:
-            raise ValueError(f"its schema names a type {_shown(name)}, which it does not have")
+            raise ValueError(f"its schema references a type {_shown(name)}, which it does not define")
         return self._named(self._known[name], depth)
 
     def _union(self, members: list[Any], depth: int) -> tuple[Any, int]:
         if not members or any(isinstance(each, list) for each in members):
-            raise ValueError("its schema has a union of no types, or of unions")
-        found = [self.resolved(each, depth + 1) for each in members]
-        return [kind for kind, _ in found], 1 + min(least for _, least in found)
+            raise ValueError("its schema has an empty union, or a union of unions")
+        resolved = [self.resolved(each, depth + 1) for each in members]
+        return [kind for kind, _ in resolved], 1 + min(least for _, least in resolved)
 
     def _named(self, node: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], int]:
         name = node.get("name")
@@ -123,26 +123,26 @@ class _Resolver:
         if not isinstance(nodes, list) or not all(
             isinstance(n, dict) and isinstance(n.get("name"), str) for n in nodes
         ):
-            raise ValueError("its schema has a record whose fields have no names")
+            raise ValueError("its schema has a record with unnamed fields")
         ids = [n["field-id"] for n in nodes if n.get("field-id") is not None]
         if wrong := [i for i in ids if not _is_number(i, -(2**31), 2**31 - 1)]:
-            raise ValueError(f"its schema has {_shown(wrong[0])} for a field id")
+            raise ValueError(f"its schema has {_shown(wrong[0])} as a field id")
         for each, what in ((ids, "ids"), ([n["name"] for n in nodes], "names")):
             if len(set(each)) < len(each):
                 raise ValueError(f"its schema has a record whose fields share {what}")
-        found = []
+        fields = []
         for node in nodes:
             kind, least = self.resolved(node.get("type"), depth + 1)
-            found.append(({k: v for k, v in node.items() if k != "default"} | {"type": kind}, least))
-        return found
+            fields.append(({k: v for k, v in node.items() if k != "default"} | {"type": kind}, least))
+        return fields
 
 
 def _with_digits(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The type, after a look at what it says of decimals."""
+    """The type, once the precision and scale of a decimal are checked."""
     if node.get("logicalType") == "decimal":
         digits, scale = node.get("precision"), node.get("scale", 0)
         if not _is_number(digits, 1, _DIGITS) or not _is_number(scale, 0, digits):
-            raise ValueError(f"its schema has decimals of {_shown(digits)} digits, {_shown(scale)} after the point")
+            raise ValueError(f"its schema has a decimal of precision {_shown(digits)} and scale {_shown(scale)}")
     return dict(node)
 
 

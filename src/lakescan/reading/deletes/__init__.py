@@ -1,1 +1,1 @@
-"""Deletes: positions, vectors, keys; decoded once, applied as masks."""
+"""Position deletes, deletion vectors and equality deletes: decoded once per process, applied as masks."""

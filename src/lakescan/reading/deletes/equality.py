@@ -1,13 +1,12 @@
-"""Equality deletes: which rows of a batch have a key that was deleted after their file was written.
+"""Equality deletes: find the rows of a batch whose key was deleted after their file was written.
 
-All delete files with the same columns that apply in the same place (a partition, or the whole table) become one map:
-key -> newest sequence number that deletes it. A row is deleted if that number is greater than its file's (Iceberg
-specification, "Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever
-their ages. A null in a delete matches null; NaN matches NaN,
-and 0.0 does not match -0.0, as in the reference.
+All delete files with the same columns and scope (a partition, or the whole table) become one map: key -> newest
+sequence number that deletes it. A row is deleted if that number is greater than its file's (Iceberg specification,
+"Equality Delete Files" and "Scan Planning"), so the map serves every data file of a task group, whatever its sequence
+number. Null in a delete matches null, NaN matches NaN, and 0.0 does not match -0.0, as in Iceberg's Java library.
 
-Where there are more keys than are held at once, they are gone through in pieces: the key columns of the data files are
-read once a piece, and what is kept is the positions of the rows that it deletes.
+If there are more keys than `KEYS_AT_ONCE`, they are processed in pieces: each piece reads the key columns of the data
+files once, and keeps only the positions of the rows that it deletes.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ from lakescan.reading.row_batches import row_batches
 _BATCH = 1 << 17
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 KEYS_AT_ONCE = 1 << 21
-# None where there are more keys than are held at once.
+# None if there are more than `KEYS_AT_ONCE` keys.
 KEYS: DeleteCache[DeletedKeys | None] = DeleteCache(lambda keys: 0 if keys is None else keys.nbytes)
 
 
-class _Deleted(Protocol):
-    """What equality deletes of one place hit."""
+class _Matcher(Protocol):
+    """Matches rows with the equality deletes of one place."""
 
     def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
-        """The mask of a batch whose first row is at `first`: true where a delete hits the row."""
+        """The mask of a batch whose first row is at position `first`: true where a delete matches the row."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,13 @@ class _ByPosition:
 
     def hits(self, task: FileScanTask, first: int, columns: Columns, rows: int) -> np.ndarray:
         mask = np.zeros(rows, dtype=bool)
-        if (found := self.positions.get(task.path)) is not None:
-            mask[within(found, first, rows)] = True
+        if (positions := self.positions.get(task.path)) is not None:
+            mask[within(positions, first, rows)] = True
         return mask
 
 
-class _Held:
-    """Deleted keys that are held, with their sequence numbers."""
+class _KeyBuffer:
+    """Deleted keys in memory, with their sequence numbers."""
 
     def __init__(self, ids: tuple[int, ...], schema: Schema) -> None:
         self._ids, self._schema = ids, schema
@@ -89,9 +88,9 @@ class _Held:
         self.rows += batch.num_rows
 
     def full(self) -> DeletedKeys | None:
-        """The keys, where there is no room for more; None where leaving out what is there twice halves them.
+        """The distinct keys, if the buffer is full; None if removing duplicates freed half of it.
 
-        Upserts delete the same keys again and again.
+        Upserts delete the same keys repeatedly, so duplicates are common.
         """
         table, sequence = self._table()
         keys, number = DeletedKeys.numbered(self._ids, self._columns(table), sequence)
@@ -104,28 +103,28 @@ class _Held:
         return None
 
     def keys(self) -> DeletedKeys:
-        """All of them."""
+        """All keys in the buffer."""
         table, sequence = self._table()
         return DeletedKeys.of(self._ids, self._columns(table), sequence)
 
     def _columns(self, table: pa.Table) -> list[pa.Array]:
-        found = columns_of(table, self._schema)
-        return [comparable(found(i)) for i in self._ids]
+        columns = columns_of(table, self._schema)
+        return [comparable(columns(i)) for i in self._ids]
 
     def _table(self) -> tuple[pa.Table, np.ndarray]:
         return pa.Table.from_batches(self._batches, schema=self._schema.arrow()), np.concatenate(self._sequence)
 
 
 class EqualityDeletes:
-    """The equality deletes of a task group, or of a whole plan: each file is decoded once, when it is first needed.
+    """The equality deletes of a task group or a whole plan; each delete file is decoded once, on first use.
 
-    Safe to share between threads. More deletes than a file's own do no harm: what counts is their sequence numbers.
-    `tasks` gives the tasks that they are for, as often as it is asked.
+    Thread-safe. Delete files that do not apply to a data file are harmless: sequence numbers decide. `tasks` returns
+    the tasks that the deletes apply to; it may be called repeatedly.
     """
 
     def __init__(self, context: ReadContext, deletes: pa.Table, tasks: Callable[[], Iterable[FileScanTask]]) -> None:
         self._context, self._deletes, self._tasks = context, deletes, tasks
-        self._found: dict[Place, _Deleted] = {}
+        self._matchers: dict[Place, _Matcher] = {}
         self._lock = threading.Lock()
 
     @staticmethod
@@ -136,59 +135,60 @@ class EqualityDeletes:
     def hits(
         self, task: FileScanTask, first: int, columns: Columns, rows: int, *, kept: bool = False
     ) -> np.ndarray | None:
-        """The mask of a batch of the task whose first row is at `first`: true where an equality delete hits the row.
+        """The mask of a batch whose first row is at position `first`: true where an equality delete matches the row.
 
-        None where the task has none, of those that delete rows, or of those whose rows are kept.
+        With `kept`, the deletes that select the only rows wanted; otherwise those that delete rows. None if the task
+        has none of that kind.
         """
         places = [place for place in task.equality_places if place.kept is kept]
-        found = [self._at(place).hits(task, first, columns, rows) for place in places]
-        return np.logical_or.reduce(found) if found else None
+        masks = [self._at(place).hits(task, first, columns, rows) for place in places]
+        return np.logical_or.reduce(masks) if masks else None
 
-    def _at(self, place: Place) -> _Deleted:
+    def _at(self, place: Place) -> _Matcher:
         with self._lock:
-            if place not in self._found:
-                self._found[place] = self._load(place)
-            return self._found[place]
+            if place not in self._matchers:
+                self._matchers[place] = self._load(place)
+            return self._matchers[place]
 
-    def _load(self, place: Place) -> _Deleted:
+    def _load(self, place: Place) -> _Matcher:
         ids = place.ids
-        by_these = pc.equal(key_texts(self._deletes), ",".join(map(str, ids)))
-        there = pc.equal(self._deletes["scope"].combine_chunks(), place.scope)
-        same = pc.equal(pc.fill_null(self._deletes["kept"], False).combine_chunks(), place.kept)
-        named = pc.and_(by_these, pc.and_(there, same))
-        files = self._deletes.filter(named).to_pylist()
+        same_ids = pc.equal(key_texts(self._deletes), ",".join(map(str, ids)))
+        same_scope = pc.equal(self._deletes["scope"].combine_chunks(), place.scope)
+        same_kind = pc.equal(pc.fill_null(self._deletes["kept"], False).combine_chunks(), place.kept)
+        mask = pc.and_(same_ids, pc.and_(same_scope, same_kind))
+        files = self._deletes.filter(mask).to_pylist()
         context = self._context
         columns = compared_columns(context, ids).arrow().to_string()
         read_as = (ids, columns, repr(context.matching), context.verify, context.storage.identity, KEYS_AT_ONCE)
         key = (tuple(sorted((file["path"], file["sequence_number"]) for file in files)), *read_as)
-        begun: list[Iterator[DeletedKeys]] = []
+        started: list[Iterator[DeletedKeys]] = []  # set by `load`: saves reading the files a second time
 
         def load() -> DeletedKeys | None:
             pieces = self._pieces(ids, files)
             first, second = next(pieces), next(pieces, None)
             if second is None:
                 return first
-            begun.append(chain([first, second], pieces))
+            started.append(chain([first, second], pieces))
             return None
 
         if (keys := KEYS.get(key, load)) is not None:
             return _ByKey(keys)
-        return _ByPosition(self._positions(place, begun[0] if begun else self._pieces(ids, files)))
+        return _ByPosition(self._positions(place, started[0] if started else self._pieces(ids, files)))
 
     def _pieces(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> Iterator[DeletedKeys]:
-        """The distinct keys of all files, about so many at a time as are held at once; one piece at least."""
+        """The distinct keys of all files, in pieces of about `KEYS_AT_ONCE`; at least one piece."""
         schema = compared_columns(self._context, ids)
-        held = _Held(ids, schema)
+        buffer = _KeyBuffer(ids, schema)
         for file in files:
             for batch in read_deleted_keys(self._context, file, schema):
-                if held.rows and held.rows + batch.num_rows > KEYS_AT_ONCE and (full := held.full()) is not None:
+                if buffer.rows and buffer.rows + batch.num_rows > KEYS_AT_ONCE and (full := buffer.full()) is not None:
                     yield full
-                    held = _Held(ids, schema)
-                held.add(batch, file["sequence_number"])
-        yield held.keys()
+                    buffer = _KeyBuffer(ids, schema)
+                buffer.add(batch, file["sequence_number"])
+        yield buffer.keys()
 
     def _positions(self, place: Place, pieces: Iterator[DeletedKeys]) -> dict[str, BitMap64]:
-        """The rows that the keys delete, by data file."""
+        """The positions of the rows that the keys delete, by data file; reads the key columns once per piece."""
         schema = compared_columns(self._context, place.ids)
         deleted: dict[str, BitMap64] = {}
         for keys in pieces:
@@ -203,7 +203,7 @@ class EqualityDeletes:
 
 
 def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
-    """The table's columns that hold the compared fields, dropped ones included."""
+    """The table's top-level columns that contain the compared fields, dropped columns included."""
     known = context.table_schema
     missing = [i for i in ids if i not in known.by_id]
     if missing:
@@ -213,7 +213,7 @@ def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
 
 
 def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Schema) -> Iterator[pa.RecordBatch]:
-    """The keys of an equality delete file (a row of a delete table), as columns of the schema, some at a time."""
+    """Read the keys of an equality delete file (a row of a delete table) in batches with the columns of the schema."""
     path, matching = file["path"], context.matching
     opened = open_data_file(context.storage, path, file["file_format"], file["key_metadata"], verify=context.verify)
     with opened as data, decoding(path, "its deleted keys"):

@@ -1,7 +1,7 @@
-"""Numbers for the distinct values of a column, to be looked up again and again: sorted once, then searched.
+"""Codes for the distinct values of a column, for repeated look-ups: sorted once, then searched.
 
-A hash set would be built anew for every batch of rows that is looked up in it. Numbers of a fixed width are sorted
-themselves, texts and bytes by a hash; what is found by its hash is compared with the value.
+Arrow's hash look-up would rebuild its hash table for every batch. Fixed-width values are sorted as numbers, strings and
+bytes by a hash; a match by hash is verified against the value.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from lakescan.common.hashing import hashes
 
 @dataclass(frozen=True)
 class KeyCodes:
-    """The known values: `numbers` sorted, one a code. Null has the code after them, where it `has_null`.
+    """The known values as sorted `numbers`; a value's code is its index. With `has_null`, null has the next code.
 
-    `texts` are the values under hashes. `is_exact` is false where two values have one hash: then texts are searched.
+    `texts` are the values, if `numbers` are hashes. `is_exact` is false if two values share a hash: then `texts` are
+    searched instead.
     """
 
     kind: pa.DataType
@@ -30,21 +31,21 @@ class KeyCodes:
 
     @staticmethod
     def of(values: pa.Array) -> tuple[KeyCodes, np.ndarray]:
-        """The codes of the distinct values, and that of each value."""
+        """Codes for the distinct values, and the code of each value."""
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         known = values.drop_null()
-        found, inverse = np.unique(_numbers(known), return_inverse=True)
-        codes = KeyCodes(values.type, found, not valid.all())
+        distinct, inverse = np.unique(_numbers(known), return_inverse=True)
+        codes = KeyCodes(values.type, distinct, not valid.all())
         if not _has_width(values.type):
-            first = np.zeros(len(found), dtype=np.int64)
+            first = np.zeros(len(distinct), dtype=np.int64)
             first[inverse[::-1]] = np.arange(len(known))[::-1]
             texts = known.take(pa.array(first))
             if not pc.all(pc.equal(texts.take(pa.array(inverse)), known)).as_py() and len(known):
                 texts = pc.unique(known)
                 codes = KeyCodes(values.type, np.arange(len(texts)), not valid.all(), texts, is_exact=False)
                 return codes, codes.find(values)
-            codes = KeyCodes(values.type, found, not valid.all(), texts)
-        result = np.full(len(values), len(found), dtype=np.int64)
+            codes = KeyCodes(values.type, distinct, not valid.all(), texts)
+        result = np.full(len(values), len(distinct), dtype=np.int64)
         result[valid] = inverse
         return codes, result
 
@@ -53,11 +54,11 @@ class KeyCodes:
 
     @property
     def nbytes(self) -> int:
-        """The bytes they take."""
+        """The bytes that the codes take."""
         return self.numbers.nbytes + (0 if self.texts is None else self.texts.nbytes)
 
     def find(self, values: pa.Array) -> np.ndarray:
-        """The code of each value; -1 for those that are not known."""
+        """The code of each value; -1 for unknown values."""
         values = values.cast(self.kind)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         result = np.full(len(values), len(self.numbers) if self.has_null else -1, dtype=np.int64)
@@ -66,10 +67,10 @@ class KeyCodes:
 
     def _find(self, known: pa.Array) -> np.ndarray:
         if not self.is_exact:
-            found = pc.fill_null(pc.index_in(known, value_set=self.texts), -1)
-            return found.to_numpy(zero_copy_only=False).astype(np.int64)
+            indices = pc.fill_null(pc.index_in(known, value_set=self.texts), -1)
+            return indices.to_numpy(zero_copy_only=False).astype(np.int64)
         wanted = _numbers(known)
-        order = np.argsort(wanted)  # what is searched for in order is found several times as fast
+        order = np.argsort(wanted)  # searching in sorted order is several times as fast
         place = np.empty(len(wanted), dtype=np.int64)
         place[order] = np.minimum(np.searchsorted(self.numbers, wanted[order]), len(self.numbers) - 1)
         same = self.numbers[place] == wanted
@@ -80,14 +81,14 @@ class KeyCodes:
 
 
 def _has_width(kind: pa.DataType) -> bool:
-    """Whether 64 bits hold every value."""
+    """Whether every value of the type fits in 64 bits."""
     return bool(pa.types.is_primitive(kind)) and not pa.types.is_decimal(kind)
 
 
 def _numbers(values: pa.Array) -> np.ndarray:
-    """Values without nulls as 64-bit numbers: equal for equal values. NaN equals NaN, and 0.0 does not equal -0.0.
+    """Values without nulls as 64-bit numbers, equal for equal values. NaN equals NaN, and 0.0 does not equal -0.0.
 
-    So Iceberg's reference compares the keys of equality deletes (Java's `Double.compare`), other than SQL.
+    Iceberg's Java library compares the keys of equality deletes this way (`Double.compare`), unlike SQL.
     """
     if not _has_width(values.type):
         plain = values if not pa.types.is_decimal(values.type) else values.cast(pa.string())

@@ -1,4 +1,4 @@
-"""Deleted keys: for each, the newest sequence number that deletes it."""
+"""A map of deleted keys: for each key, the newest sequence number that deletes it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from lakescan.reading.deletes.key_codes import KeyCodes
 
 @dataclass(frozen=True)
 class DeletedKeys:
-    """Keys as numbers, column by column: `codes` of its values, and `levels`, the known numbers of the columns so far.
+    """Keys as numbers, built column by column: `codes` number each column's values; `levels` are the known
+    combinations of the columns so far, sorted, and a combination's number is its index.
 
-    `newest` has, for each number of all columns, the newest sequence number that deletes the key.
+    `newest` has, for each combination of all columns, the newest sequence number that deletes the key.
     """
 
     columns: tuple[int, ...]
@@ -25,24 +26,24 @@ class DeletedKeys:
 
     @staticmethod
     def of(columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray) -> DeletedKeys:
-        """The map of keys (an array a column) that were deleted at these sequence numbers."""
+        """The map of keys (one array per column), deleted at these sequence numbers."""
         return DeletedKeys.numbered(columns, keys, sequence)[0]
 
     @staticmethod
     def numbered(
         columns: tuple[int, ...], keys: list[pa.Array], sequence: np.ndarray
     ) -> tuple[DeletedKeys, np.ndarray]:
-        """The map, and the number of each of the keys."""
+        """The map, and the number of each key in it."""
         codes: list[KeyCodes] = []
         levels: list[np.ndarray | None] = []
         numbers = np.zeros(len(sequence), dtype=np.int64)
         for key in map(comparable, keys):
-            known, found = KeyCodes.of(key)
+            known, code = KeyCodes.of(key)
             if codes:
-                level, numbers = np.unique(numbers * len(known) + found, return_inverse=True)
+                level, numbers = np.unique(numbers * len(known) + code, return_inverse=True)
                 levels.append(level)
-            else:  # every number of the first column is known
-                numbers = found
+            else:  # the codes of the first column are already dense
+                numbers = code
                 levels.append(None)
             codes.append(known)
         newest = np.full(int(numbers.max(initial=-1)) + 1, -1, dtype=np.int64)
@@ -51,19 +52,19 @@ class DeletedKeys:
 
     @property
     def nbytes(self) -> int:
-        """The bytes it takes, about."""
+        """The approximate bytes that the map takes."""
         levels = sum(level.nbytes for level in self.levels if level is not None)
         return self.newest.nbytes + levels + sum(codes.nbytes for codes in self.codes)
 
     def newest_delete(self, columns: Columns, rows: int) -> np.ndarray:
-        """For each row, the newest sequence number that deletes its key; -1 where none does."""
+        """For each row, the newest sequence number that deletes its key; -1 if none does."""
         if not len(self.newest):
             return np.full(rows, -1, dtype=np.int64)
         numbers, known = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=bool)
         for field_id, codes, level in zip(self.columns, self.codes, self.levels, strict=True):
-            found = codes.find(comparable(columns(field_id)))
-            known &= found >= 0
-            wanted = numbers * len(codes) + found
+            code = codes.find(comparable(columns(field_id)))
+            known &= code >= 0
+            wanted = numbers * len(codes) + code
             if level is None:
                 numbers = np.maximum(wanted, 0)
             else:
@@ -74,6 +75,6 @@ class DeletedKeys:
 
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values as one array of plain storage; those of unknown type, which are null, of a type that can be compared."""
-    found = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
-    return pa.nulls(len(found), pa.bool_()) if pa.types.is_null(found.type) else found
+    """Values as one array of their storage type; columns of type unknown, all null, as booleans, which compare."""
+    array = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+    return pa.nulls(len(array), pa.bool_()) if pa.types.is_null(array.type) else array

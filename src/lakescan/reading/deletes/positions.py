@@ -1,6 +1,7 @@
-"""Deletes of a data file as a bitmap of positions, and as the mask of a batch.
+"""The position deletes and deletion vectors of a data file: delete files -> bitmap of positions -> mask of a batch.
 
-A delete file is decoded once a process, whatever number of data files it names.
+Iceberg specification, "Position Delete Files". A delete file is decoded once per process, however many data files it
+names.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ _POSITION_DELETES = Schema((DELETED_PATH, DELETED_POSITION))
 _LOG = logging.getLogger("lakescan")
 _NO_POSITIONS = np.empty(0, np.int64)
 _BATCH = 1 << 17
-_PIECE = 16 * 2**20
-_PIECES = 4096  # of a delete file, whatever size was recorded
-POSITIONS: DeleteCache[NamedPositions] = DeleteCache(lambda found: found.nbytes)
+_PIECE = 16 * 2**20  # bytes of a delete file that one worker decodes
+_PIECES = 4096  # maximum per delete file, since the recorded size may be wrong
+POSITIONS: DeleteCache[NamedPositions] = DeleteCache(lambda positions: positions.nbytes)
 
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Positions of a file's rows: those deleted, and those kept, where not all others are."""
+    """The positions of a file's deleted rows, and of the only rows wanted (`kept`), or None if all others are."""
 
     deleted: BitMap64
     kept: BitMap64 | None = None
 
     def live_rows(self, first: int, rows: int, also: np.ndarray | None = None) -> pa.Array | None:
-        """The mask of a batch whose first row is at `first`: true where the row is live; None if all are.
+        """The mask of a batch whose first row is at position `first`: true for live rows; None if all rows are live.
 
-        `also` are rows that are wanted beside those kept, where not all are.
+        `also` is a mask of rows wanted in addition to `kept`; if set, no other rows are wanted.
         """
         deleted = within(self.deleted, first, rows) if self.deleted else _NO_POSITIONS
         if self.kept is None and also is None and not len(deleted):
@@ -69,11 +70,11 @@ class RowSelection:
 
 
 class DeleteLoader:
-    """Loads the deleted positions of the data files of one task group, as bitmaps.
+    """Loads the deleted positions of one task group's data files, as bitmaps.
 
-    Delete files are decoded whole and kept for other groups: bitmaps are small, two bytes a position at most. They have
-    to have as many rows as their manifests say; with `verify`, the checksums of their pages have to hold, too. With an
-    executor, its workers decode them, in pieces.
+    Delete files are decoded whole and cached for other groups: bitmaps are small, at most two bytes per position. Their
+    row counts must match their manifests; with `verify`, the checksums of their pages are checked, too. With an
+    executor, its workers decode them in pieces.
     """
 
     def __init__(
@@ -97,12 +98,12 @@ class DeleteLoader:
         same_place: Sequence[str] | None = None,
         rows: int | None = None,
     ) -> RowSelection:
-        """Which positions of a data file are deleted, and which are the only ones wanted, if not all are.
+        """The selection of a data file's rows: positions deleted, and positions kept, if not all are.
 
-        `same_place` are the names of other live files at its place, if there are any; `rows` is how many rows the file
-        has, where that is known. Raises `UnsupportedFeature` where a delete names the place in a way that may mean any
-        of them, and `CorruptData` for a vector of rows that the file does not have. Position deletes of such rows
-        delete nothing, as in the reference.
+        `same_place` are the locations of other live files at its place, if any; `rows` is the file's row count, if
+        known. Raises `UnsupportedFeature` if a delete's spelling of the place may mean any of these files, and
+        `CorruptData` for a deletion vector with rows past the end of the file. Position deletes past the end are
+        ignored, as in Iceberg's Java library.
         """
         others = same_place or ()
         deleted, kept = (
@@ -119,13 +120,13 @@ class DeleteLoader:
         if delete["kind"] == VECTOR:
             with decoding(path, "its deletion vector"):
                 return of_file(self._vector(delete), path, rows)
-        found = self.positions(delete)
-        if self._family is not None and self._family == found.family:
-            return found.of([path])
-        return found.of([path, *found.alike(path, self._place_of[path], others)])
+        positions = self.positions(delete)
+        if self._family is not None and self._family == positions.family:
+            return positions.of([path])
+        return positions.of([path, *positions.alike(path, self._place_of[path], others)])
 
     def positions(self, delete: Mapping[str, Any]) -> NamedPositions:
-        """What a position delete file holds; read once."""
+        """The positions in a position delete file; read once."""
         location = delete["path"]
         if location not in self._position_files:
             self._position_files[location] = self._position_file(delete)
@@ -147,42 +148,42 @@ class DeleteLoader:
 
     def _position_file(self, delete: Mapping[str, Any]) -> NamedPositions:
         key = (delete["path"], delete["size"], self._verify, self._storage.identity, self._places.home)
-        found = POSITIONS.get(key, lambda: NamedPositions(self._read_position_file(delete), self._places))
-        if self._family is None or self._family != found.family:
-            self._report_spellings(delete["path"], found)
-        return found
+        positions = POSITIONS.get(key, lambda: NamedPositions(self._read_position_file(delete), self._places))
+        if self._family is None or self._family != positions.family:
+            self._report_spellings(delete["path"], positions)
+        return positions
 
     def _read_position_file(self, delete: Mapping[str, Any]) -> Deletes:
-        """The positions by data file: memory is bounded by the bitmaps."""
+        """Read the positions by data file; memory is bounded by the bitmaps."""
         size = int(delete["size"] or 0)
         whole = _PositionDeletes(
             self._storage, delete["path"], delete["file_format"], delete["key_metadata"], self._verify
         )
         if self._executor is None:
-            found, rows = whole.read()
+            positions, rows = whole.read()
         else:
-            starts = range(0, min(max(1, size), _PIECES * _PIECE), _PIECE)  # the last one has no end
+            starts = range(0, min(max(1, size), _PIECES * _PIECE), _PIECE)  # the last piece has no end
             pieces = [replace(whole, start=n, stop=n + _PIECE if n != starts[-1] else NO_END) for n in starts]
-            found, rows = {}, 0
+            positions, rows = {}, 0
             for some, count in self._executor.map(_PositionDeletes.read, pieces):
                 rows += count
                 for path, bitmap in some.items():
-                    found.setdefault(path, BitMap64()).update(bitmap)
+                    positions.setdefault(path, BitMap64()).update(bitmap)
         check_count(delete["path"], rows, delete["record_count"])
-        return found
+        return positions
 
-    def _report_spellings(self, location: str, found: NamedPositions) -> None:
-        """Say so where deletes name a file of the group in another spelling; or almost, under another scheme or host.
+    def _report_spellings(self, location: str, positions: NamedPositions) -> None:
+        """Log deletes that name a file of the group in another spelling, or under another scheme or host.
 
-        Those of the same place apply. Of `hdfs://host/x` and `/x` nobody knows that they are one place, unless the
-        table's own location or `relocate` says so: such deletes do not apply, but somebody may have meant it.
+        Those that name the same place are applied. `hdfs://host/x` and `/x` are not known to be the same place unless
+        the table's own location or `relocate` implies it: such deletes are not applied, but may have been intended.
         """
-        others = found.names.filter(pc.invert(pc.is_in(found.names, value_set=self._data_paths)))
+        others = positions.names.filter(pc.invert(pc.is_in(positions.names, value_set=self._data_paths)))
         places = self._places.of(self._data_paths)
         here = pc.is_in(self._places.of(others), value_set=places)
         if pc.any(here).as_py():
             _LOG.info(
-                "%s names %s, a data file of the table in another spelling of its path: these deletes are applied",
+                "%s names a data file of the table by another spelling of its path, %s: these deletes are applied",
                 location,
                 others.filter(here)[0],
             )
@@ -190,8 +191,8 @@ class DeleteLoader:
         alike = pc.is_in(without_root(lost), value_set=without_root(self._data_paths))
         if pc.any(alike).as_py():
             _LOG.warning(
-                "%s deletes rows of %s, which the table knows under another scheme or host: nothing says that they are "
-                "one place, so these deletes are not applied. If they are, pass relocate= with both prefixes",
+                "%s deletes rows of %s, which the table references under another scheme or host: they are not known to "
+                "be the same place, so these deletes are not applied. If they are, pass relocate= with both prefixes",
                 location,
                 lost.filter(alike)[0],
             )
@@ -199,7 +200,7 @@ class DeleteLoader:
 
 @dataclass(frozen=True)
 class _PositionDeletes:
-    """The row groups of a position delete file that begin in a range of its bytes; can be sent to a worker."""
+    """The row groups of a position delete file whose first byte is in [start, stop); can be sent to a worker."""
 
     storage: Storage
     path: str
@@ -210,9 +211,9 @@ class _PositionDeletes:
     stop: int = NO_END
 
     def read(self) -> tuple[Deletes, int]:
-        """The positions by data file, and the number of rows that say so."""
+        """Read the positions by data file, and the number of rows read."""
         matching = FieldMatching(by_id=True)
-        found: Deletes = {}
+        deletes: Deletes = {}
         rows = 0
         opened = open_data_file(self.storage, self.path, self.file_format, self.key_metadata, verify=self.verify)
         with opened as data, decoding(self.path, "its position deletes"):
@@ -223,8 +224,8 @@ class _PositionDeletes:
                 rows += batch.num_rows
                 table = pa.table(projection.apply(batch), schema=_POSITION_DELETES.arrow())
                 for path, positions in _by_path(table):
-                    found.setdefault(path, BitMap64()).update(bitmap_of(positions))
-        return found, rows
+                    deletes.setdefault(path, BitMap64()).update(bitmap_of(positions))
+        return deletes, rows
 
 
 def _union(bitmaps: list[BitMap64]) -> BitMap64:
@@ -234,32 +235,33 @@ def _union(bitmaps: list[BitMap64]) -> BitMap64:
 
 
 def _among(positions: BitMap64, rows: int | None) -> BitMap64:
-    """The positions that a file of so many rows has."""
+    """Drop positions past the end of a file with so many rows, if the count is known."""
     if not positions or rows is None or rows < 0 or positions.max() < rows:
         return positions
     return positions & BitMap64(range(rows))
 
 
 def check_count(location: str, rows: int, recorded: int | None) -> None:
-    """Raise `CorruptData` where a delete file has more or fewer rows than its manifest says; some recorded -1."""
+    """Raise `CorruptData` if a delete file's row count differs from its manifest's; unknown (None or -1) passes."""
     if recorded is not None and recorded >= 0 and rows != recorded:
         raise CorruptData(
-            f"{shown(location)} has {rows:,} deletes where the metadata says {recorded:,}: it is damaged, or another "
-            "file. Restore it."
+            f"{shown(location)} has {rows:,} deletes, but the metadata says {recorded:,}: it is damaged, or was "
+            "replaced by another file. Restore it."
         )
 
 
 def check_columns(location: str, projection: Projection) -> None:
-    """Raise `CorruptData` where a delete file lacks a column that says what it deletes."""
+    """Raise `CorruptData` if a delete file lacks a column that identifies the deleted rows."""
     absent = [source.target.name for source in projection.sources if source.child is None]
     if absent:
         raise CorruptData(
-            f"{shown(location)} lacks the column {absent[0]!r} that it deletes by: it is another file. Restore it."
+            f"{shown(location)} lacks the column {absent[0]!r}, which identifies the rows that it deletes: it was "
+            "replaced by another file. Restore it."
         )
 
 
 def _by_path(table: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
-    """Positions by data file: one step a data file that the rows name. A row without a file deletes nothing."""
+    """Group positions by data file, one step per data file. Rows with a null file path delete nothing."""
     table = table.filter(pc.is_valid(table["file_path"]))
     if table.column("pos").null_count:
         raise CorruptMetadata("a position delete file has a null position")

@@ -1,8 +1,8 @@
-"""Deletion vectors: the serialised bitmap that both formats share; and bitmaps as positions and words.
+"""Decode deletion vectors, a serialized bitmap that both formats share; convert bitmaps to positions and words.
 
-The blob is a 4-byte big-endian length, then the magic number and the bitmaps, then a 4-byte big-endian CRC-32 of
-magic and bitmaps (Puffin specification, `deletion-vector-v1`; Delta protocol, "Deletion Vector Format"). Inline
-Delta vectors have neither length nor CRC. The bitmaps are portable 64-bit roaring.
+The blob is a 4-byte big-endian length, the magic number and bitmaps, and a 4-byte big-endian CRC-32 of magic and
+bitmaps (Puffin specification, `deletion-vector-v1`; Delta protocol, "Deletion Vector Format"). Inline Delta vectors
+have neither length nor CRC. The bitmaps are portable 64-bit roaring.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _WORDS = 1 << 16
 
 
 def decode_framed(blob: bytes, where: str) -> BitMap64:
-    """The bitmap of a blob with length and CRC; raises `CorruptMetadata` where they disagree."""
+    """Decode a blob with length and CRC; raises `CorruptMetadata` if they do not match."""
     if len(blob) < 12:
-        raise CorruptMetadata(f"the deletion vector at {where} has {len(blob)} bytes: it is cut off")
+        raise CorruptMetadata(f"the deletion vector at {where} has only {len(blob)} bytes: it is truncated")
     length = int.from_bytes(blob[:4], "big")
     body, crc = blob[4 : 4 + length], blob[4 + length : 8 + length]
     if len(body) != length or len(crc) != 4:
-        raise CorruptMetadata(f"the deletion vector at {where} says {length} bytes and has {len(blob) - 8}")
+        raise CorruptMetadata(f"the deletion vector at {where} declares {length} bytes but has {len(blob) - 8}")
     if zlib.crc32(body) != int.from_bytes(crc, "big"):
         raise CorruptMetadata(f"the deletion vector at {where} fails its CRC-32: the file is damaged")
     return decode_bitmaps(body, where)
 
 
 def decode_bitmaps(body: bytes, where: str) -> BitMap64:
-    """The bitmap behind a magic number."""
+    """Decode the magic number and the bitmap after it; raises `CorruptMetadata`."""
     if len(body) < 12 or int.from_bytes(body[:4], "little") != _MAGIC:
         raise CorruptMetadata(f"the deletion vector at {where} does not start with its magic number")
     try:
@@ -44,19 +44,19 @@ def decode_bitmaps(body: bytes, where: str) -> BitMap64:
 
 
 def bitmap_of(positions: np.ndarray) -> BitMap64:
-    """Positions, in any order, as a bitmap."""
+    """A bitmap of positions, which may be in any order."""
     return BitMap64(array.array("Q", np.ascontiguousarray(positions, dtype=np.uint64).tobytes()))
 
 
 def within(bitmap: BitMap64, first: int, rows: int) -> np.ndarray:
-    """The positions in a range, ascending, counted from its first: memory is bounded by the range."""
-    found = (bitmap & BitMap64(range(first, first + rows))).to_array()
-    result: np.ndarray = np.frombuffer(found, dtype=np.uint64).astype(np.int64) - first
+    """The positions in [first, first + rows), ascending and relative to `first`; memory is bounded by the range."""
+    positions = (bitmap & BitMap64(range(first, first + rows))).to_array()
+    result: np.ndarray = np.frombuffer(positions, dtype=np.uint64).astype(np.int64) - first
     return result
 
 
 def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
-    """The bitmap as 64-bit words, the lowest bit first, up to its last position: some at a time."""
+    """The bitmap as 64-bit words, lowest bit first, up to its last position; yielded in chunks."""
     if not bitmap:
         return
     count = bitmap.max() // 64 + 1

@@ -1,4 +1,4 @@
-"""Deletion vectors of data files: loaded, and held against what is recorded of the vector and of the file."""
+"""Load deletion vectors, and check them against the recorded cardinality and the data file's row count."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from lakescan.storage.storage import Storage
 
 
 def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
-    """The rows of a deletion vector (a row of a delete table).
+    """Load the positions in a deletion vector (a row of a delete table).
 
-    Raises `CorruptMetadata` where it cannot be decoded, or has another cardinality than was recorded; `StorageError`;
-    `UnsupportedFeature` for an encrypted one; `LimitExceeded` past `limits.VECTOR`.
+    Raises `CorruptMetadata` if it cannot be decoded or its cardinality differs from the recorded one; `StorageError`;
+    `UnsupportedFeature` if it is encrypted; `LimitExceeded` if it is larger than `limits.VECTOR`.
     """
     if delete["inline"] is not None:
         where = "an inline deletion vector"
-        found = decode_bitmaps(delete["inline"], where)
+        vector = decode_bitmaps(delete["inline"], where)
     else:
         where = f"{shown(delete['path'])} (offset {delete['offset']})"
         with decoding(delete["path"], "its deletion vector"):
-            found = _stored(storage, delete, where)
-    if delete["record_count"] is not None and len(found) != delete["record_count"]:
+            vector = _stored(storage, delete, where)
+    if delete["record_count"] is not None and len(vector) != delete["record_count"]:
         raise CorruptMetadata(
-            f"{where} deletes {len(found)} rows where the metadata says {delete['record_count']}: "
-            "the wrong vector, or a damaged one"
+            f"{where} deletes {len(vector)} rows, but the metadata says {delete['record_count']}: "
+            "it is the wrong vector, or damaged"
         )
-    return found
+    return vector
 
 
 def _stored(storage: Storage, delete: Mapping[str, Any], where: str) -> BitMap64:
@@ -45,22 +45,22 @@ def _stored(storage: Storage, delete: Mapping[str, Any], where: str) -> BitMap64
         raise UnsupportedFeature("encrypted deletion vectors", f"{path} is one.")
     if delete["length"] > limits.VECTOR:
         raise LimitExceeded(
-            f"the deletion vector at {where} is said to have {delete['length']:,} bytes, and {limits.VECTOR:,} is "
-            "the limit. If it is what it should be, raise lakescan.limits.VECTOR."
+            f"the deletion vector at {where} has {delete['length']:,} bytes by its metadata, and the limit is "
+            f"{limits.VECTOR:,}. If the size is legitimate, raise lakescan.limits.VECTOR."
         )
     return decode_framed(storage.read(path, delete["offset"], delete["length"]), where)
 
 
 def of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:
-    """The vector, if it is of a file of so many rows; raises `CorruptData` where it deletes others.
+    """Check that a vector fits a file with so many rows; raises `CorruptData` if it deletes rows past the end.
 
-    Where the rows were not recorded (None, or -1), none is past `limits.ROWS`.
+    If the row count was not recorded (None, or -1), the limit is `limits.ROWS`.
     """
     known = limits.ROWS if rows is None or rows < 0 else rows
     if vector and vector.max() >= known:
         most = "at most " if known != rows else ""
         raise CorruptData(
-            f"{shown(path)} has {most}{known:,} rows, and its deletion vector deletes row {vector.max():,}: it is "
-            "another file's, or damaged. Restore the file of the vector, or the metadata that names it."
+            f"{shown(path)} has {most}{known:,} rows, but its deletion vector deletes row {vector.max():,}: it belongs "
+            "to another file, or is damaged. Restore the vector's file, or the metadata that references it."
         )
     return vector

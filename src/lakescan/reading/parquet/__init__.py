@@ -1,1 +1,1 @@
-"""Parquet files: footers, row groups, bounds."""
+"""Parquet files: footers, row groups, column bounds, legacy calendars."""

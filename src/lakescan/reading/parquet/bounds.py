@@ -1,4 +1,4 @@
-"""The bounds of column chunks, from their bytes in a footer to Arrow values of the file's type."""
+"""Decode the bounds of column chunks: bytes in a footer -> Arrow values of the file's type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakescan.reading.parquet.footer import ChunkStatistics
 
-# Physical types by their numbers in the format.
+# Physical types by their numbers in `parquet.thrift`.
 _BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES, _FIXED = 0, 1, 2, 4, 5, 6, 7
 _LAYOUT = {_BOOLEAN: "u1", _INT32: "<i4", _INT64: "<i8", _FLOAT: "<f4", _DOUBLE: "<f8"}
 _NUMBERS = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5}
@@ -20,9 +20,9 @@ _EXACT = Context(prec=80)
 
 
 def bounds(statistics: Sequence[ChunkStatistics], side: str, physical_type: str, kind: pa.DataType) -> pa.Array | None:
-    """One side's bounds ('lower' or 'upper') as an array of `kind`, null where a chunk has none that can be believed.
+    """Decode the bounds of one side ('lower' or 'upper') to an array of `kind`, null for chunks without reliable ones.
 
-    None where the type does not say them plainly. `physical_type` is the schema's: a chunk of another one has none.
+    None if bounds of this type cannot be decoded. `physical_type` is the schema's; a chunk of another type has none.
     """
     number = _NUMBERS.get(physical_type)
     if pa.types.is_dictionary(kind):
@@ -38,16 +38,16 @@ def _numbers(values: list[bytes | None], layout: str, kind: pa.DataType) -> pa.A
     width = np.dtype(layout).itemsize
     missing = np.array([v is None or len(v) != width for v in values], dtype=bool)
     joined = b"".join(bytes(width) if gone else v or b"" for v, gone in zip(values, missing, strict=True))
-    found = np.frombuffer(joined, dtype=layout)
+    numbers = np.frombuffer(joined, dtype=layout)
     if layout == "u1":
-        return pa.array(found != 0, mask=missing) if pa.types.is_boolean(kind) else None
+        return pa.array(numbers != 0, mask=missing) if pa.types.is_boolean(kind) else None
     if pa.types.is_floating(kind):
-        return pa.array(found, mask=missing | np.isnan(found)).cast(kind)
+        return pa.array(numbers, mask=missing | np.isnan(numbers)).cast(kind)
     if pa.types.is_decimal(kind):
-        return _decimals([None if gone else int(v) for v, gone in zip(found, missing, strict=True)], kind)
+        return _decimals([None if gone else int(v) for v, gone in zip(numbers, missing, strict=True)], kind)
     if pa.types.is_unsigned_integer(kind):
-        return pa.array(found.view(layout.replace("i", "u")), mask=missing).cast(kind)
-    whole = pa.array(found, mask=missing)
+        return pa.array(numbers.view(layout.replace("i", "u")), mask=missing).cast(kind)
+    whole = pa.array(numbers, mask=missing)
     return whole.cast(kind) if pa.types.is_integer(kind) else whole.view(kind)
 
 
@@ -62,8 +62,8 @@ def _bytes(values: list[bytes | None], kind: pa.DataType) -> pa.Array | None:
 
 
 def _decimals(unscaled: list[int | None], kind: pa.DataType) -> pa.Array:
-    found: list[Any] = [None if v is None else Decimal(v).scaleb(-kind.scale, _EXACT) for v in unscaled]
-    return pa.array(found, kind)
+    decimals: list[Any] = [None if v is None else Decimal(v).scaleb(-kind.scale, _EXACT) for v in unscaled]
+    return pa.array(decimals, kind)
 
 
 def _text(value: bytes) -> str | None:

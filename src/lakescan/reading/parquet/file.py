@@ -1,4 +1,4 @@
-"""Parquet files: the row groups of a split that can match, and their batches with the position of each first row."""
+"""Read Parquet files: the row groups of a split that can match, as batches with the file position of the first row."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from lakescan.reading.projection import Projection
 from lakescan.storage.faults import is_storage_fault, shown, storage_boundary
 from lakescan.storage.storage import Storage
 
-_PROBE = 1 << 13  # rows that are decoded at once to find what is damaged
+_PROBE = 1 << 13  # rows decoded at once when locating damage
 
 
 @dataclass(frozen=True)
 class ParquetData:
-    """An open Parquet file of `size` bytes. `calendar` is what its writer counted days by, if not today's."""
+    """An open Parquet file of `size` bytes. `calendar` is its writer's legacy calendar, if values need rebasing."""
 
     file: pq.ParquetFile
     path: str
@@ -45,22 +45,22 @@ class ParquetData:
     calendar: LegacyCalendar | None = None
 
     def as_spark_reads(self) -> ParquetData:
-        """The file, its days and times as Spark reads them: by the calendar that its footer says."""
+        """The file with dates and timestamps rebased as in Spark, from the calendar that its footer declares."""
         return replace(self, calendar=LegacyCalendar.of(self.file.metadata.metadata))
 
     @property
     def schema(self) -> pa.Schema:
-        """Its Arrow schema; field ids are in the metadata of the fields."""
+        """The file's Arrow schema, with field ids in the fields' metadata."""
         with decoding(self.path, "its schema"):
             return self.file.schema_arrow
 
     @property
     def rows(self) -> int:
-        """The rows that it has, as its footer says."""
+        """The row count in the footer."""
         return int(self.footer.first_rows[-1])
 
     def chunks(self, start: int, stop: int) -> list[int]:
-        """The row groups whose first byte lies in [start, stop). One step a row group of the file."""
+        """The row groups whose first byte is in [start, stop). One Python step per row group of the file."""
         if start <= 0 and stop >= self.size:
             return list(range(self.file.metadata.num_row_groups))
         return [i for i, first in enumerate(self.footer.starts(self.size)) if start <= first < stop]
@@ -68,37 +68,37 @@ class ParquetData:
     def batches(
         self, chunks: list[int], projection: Projection, batch_size: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches of the projection's columns, each with the position in the file of its first row.
+        """Batches of the projection's columns, each with the file position of its first row.
 
-        Raises `CorruptData` where pages cannot be decoded, or row groups have other rows than the footer says.
+        Raises `CorruptData` if a page cannot be decoded, or a row group's row count differs from the footer's.
         """
         first = self.footer.first_rows
         for run in runs(chunks):
             position, end = int(first[run[0]]), int(first[run[-1] + 1])
             leaves = list(projection.leaves)
-            if not leaves and self._is_believable(end - position):
+            if not leaves and self._is_plausible(end - position):
                 yield from _empty_batches(position, end - position, batch_size)
                 continue
             for batch in self._decoded(run, leaves or [0], batch_size):
-                yield position, self._as_meant(batch, leaves) if leaves else batch_of([], pa.schema([]), batch.num_rows)
+                yield position, self._rebased(batch, leaves) if leaves else batch_of([], pa.schema([]), batch.num_rows)
                 position += batch.num_rows
             if position != end:
                 raise self._miscounted(run, position - end)
 
-    def _as_meant(self, batch: pa.RecordBatch, leaves: list[int]) -> pa.RecordBatch:
-        """A batch of these leaf columns with the days and times that its writer meant."""
+    def _rebased(self, batch: pa.RecordBatch, leaves: list[int]) -> pa.RecordBatch:
+        """Rebase the dates and timestamps in a batch of these leaf columns, if the file has a legacy calendar."""
         if self.calendar is None:
             return batch
         is_int96 = (self.file.schema.column(leaf).physical_type == "INT96" for leaf in leaves)
-        columns = [self.calendar.as_meant(column, is_int96) for column in batch.columns]
+        columns = [self.calendar.rebased(column, is_int96) for column in batch.columns]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
-    def _is_believable(self, rows: int) -> bool:
-        """Whether so many rows can be in a file of this size, without a look at any of its columns."""
+    def _is_plausible(self, rows: int) -> bool:
+        """Whether a file of this size can have so many rows; if not, a column is decoded to count them."""
         return rows <= self.size * limits.ROWS_PER_BYTE or not self.file.metadata.num_columns
 
     def _decoded(self, run: list[int], leaves: list[int], batch_size: int) -> Iterator[pa.RecordBatch]:
-        """The batches of row groups that follow one another."""
+        """The batches of consecutive row groups."""
         rows = 0
         try:
             for batch in self.file.reader.iter_batches(
@@ -107,14 +107,15 @@ class ParquetData:
                 yield batch
                 rows += batch.num_rows
         except (MemoryError, *DAMAGE) as error:
-            if "noted as encrypted" in str(error):  # a column, under a plain footer
+            if "noted as encrypted" in str(error):  # an encrypted column in a file with a plain footer
                 raise encrypted(self.path) from error
-            told = isinstance(error, LakescanError | MemoryError) or is_storage_fault(error)
-            with decoding(self.path, "a row group" if told else self._culprit(run, leaves, rows, batch_size)):
+            not_damage = isinstance(error, LakescanError | MemoryError) or is_storage_fault(error)
+            part = "a row group" if not_damage else self._damaged_part(run, leaves, rows, batch_size)
+            with decoding(self.path, part):
                 raise
 
-    def _culprit(self, run: list[int], leaves: list[int], rows: int, batch_size: int) -> str:
-        """The first column of the first row group that cannot be decoded behind so many rows of a run, in words."""
+    def _damaged_part(self, run: list[int], leaves: list[int], rows: int, batch_size: int) -> str:
+        """Name the first row group and column of a run that cannot be decoded, once `rows` rows of it were read."""
         first = self.footer.first_rows
         position = int(first[run[0]]) + rows
         groups = [g for g in run if first[g + 1] > position and first[g] <= position + batch_size]
@@ -130,8 +131,8 @@ class ParquetData:
         which = f"row group {run[0]} has" if len(run) == 1 else f"row groups {run[0]} to {run[-1]} have"
         what = f"{abs(more):,} rows {'more' if more > 0 else 'fewer'}"
         return CorruptData(
-            f"{shown(self.path)}: {which} {what} than the footer says, so that the rows behind would be taken for "
-            "others. The file is damaged: restore it, or write its rows again."
+            f"{shown(self.path)}: {which} {what} than the footer says, so the positions of later rows would be wrong. "
+            "The file is damaged: restore it, or write its rows again."
         )
 
 
@@ -139,7 +140,7 @@ class ParquetData:
 def open_parquet(
     storage: Storage, path: str, key_metadata: bytes | None = None, *, verify: bool = False
 ) -> Iterator[ParquetData]:
-    """Open a data or delete file; raises `MissingFile`, and `CorruptData` for what is not Parquet."""
+    """Open a data or delete file; raises `MissingFile`, and `CorruptData` if it is not Parquet."""
     decryption = None if key_metadata is None else _decryption(storage, path, key_metadata)
     with storage.open(path) as handle:
         with storage_boundary("read", path):
@@ -161,14 +162,14 @@ def open_parquet(
 
 
 def encrypted(path: str) -> UnsupportedFeature:
-    """The error for a file that is encrypted where no key manager was given."""
+    """The error for an encrypted file without a key manager."""
     return UnsupportedFeature("encrypted files without a key manager", f"{path} is one: pass key_manager=.")
 
 
 def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
-    """How to decrypt a file (Parquet modular encryption); a file that turns out to be plain is refused.
+    """The decryption properties of a file (Parquet modular encryption); reading a plain file with them fails.
 
-    Without a key manager, key metadata is ignored, as the reference does: some writers give it to plain files.
+    Without a key manager, key metadata is ignored, as in Iceberg's Java library: some writers set it for plain files.
     """
     if storage.key_manager is None:
         return None
@@ -176,8 +177,8 @@ def _decryption(storage: Storage, path: str, key_metadata: bytes) -> Any:
         from pyarrow.parquet.encryption import create_decryption_properties
     except ImportError as error:
         raise missing_dependency("pyarrow >= 24 with encryption", "all", "reading encrypted Parquet files") from error
-    found = storage.key_manager.file_key(path, key_metadata)
-    return create_decryption_properties(found.key, aad_prefix=found.aad_prefix)
+    key = storage.key_manager.file_key(path, key_metadata)
+    return create_decryption_properties(key.key, aad_prefix=key.aad_prefix)
 
 
 def matching_row_groups(
@@ -188,19 +189,19 @@ def matching_row_groups(
     projection: Projection,
     schema: Schema,
 ) -> list[int]:
-    """The row groups that the predicate cannot rule out by the statistics in the file's footer."""
-    known = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # those may be inherited
-    found = {i: at for i in known if (at := projection.leaf_of(i, fields)) is not None}
-    statistics = data.footer.statistics(leaf for leaf, _ in found.values())
+    """The row groups that remain after pruning by the statistics in the file's footer."""
+    ids = {leaf.bound_id for leaf in leaves(predicate)} - RESERVED_IDS  # row lineage may be inherited, not stored
+    columns = {i: at for i in ids if (at := projection.leaf_of(i, fields)) is not None}
+    statistics = data.footer.statistics(leaf for leaf, _ in columns.values())
     rows = pa.array(np.diff(data.footer.first_rows)[row_groups], pa.int64())
     stats = {}
-    for field_id, (leaf, source) in found.items():
+    for field_id, (leaf, source) in columns.items():
         chosen = [statistics[leaf][group] for group in row_groups]
         nulls = pa.array([s.null_count for s in chosen], pa.int64())
         physical = data.file.schema.column(leaf).physical_type
         lower, upper = (_bound(chosen, side, physical, source, schema.by_id[field_id]) for side in ("lower", "upper"))
         if data.calendar is not None:
-            lower, upper = (data.calendar.sure_bounds(each) for each in (lower, upper))
+            lower, upper = (data.calendar.reliable_bounds(each) for each in (lower, upper))
         stats[field_id] = ColumnStats(lower, upper, nulls, None, rows)
     mask = might_match(predicate, stats, len(row_groups)).to_pylist()
     return [group for group, kept in zip(row_groups, mask, strict=True) if kept]
@@ -209,7 +210,7 @@ def matching_row_groups(
 def _bound(
     statistics: list[ChunkStatistics], side: str, physical_type: str, source: FileField, target: t.Field
 ) -> pa.Array | None:
-    """One side's bounds in the column's type; None where the file's type does not say them plainly."""
+    """The bounds of one side in the column's type; None if the file's type does not convert to it exactly."""
     if (
         not isinstance(target.type, t.Atomic | t.Decimal | t.Timestamp)
         or target.type in (t.UUID, t.BINARY)
@@ -217,14 +218,14 @@ def _bound(
     ):
         return None
     try:
-        found = bounds(statistics, side, physical_type, source.type)
-        return None if found is None else cast_leaf(found, target.type, target.name)
+        values = bounds(statistics, side, physical_type, source.type)
+        return None if values is None else cast_leaf(values, target.type, target.name)
     except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
         return None
 
 
 def runs(row_groups: list[int]) -> Iterator[list[int]]:
-    """Row groups that follow one another, together."""
+    """Split row groups into runs of consecutive ones."""
     run: list[int] = []
     for group in row_groups:
         if run and group != run[-1] + 1:
@@ -236,7 +237,7 @@ def runs(row_groups: list[int]) -> Iterator[list[int]]:
 
 
 def _empty_batches(position: int, rows: int, batch_size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches with rows and no columns, for scans that only need to count."""
+    """Batches with rows but no columns, for scans that only count."""
     for start in range(0, rows, batch_size):
         size = min(batch_size, rows - start)
         yield position + start, batch_of([], pa.schema([]), size)

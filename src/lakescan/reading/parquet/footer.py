@@ -1,7 +1,7 @@
-"""The footer of a Parquet file: where row groups begin, their rows, and what it knows of their columns.
+"""Read the footer of a Parquet file: offsets, row counts and column statistics of its row groups.
 
-pyarrow ends the process where the metadata of a damaged column chunk is touched (a repetition that does not exist, a
-bound of too few bytes, a histogram of another length). So it is asked for row counts alone; the rest is read here.
+pyarrow aborts the process when the metadata of a damaged column chunk is accessed (an invalid repetition type, a bound
+with too few bytes, a histogram of the wrong length). So it is used for row counts only; the rest is parsed here.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_gro
 from lakescan.storage.faults import read_whole, shown
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
-_TAIL = 64 * 2**10  # bytes that are read at once: enough for most footers
+_TAIL = 64 * 2**10  # bytes read in the first request: enough for most footers
 _DO = "The file is damaged: restore it, or write its rows again."
 
-# Fields by their numbers (Parquet format, `parquet.thrift`).
+# Field ids in the Parquet format's `parquet.thrift`.
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7
 _COLUMNS = 1
 _METADATA = 3
@@ -38,9 +38,10 @@ _Fields = dict[int, Any]
 
 @dataclass(frozen=True)
 class ChunkStatistics:
-    """What a footer says of a column chunk: encoded bounds, None where there are none.
+    """The statistics of a column chunk: encoded bounds and null count, None if absent.
 
-    `physical_type` is its number in the format. Where the bounds are not `ordered`, no order was said for them.
+    `physical_type` is its number in the format. If not `ordered`, the footer declares no column order, and the bounds
+    are the deprecated `min` and `max`.
     """
 
     physical_type: int | None = None
@@ -52,7 +53,7 @@ class ChunkStatistics:
 
 @dataclass(frozen=True)
 class Footer:
-    """A footer: pyarrow's `metadata`, and its bytes, which are None where it is encrypted."""
+    """A footer: pyarrow's `metadata`, and its bytes, None if it is encrypted."""
 
     path: str
     metadata: pq.FileMetaData
@@ -60,36 +61,39 @@ class Footer:
 
     @cached_property
     def first_rows(self) -> np.ndarray:
-        """The position in the file of each row group's first row, and behind them the number of all rows.
+        """The file position of each row group's first row, followed by the file's row count.
 
-        Raises `CorruptData` where the footer contradicts itself.
+        Raises `CorruptData` if the row counts of the row groups do not add up.
         """
         counts = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
         if min(counts, default=0) < 0 or sum(counts) != self.metadata.num_rows:
             raise CorruptData(
-                f"{shown(self.path)}: its footer says {self.metadata.num_rows:,} rows, and its row groups have "
+                f"{shown(self.path)}: its footer says {self.metadata.num_rows:,} rows, but its row groups have "
                 f"{sum(counts):,}. {_DO}"
             )
         result: np.ndarray = np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))])
         return result
 
     def starts(self, size: int) -> list[int]:
-        """Where each row group begins in the file of `size` bytes: at its first column's first page."""
-        if self.data is None:  # it was authenticated when it was decrypted
+        """The offset of each row group in the file of `size` bytes: that of its first column's first page.
+
+        Raises `CorruptData` for an offset outside the file.
+        """
+        if self.data is None:  # an encrypted footer was authenticated, so pyarrow can be trusted with it
             chunks = [self.metadata.row_group(i).column(0) for i in range(self.metadata.num_row_groups)]
-            found = [_first_page(c.dictionary_page_offset, c.data_page_offset) for c in chunks]
+            offsets = [_first_page(c.dictionary_page_offset, c.data_page_offset) for c in chunks]
         else:
             firsts = [group.get(0, {}) for group in self._chunks(frozenset())]
-            found = [_first_page(c.get(_DICTIONARY_PAGE), c.get(_DATA_PAGE, -1)) for c in firsts]
-        for number, start in enumerate(found):
+            offsets = [_first_page(c.get(_DICTIONARY_PAGE), c.get(_DATA_PAGE, -1)) for c in firsts]
+        for number, start in enumerate(offsets):
             if not 0 <= start < size:
                 raise CorruptData(
-                    f"{shown(self.path)}: row group {number} is said to begin at byte {start:,} of {size:,}. {_DO}"
+                    f"{shown(self.path)}: by its footer, row group {number} starts at byte {start:,} of {size:,}. {_DO}"
                 )
-        return found
+        return offsets
 
     def statistics(self, leaves: Iterable[int]) -> dict[int, list[ChunkStatistics]]:
-        """For each of these leaf columns what is known of each row group."""
+        """The statistics of each of these leaf columns, one entry per row group."""
         wanted = frozenset(leaves)
         if self.data is None:
             return {leaf: [ChunkStatistics()] * self.metadata.num_row_groups for leaf in wanted}
@@ -97,7 +101,7 @@ class Footer:
         return {leaf: [_statistics(g.get(leaf, {}), leaf in self._ordered) for g in groups] for leaf in wanted}
 
     def _chunks(self, leaves: frozenset[int]) -> list[dict[int, _Fields]]:
-        """Of each row group the metadata of its first column, and of these leaves, by leaf."""
+        """For each row group, the column metadata of its first leaf and of these leaves, by leaf."""
 
         def column(data: bytes, at: int, leaf: int) -> tuple[_Fields, int]:
             metadata = _with_statistics if leaf in leaves else _without_statistics
@@ -106,58 +110,61 @@ class Footer:
 
         def columns(data: bytes, at: int, kind: int) -> tuple[dict[int, _Fields], int]:
             count, inner, at = thrift.head_of_list(data, at)
-            found = {}
+            chunks = {}
             for leaf in range(count):
                 if leaf == 0 or leaf in leaves:
-                    found[leaf], at = column(data, at, leaf)
+                    chunks[leaf], at = column(data, at, leaf)
                 else:
                     at = thrift.skipped(data, at, inner)
-            return found, at
+            return chunks, at
 
         groups = self._elements(_ROW_GROUPS, {_COLUMNS: columns})
         if len(groups) != self.metadata.num_row_groups:
-            raise CorruptData(f"{shown(self.path)}: its footer has other row groups than it says. {_DO}")
+            raise CorruptData(
+                f"{shown(self.path)}: its footer has {len(groups):,} row groups where pyarrow reads "
+                f"{self.metadata.num_row_groups:,}. {_DO}"
+            )
         return [group.get(_COLUMNS, {}) for group in groups]
 
     @cached_property
     def _ordered(self) -> frozenset[int]:
-        """The leaf columns whose values have the order of their type, as the footer says."""
+        """The leaf columns for which the footer declares the type-defined column order."""
         orders = self._elements(_COLUMN_ORDERS, {1: _present})
         return frozenset(leaf for leaf, order in enumerate(orders) if order)
 
     def _elements(self, number: int, wanted: Mapping[int, thrift.Reader]) -> list[_Fields]:
-        """The elements of one of the footer's lists, with the wanted fields."""
+        """The elements of one of the footer's lists (field `number`), with the wanted fields."""
 
         def elements(data: bytes, at: int, kind: int) -> tuple[list[_Fields], int]:
             count, _, at = thrift.head_of_list(data, at)
-            found = []
+            structs = []
             for _ in range(count):
                 each, at = thrift.struct(data, at, wanted)
-                found.append(each)
-            return found, at
+                structs.append(each)
+            return structs, at
 
         assert self.data is not None
         with decoding(self.path, "its footer"):
-            found: list[_Fields] = thrift.struct(self.data, 0, {number: elements})[0].get(number, [])
-            return found
+            structs: list[_Fields] = thrift.struct(self.data, 0, {number: elements})[0].get(number, [])
+            return structs
 
 
 def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
-    """The bytes of an open file's footer; None where it is encrypted. Raises `CorruptData` for what is not Parquet."""
+    """Read the bytes of an open file's footer; None if it is encrypted. Raises `CorruptData` if it is not Parquet."""
     size = int(file.size())
     tail = _end_of(file, path, size, min(size, _TAIL))
     if len(tail) < 12 or tail[-4:] not in (_MAGIC, _ENCRYPTED):
         raise CorruptData(
-            f"{shown(path)} is not a Parquet file that can be read: its {size:,} bytes do not end as one does. "
-            "It was cut off, or is another file: restore it."
+            f"{shown(path)} is not a readable Parquet file: its {size:,} bytes do not end with Parquet's magic bytes. "
+            "It was truncated, or is another file: restore it."
         )
     if tail[-4:] == _ENCRYPTED:
         return None
     length = int.from_bytes(tail[-8:-4], "little")
     if length > min(size - 8, limits.FOOTER):
         raise CorruptData(
-            f"{shown(path)} is not a Parquet file that can be read: its footer is said to have {length:,} bytes "
-            f"where the file has {size:,}. Restore it."
+            f"{shown(path)} is not a readable Parquet file: it declares a footer of {length:,} bytes, but has "
+            f"{size:,}, and the limit is {limits.FOOTER:,}. Restore it."
         )
     if length + 8 > len(tail):
         tail = _end_of(file, path, size, length + 8)
@@ -165,7 +172,7 @@ def read_footer_bytes(file: pa.NativeFile, path: str) -> bytes | None:
 
 
 def parsed_footer(data: bytes, path: str) -> Footer:
-    """The footer of these bytes; raises `CorruptData`."""
+    """Parse the bytes of a footer; raises `CorruptData`."""
     with decoding(path, "its footer"):
         try:
             return Footer(path, _metadata(data), data)
@@ -190,9 +197,9 @@ def _first_page(dictionary: int | None, data: int) -> int:
 
 
 def _statistics(chunk: _Fields, ordered: bool) -> ChunkStatistics:
-    found, kind = chunk.get(_STATISTICS, {}), chunk.get(_TYPE)
-    lower, upper = (found.get(_MIN), found.get(_MAX)) if ordered else (found.get(_OLD_MIN), found.get(_OLD_MAX))
-    return ChunkStatistics(kind, lower, upper, found.get(_NULL_COUNT), ordered)
+    stats, kind = chunk.get(_STATISTICS, {}), chunk.get(_TYPE)
+    lower, upper = (stats.get(_MIN), stats.get(_MAX)) if ordered else (stats.get(_OLD_MIN), stats.get(_OLD_MAX))
+    return ChunkStatistics(kind, lower, upper, stats.get(_NULL_COUNT), ordered)
 
 
 def _present(data: bytes, at: int, kind: int) -> tuple[bool, int]:

@@ -1,8 +1,8 @@
-"""Days and times that Spark 2 wrote, or a later Spark in its LEGACY mode, as what they meant.
+"""Rebase dates and timestamps that Spark 2 wrote, or a later Spark in LEGACY mode.
 
-Those writers counted by the calendar that was Julian until 1582-10-04, and by the time zones of Java's old classes,
-which know nothing before 1900. A file says so in its footer. What is written there for 1000-01-01 is another number
-than Arrow's (and today's Spark's) for that day; reading keeps the day, as Spark does, not the number.
+Those writers used the hybrid calendar, Julian until 1582-10-04, and the time zones of Java's old classes, which have no
+rules before 1900. The file's footer says so. In such a file, 1000-01-01 is stored as a different number than Arrow (and
+today's Spark) uses for that day. Rebasing keeps the day, as Spark does, not the number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?00)?")
 
 @dataclass(frozen=True)
 class LegacyCalendar:
-    """What a file's writer counted so: dates with times of 64 bits, times of 96 bits; and in which time zone."""
+    """Which values of a file need rebasing (dates and 64-bit timestamps; INT96), and the time zone of its writer."""
 
     datetimes: bool
     int96: bool
@@ -41,44 +41,44 @@ class LegacyCalendar:
 
     @staticmethod
     def of(footer: Mapping[bytes, bytes] | None) -> LegacyCalendar | None:
-        """By the key-value metadata of a Parquet footer, read as Spark reads it; None for other files."""
+        """Read it from a footer's key-value metadata, by Spark's rules; None if nothing needs rebasing."""
         if not footer or (version := footer.get(_VERSION)) is None:
             return None
         datetimes, int96 = version < b"3.0.0" or _DATES in footer, version < b"3.1.0" or _INT96 in footer
         zone = footer[_ZONE].decode() if _ZONE in footer else local_zone()
         return LegacyCalendar(datetimes, int96, zone) if datetimes or int96 else None
 
-    def as_meant(self, array: pa.Array, is_int96: Iterator[bool]) -> pa.Array:
-        """A column as read from the file, nested or not, with the days and times that its writer meant.
+    def rebased(self, array: pa.Array, is_int96: Iterator[bool]) -> pa.Array:
+        """Rebase the dates and timestamps in a column as read from the file, nested or not.
 
-        `is_int96` goes over the leaf columns of the file that it is made of.
+        `is_int96` yields, for each leaf column of the file in turn, whether its physical type is INT96.
         """
         kind = array.type
         if pa.types.is_struct(kind):
-            members = [self.as_meant(array.field(i), is_int96) for i in range(kind.num_fields)]
+            members = [self.rebased(array.field(i), is_int96) for i in range(kind.num_fields)]
             return pa.StructArray.from_arrays(members, fields=list(kind), mask=_nulls(array))
         if pa.types.is_map(kind):
             array = unsliced(array)
-            keys, items = self.as_meant(array.keys, is_int96), self.as_meant(array.items, is_int96)
+            keys, items = self.rebased(array.keys, is_int96), self.rebased(array.items, is_int96)
             return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=_nulls(array))
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
             array = unsliced(array)
-            values = self.as_meant(array.values, is_int96)
+            values = self.rebased(array.values, is_int96)
             return type(array).from_arrays(array.offsets, values, type=kind, mask=_nulls(array))
         return self._leaf(array, next(is_int96))
 
     def _leaf(self, array: pa.Array, is_int96: bool) -> pa.Array:
         kind = array.type
         if pa.types.is_date32(kind) and self.datetimes:
-            return _rebased(array, pa.int32(), _GREGORIAN_DAY, days_as_meant)
+            return _convert_before(array, pa.int32(), _GREGORIAN_DAY, rebased_days)
         if pa.types.is_timestamp(kind) and (self.int96 if is_int96 else self.datetimes and kind.tz is not None):
             micros = array.cast(pa.timestamp("us", kind.tz))
             first = _JAVA_ZONES_MICROS if _fixed_offset(self.zone) is None else _GREGORIAN_MICROS + _DAY
-            return _rebased(micros, pa.int64(), first, lambda v: micros_as_meant(v, self.zone)).cast(kind)
+            return _convert_before(micros, pa.int64(), first, lambda v: rebased_micros(v, self.zone)).cast(kind)
         return array
 
-    def sure_bounds(self, bounds: pa.Array | None) -> pa.Array | None:
-        """Bounds as the footer has them, without those that may mean another day or time."""
+    def reliable_bounds(self, bounds: pa.Array | None) -> pa.Array | None:
+        """The footer's bounds, null where rebasing may change the value."""
         if bounds is not None and pa.types.is_date(bounds.type):
             return _not_before(bounds, pa.scalar(_GREGORIAN_DAY, pa.int32()).cast(pa.date32()))
         if bounds is not None and pa.types.is_timestamp(bounds.type):
@@ -91,8 +91,10 @@ def _not_before(bounds: pa.Array, first: pa.Scalar) -> pa.Array:
     return pc.if_else(pc.less(bounds, first), None, bounds)
 
 
-def _rebased(array: pa.Array, raw: pa.DataType, first: int, convert: Callable[[np.ndarray], np.ndarray]) -> pa.Array:
-    """The array with its values before `first` converted."""
+def _convert_before(
+    array: pa.Array, raw: pa.DataType, first: int, convert: Callable[[np.ndarray], np.ndarray]
+) -> pa.Array:
+    """Convert the values before `first`, as numbers of the type `raw`."""
     numbers = array.cast(raw)
     old = pc.fill_null(pc.less(numbers, pa.scalar(first, raw)), False)
     if not pc.any(old).as_py():
@@ -101,10 +103,10 @@ def _rebased(array: pa.Array, raw: pa.DataType, first: int, convert: Callable[[n
     return pc.replace_with_mask(numbers, old, pa.array(changed, raw)).cast(array.type)
 
 
-def days_as_meant(days: np.ndarray) -> np.ndarray:
-    """Days since 1970 before 1582-10-15, counted by the Julian calendar, as the same date of the Gregorian one.
+def rebased_days(days: np.ndarray) -> np.ndarray:
+    """Convert days since 1970, before 1582-10-15, from the Julian to the Gregorian calendar; the date stays the same.
 
-    A day that only the Julian calendar has, such as 1500-02-29, becomes the next one.
+    A date that only the Julian calendar has, such as 1500-02-29, becomes the next day.
     """
     c = days.astype(np.int64) + _EPOCH_JULIAN_DAY + 32_082
     d = (4 * c + 3) // 1461
@@ -118,11 +120,11 @@ def days_as_meant(days: np.ndarray) -> np.ndarray:
     return result
 
 
-def micros_as_meant(micros: np.ndarray, zone: str) -> np.ndarray:
-    """Instants before 1900, whose writer counted by the old calendar and zones, as those with the same clock time."""
+def rebased_micros(micros: np.ndarray, zone: str) -> np.ndarray:
+    """Convert instants before 1900 from the legacy calendar and zones; the local date and time stay the same."""
     clock = micros + _java_offset(zone)
     day = clock // _DAY
-    day = np.where(day < _GREGORIAN_DAY, days_as_meant(day), day)
+    day = np.where(day < _GREGORIAN_DAY, rebased_days(day), day)
     local = pa.array(day * _DAY + clock % _DAY, pa.timestamp("us"))
     if (fixed := _fixed_offset(zone)) is not None:
         return local.cast(pa.int64()).to_numpy() - fixed
@@ -132,30 +134,32 @@ def micros_as_meant(micros: np.ndarray, zone: str) -> np.ndarray:
 
 
 def _java_offset(zone: str) -> int:
-    """What Java's old classes add to UTC before 1900, in microseconds: the zone's standard offset of today."""
+    """The UTC offset of Java's old classes before 1900, in microseconds: the zone's current standard offset."""
     if (fixed := _fixed_offset(zone)) is not None:
         return fixed
     try:
-        found = ZoneInfo(zone)
+        info = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise UnsupportedFeature(f"the time zone {zone!r} of a data file", "This machine does not know it.") from error
-    offsets = [found.utcoffset(datetime(2024, month, 1)) or timedelta() for month in (1, 7)]
+        raise UnsupportedFeature(
+            f"the time zone {zone!r} of a data file", "It is not in this machine's time zone database."
+        ) from error
+    offsets = [info.utcoffset(datetime(2024, month, 1)) or timedelta() for month in (1, 7)]
     return min(offsets) // timedelta(microseconds=1)
 
 
 def _fixed_offset(zone: str) -> int | None:
-    """The offset of a zone that is one, such as UTC and +01:00, in microseconds."""
+    """The offset of a fixed-offset zone, such as UTC or +01:00, in microseconds; None for other zones."""
     if zone in ("UTC", "GMT", "Z", "Etc/UTC"):
         return 0
-    if (found := _OFFSET.fullmatch(zone)) is None:
+    if (match := _OFFSET.fullmatch(zone)) is None:
         return None
-    sign, hours, minutes = found.groups()
+    sign, hours, minutes = match.groups()
     offset = timedelta(hours=int(hours), minutes=int(minutes or 0)) // timedelta(microseconds=1)
     return -offset if sign == "-" else offset
 
 
 def local_zone() -> str:
-    """The time zone of this machine, as Java finds it: what a writer's is taken for that does not say its own."""
+    """This machine's time zone, as Java determines it: assumed for files that do not record their writer's zone."""
     if (named := os.environ.get("TZ", "").lstrip(":")) and not named.startswith("/"):
         return named
     _, found, name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")

@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, as far as a few fields of a Parquet footer take: the others are stepped over.
+"""A partial reader of Thrift's compact protocol: reads the wanted fields of a Parquet footer and skips the others.
 
-Every function takes the bytes and a place in them, and gives the place behind what it read. What breaks off, or says
-more than there are bytes, raises `IndexError` or `ValueError`.
+Every function takes the bytes and an offset, and returns the offset after what it read. Truncated data, or a length
+beyond the data, raises `IndexError` or `ValueError`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 
-_MOST_BYTES = 10  # of a number of 64 bits
+_MOST_BYTES = 10  # of a 64-bit varint
 _INTEGERS = (4, 5, 6)
 _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 7, 8, 9, 10, 11, 12
 
 
 def struct(data: bytes, at: int, wanted: Mapping[int, Reader]) -> tuple[dict[int, Any], int]:
-    """The wanted fields of a struct by their numbers, each as its reader gives it."""
-    found: dict[int, Any] = {}
+    """Read the wanted fields of a struct, by field id, each with its reader."""
+    fields: dict[int, Any] = {}
     number = 0
     while head := data[at]:
         at += 1
@@ -31,38 +31,38 @@ def struct(data: bytes, at: int, wanted: Mapping[int, Reader]) -> tuple[dict[int
         if reader is None:
             at = skipped(data, at, kind)
         else:
-            found[number], at = reader(data, at, kind)
-    return found, at + 1
+            fields[number], at = reader(data, at, kind)
+    return fields, at + 1
 
 
 def integer(data: bytes, at: int, kind: int) -> tuple[int, int]:
-    """A number of 16, 32 or 64 bits."""
+    """Read an integer of 16, 32 or 64 bits."""
     value, at = _varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
 def binary(data: bytes, at: int, kind: int) -> tuple[bytes, int]:
-    """Bytes, or a text as bytes."""
+    """Read a binary or a string as bytes."""
     length, at = _varint(data, at)
     end = _within(data, at, length)
     return data[at:end], end
 
 
 def head_of_list(data: bytes, at: int) -> tuple[int, int, int]:
-    """How many elements a list has, of what kind, and where they start."""
+    """Read a list header: the number of elements, their kind, and the offset of the first."""
     head = data[at]
     count, at = (head >> 4, at + 1) if head >> 4 != 15 else _varint(data, at + 1)
-    _within(data, at, count)  # an element takes a byte at least
+    _within(data, at, count)  # an element takes at least one byte
     return count, head & 15, at
 
 
 def skipped(data: bytes, at: int, kind: int) -> int:
-    """The place behind a field's value."""
+    """Skip a field's value: the offset after it."""
     if kind in _INTEGERS:
         while data[at] > 127:
             at += 1
         return at + 1
-    if kind <= 2:  # true and false are in the head
+    if kind <= 2:  # booleans are encoded in the field header
         return at
     if kind == _BINARY:
         length, at = _varint(data, at)
@@ -76,7 +76,7 @@ def skipped(data: bytes, at: int, kind: int) -> int:
         return _within(data, at, 8)
     if kind == 3:
         return at + 1
-    raise ValueError(f"a field of kind {kind}")
+    raise ValueError(f"a field of unknown kind {kind}")
 
 
 def _skipped_struct(data: bytes, at: int) -> int:
@@ -104,10 +104,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, at
-    raise ValueError("a number that does not end")
+    raise ValueError("a number of more than 64 bits")
 
 
 def _within(data: bytes, at: int, length: int) -> int:
     if length > len(data) - at:
-        raise ValueError(f"{length} bytes where {len(data) - at} are left")
+        raise ValueError(f"{length} bytes declared, but only {len(data) - at} left")
     return at + length
