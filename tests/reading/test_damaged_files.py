@@ -166,7 +166,7 @@ def test_rows_that_only_a_footer_says_are_not_handed_out(tmp_path: Path) -> None
 @pytest.mark.parametrize("recorded", [None, -1, 3])
 def test_a_count_that_no_writer_knew_is_no_contradiction(recorded: int | None) -> None:
     check_rows("f", 3, recorded)
-    with pytest.raises(CorruptData, match="f has 3 rows where the table's metadata says 4"):
+    with pytest.raises(CorruptData, match="f has 3 rows, but the table's metadata says 4"):
         check_rows("f", 3, 4)
 
 

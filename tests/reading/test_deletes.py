@@ -114,7 +114,7 @@ def test_a_vector_of_rows_that_the_file_lacks_is_refused() -> None:
     assert of_file(vector, "f", 10) == vector
     assert of_file(vector, "f", None) == vector
     for rows in (0, 2, 9):
-        with pytest.raises(CorruptData, match=r"f has .* rows, and its deletion vector deletes row 9"):
+        with pytest.raises(CorruptData, match=r"f has .* rows, but its deletion vector deletes row 9"):
             of_file(vector, "f", rows)
     with pytest.raises(CorruptData, match="at most"):
         of_file(BitMap64([2**62]), "f", None)
