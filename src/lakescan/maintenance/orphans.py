@@ -32,16 +32,17 @@ def remove_orphans(
 ) -> list[str]:
     """Remove orphan files from the table's folders, or from `location`; return their locations.
 
-    Files last modified before `older_than` are removed: by default 3 days ago (Iceberg), or the retention of deleted
-    files (Delta). The folders are listed before the table's metadata is read, so that a file committed in between is
-    not an orphan. Ages are measured by the store's clock. Raises `InvalidOption` for less than 24 hours ago.
+    Only files last modified before `older_than` are removed. The default is 3 days ago (Iceberg), or the retention of
+    deleted files, at least 24 hours (Delta). Ages are measured by the store's clock. The folders are listed before the
+    table's metadata is read, so that a file committed in between is not taken for an orphan. With `dry_run`, nothing is
+    removed. Otherwise raises `InvalidOption` if `older_than` is less than 24 hours, or that retention, ago.
     """
     if isinstance(target, DeltaTarget):
-        return _of_delta(target, older_than, dry_run=dry_run, location=location)
-    return _of_iceberg(target, older_than, dry_run=dry_run, location=location)
+        return _delta_orphans(target, older_than, dry_run=dry_run, location=location)
+    return _iceberg_orphans(target, older_than, dry_run=dry_run, location=location)
 
 
-def _of_iceberg(
+def _iceberg_orphans(
     target: IcebergTarget, older_than: datetime | None, *, dry_run: bool, location: str | None
 ) -> list[str]:
     target.check_owned("removing orphan files of")
@@ -68,7 +69,9 @@ def _folders(location: str, properties: Mapping[str, str]) -> list[str]:
     return [join(location, "data"), join(location, "metadata"), *inside]
 
 
-def _of_delta(target: DeltaTarget, older_than: datetime | None, *, dry_run: bool, location: str | None) -> list[str]:
+def _delta_orphans(
+    target: DeltaTarget, older_than: datetime | None, *, dry_run: bool, location: str | None
+) -> list[str]:
     state = target.scan.snapshot.state
     check_vacuum(state.protocol, target.name)
     retention = retention_of(state.metadata.configuration)

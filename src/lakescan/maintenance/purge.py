@@ -48,9 +48,8 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
                     "Drop one of the names without purging.",
                 )
         files = list(dict.fromkeys(path for part in named_files(target.opened) for path in part.to_pylist()))
-        unnamed(
-            target.storage, files, _named_by(neighbours, target.storage)
-        )  # fails before the drop if a table cannot be read
+        # Reads the other tables once before the drop, so that one that cannot be read prevents it.
+        unnamed(target.storage, files, _named_by(neighbours, target.storage))
         catalog.drop_table(identifier.within)
         _check_gone(catalog, identifier)
     return remove_unnamed(target.storage, files, lambda: _named_by(neighbours, target.storage))

@@ -88,7 +88,7 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return newest if self._done is None else newest | {"backlog": asdict(planner.backlog(self._done))}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """End the stream at the newest commit of now."""
+        """End the stream at the current newest commit."""
         self._planner.end_here()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -62,34 +62,34 @@ def how_to_start(spark: SparkSession) -> str:
 
 
 def first_reason(error: Exception) -> str:
-    """The reason why a Python job failed: the line that names an error in Spark's message of maybe hundreds."""
+    """The reason why a Python job failed: the line that names an error in Spark's message, which may have hundreds."""
     lines = [line.strip() for line in str(error).splitlines()]
     return next((t for t in lines if "Error: " in t or "PYTHON_VERSION_MISMATCH" in t), lines[0] if lines else "")[:200]
 
 
 def versions_on_workers(spark: SparkSession) -> dict[str, str]:
     """The versions of Python, pyarrow and lakescan on the workers, by a small job; missing packages are left out."""
-    rows = spark.range(1).mapInArrow(_probe(), "name string, found string").collect()
-    return {row["name"]: row["found"] for row in rows}
+    rows = spark.range(1).mapInArrow(_probe(), "name string, version string").collect()
+    return {row["name"]: row["version"] for row in rows}
 
 
 def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that a worker runs. Pickled by value, as lakescan itself may be missing there."""
 
-    def versions(batches):  # type: ignore[no-untyped-def]
+    def probe(batches):  # type: ignore[no-untyped-def]
         import platform
         from importlib.metadata import PackageNotFoundError, version
 
         import pyarrow as pa
 
         for _ in batches:
-            names, found = ["Python"], [platform.python_version()]
+            names, versions = ["Python"], [platform.python_version()]
             for library in ("pyarrow", "lakescan"):
                 try:
-                    found.append(version(library))
+                    versions.append(version(library))
                     names.append(library)
                 except PackageNotFoundError:
                     pass
-            yield pa.RecordBatch.from_arrays([pa.array(names), pa.array(found)], names=["name", "found"])
+            yield pa.RecordBatch.from_arrays([pa.array(names), pa.array(versions)], names=["name", "version"])
 
-    return versions
+    return probe

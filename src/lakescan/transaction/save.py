@@ -42,7 +42,10 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
-    """Commit an append of written files; do nothing without files, or if the transaction was already committed."""
+    """Commit an append of written files, if there are any.
+
+    If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
+    """
     if not files:
         return Saved(0, 0, 0)
     with removed_on_failure(target, files) as remove:
@@ -68,8 +71,8 @@ def overwrite(
 
     The executor rewrites files that match `where` only partly, without the matching rows. After a concurrent commit the
     overwrite is retried on the reopened table. If that commit changed the replaced files, an Iceberg overwrite raises
-    `CommitConflict`, and a Delta overwrite replaces the changed files. Does nothing if the transaction was already
-    committed.
+    `CommitConflict`, and a Delta overwrite replaces the changed files. If a concurrent writer committed the same
+    transaction, the files are removed and nothing is committed.
     """
     written, replaced, conflict, first = list(files), None, None, target
     with removed_on_failure(target, written) as remove:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
 _SEQUENCE = "sequence"
-# They override session settings: files are never skipped, and timestamps are never rebased.
+# Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
 _READ_OPTIONS = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
