@@ -41,7 +41,7 @@ def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_storage_that_is_not_there_is_told_from_storage_that_cannot_be_reached(tmp_path: Path) -> None:
     (line,) = [c for c in lakescan.doctor(path=str(tmp_path / "x")).checks if c.subject == "storage"]
-    assert "nothing is at that path" in line.advice
+    assert "the path does not exist" in line.advice
     (line,) = [c for c in lakescan.doctor(path="dbfs:/x").checks if c.subject == "storage"]
     assert "cannot be reached" in line.advice
 

@@ -169,7 +169,7 @@ def test_a_key_manager_can_be_named() -> None:
 
 
 def test_on_spark_it_must_be_named(location: str) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="is named"):
+    with pytest.raises(lakescan.InvalidOption, match="given by name"):
         lakescan.table(location, key_manager=StandardKeyManager()).scan().to_options()
     opened = lakescan.table(location, key_manager="lakescan.encryption:StandardKeyManager")
     assert opened.scan().to_options()["key-manager"] == "lakescan.encryption:StandardKeyManager"
@@ -184,5 +184,5 @@ def test_spark_reads_encrypted_files(location: str, spark: Any) -> None:
     scan = lakescan.table(location, **named).scan()
     assert "it may be encrypted" in lakescan.spark.explain(scan)
     assert sorted(r.name for r in scan.to_spark(spark).collect()) == ["a", "b", "c"]
-    with pytest.raises(lakescan.InvalidOption, match="is named"):
+    with pytest.raises(lakescan.InvalidOption, match="given by name"):
         lakescan.table(location, key_manager=StandardKeyManager()).scan().to_spark(spark)

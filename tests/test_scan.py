@@ -118,7 +118,7 @@ def test_numbers_beyond_any_table_are_no_bounds(orders: lakescan.Table) -> None:
 
 @pytest.mark.parametrize("moment", [0, -(2**63), float("nan"), object()])
 def test_a_time_is_no_number(orders: lakescan.Table, moment) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="is not a time: give a datetime"):
+    with pytest.raises(lakescan.InvalidOption, match="is not a timestamp: give a datetime"):
         orders.scan().as_of(timestamp=moment)
 
 
@@ -151,7 +151,7 @@ def test_a_time_without_an_offset_is_of_the_zone_asked_for(shop, zone: str | Non
 
 
 def test_a_zone_that_is_none_is_refused(shop) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="'time-zone' has the value 'Mars/Base'"):
+    with pytest.raises(lakescan.InvalidOption, match="'time-zone' has the invalid value 'Mars/Base'"):
         lakescan.table(shop.orders, **{"time-zone": "Mars/Base"})
 
 

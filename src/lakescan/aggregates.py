@@ -1,4 +1,4 @@
-"""Counts and extremes of a scan: from metadata where that is exact, from the rows of the other files."""
+"""Count, minimum and maximum of a scan: from metadata where that is exact, else by reading the remaining files."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from lakescan.scan_spec import ScanSpec
 
 
 def count_rows(spec: ScanSpec) -> int:
-    """The number of rows of a scan; see `Scan.count`."""
+    """Count the rows of a scan; see `Scan.count`."""
     whole = spec.without_limit()
     plan = whole.plan(default_readers())
-    found, unknown = rows_by_metadata(plan)
-    found += sum(batch.num_rows for batch in _batches_of(whole, plan, unknown))
-    return found if spec.max_rows is None else min(found, spec.max_rows)
+    count, unknown = rows_by_metadata(plan)
+    count += sum(batch.num_rows for batch in _batches_of(whole, plan, unknown))
+    return count if spec.max_rows is None else min(count, spec.max_rows)
 
 
 def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
-    """The least or greatest value of a column; see `Scan.min`."""
+    """Return the minimum or maximum of a column, None without non-null values; see `Scan.min`."""
     if spec.max_rows is not None:
-        raise InvalidOption("min and max are of all rows: leave the limit out")
+        raise InvalidOption("min and max are computed over all rows: remove the limit")
     whole = spec.without_limit(column)
     field = whole.output.fields[0]
     if not isinstance(field.type, t.Decimal | t.Timestamp) and field.type not in ORDERED:
-        raise InvalidOption(f"column {column!r} is of type {field.type}: its values have no order")
+        raise InvalidOption(f"column {column!r} has type {field.type}, whose values have no order")
     plan = replace(whole, stats_of=(column,)).plan(default_readers())
-    found = extreme_by_metadata(plan, field, largest=largest)
-    values = [found.value] if found.value is not None else []
-    for batch in _batches_of(whole, plan, found.unknown):
+    by_metadata = extreme_by_metadata(plan, field, largest=largest)
+    values = [by_metadata.value] if by_metadata.value is not None else []
+    for batch in _batches_of(whole, plan, by_metadata.unknown):
         if (value := extreme_of(batch.column(0), largest=largest)) is not None:
             values.append(value)
     best = extreme_of(pa.array(values, field.type.arrow()), largest=largest) if values else None
@@ -46,6 +46,6 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
 
 
 def _batches_of(spec: ScanSpec, plan: ScanPlan, mask: pa.Array) -> Iterator[pa.RecordBatch]:
-    """The rows of some files of a plan."""
+    """Read the files of a plan for which `mask` is true."""
     to_read = spec.plan_of(plan, mask, parallelism=default_readers())
     return read_batches([(to_read, spec.read_context(to_read))])

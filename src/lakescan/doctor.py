@@ -1,4 +1,4 @@
-"""The doctor: what is installed, on the driver and on the executors, and what to do about what is wrong."""
+"""The doctor: checks the installation on the driver and the executors, with advice for each problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OLDEST_JAVA = 17
 
 @dataclass(frozen=True)
 class Check:
-    """One line of a diagnosis: what was looked at, what was found, and what to do where it is wrong."""
+    """One line of a diagnosis: what was checked, what was found, and what to do if it is wrong."""
 
     subject: str
     found: str
@@ -37,13 +37,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All checks. Its text form is a table, one line a check."""
+    """All checks; `str()` gives a table with one line per check."""
 
     checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether all checks passed."""
         return all(c.ok for c in self.checks)
 
     def __str__(self) -> str:
@@ -59,9 +59,9 @@ class Diagnosis:
 def doctor(
     spark: SparkSession | None = None, path: str | None = None, *, storage_options: dict[str, Any] | None = None
 ) -> Diagnosis:
-    """Check this machine, and a Spark session and a storage location if given.
+    """Check this machine, and the Spark session and the storage location if given.
 
-    Nothing is changed; with a session one small job is run, to see Python and its libraries on the executors.
+    Changes nothing. With a session it runs one small job, to check Python and its libraries on the executors.
     """
     checks = [*_driver_checks(spark)]
     if spark is not None:
@@ -78,7 +78,7 @@ def _driver_checks(spark: SparkSession | None) -> Iterator[Check]:
     yield Check("Python", python, known, "" if known else "lakescan needs Python 3.11 or newer")
     yield _library("pyarrow", (21,), None, "pip install 'pyarrow>=21'")
     if spark is None and find_spec("pyspark") is None:
-        yield Check("pyspark", "not installed: Spark is not used here; pip install 'lakescan[spark]' for it", True)
+        yield Check("pyspark", "not installed; to use Spark: pip install 'lakescan[spark]'", True)
         return
     yield _library("pyspark", _OLDEST_SPARK, _NEWEST_SPARK, "pip install 'lakescan[spark]'; needed for Spark only")
     yield _library("pandas", (2, 2), (2, 99), "PySpark 4 needs pandas below 3: pip install 'pandas<3'")
@@ -87,12 +87,12 @@ def _driver_checks(spark: SparkSession | None) -> Iterator[Check]:
 
 
 def _worker_python_check(spark: SparkSession | None) -> Check:
-    """Which Python workers are told to run. A Connect server was told when it started: its workers are asked."""
+    """Check the Python that workers run. A Connect server fixes it at startup, so its workers are queried instead."""
     subject, worker = "PYSPARK_PYTHON", os.environ.get("PYSPARK_PYTHON")
     if spark is not None and "connect" in type(spark).__module__:
-        return Check(subject, "the server's own, see executors", True)
+        return Check(subject, "set by the server, see executors", True)
     if worker is None:
-        return Check(subject, "unset: set when the formats are registered", True)
+        return Check(subject, "not set: lakescan sets it when it registers its formats", True)
     same = shutil.which(worker) == shutil.which(sys.executable)
     return Check(
         subject, worker, same, "" if same else f"workers would run another Python: set PYSPARK_PYTHON={sys.executable}"
@@ -101,13 +101,13 @@ def _worker_python_check(spark: SparkSession | None) -> Check:
 
 def _library(name: str, oldest: tuple[int, ...], newest: tuple[int, ...] | None, advice: str) -> Check:
     try:
-        found = version(name)
+        installed = version(name)
     except PackageNotFoundError:
         return Check(name, "not installed", False, advice)
-    numbers = tuple(int(n) for n in re.findall(r"\d+", found)[:2])
+    numbers = tuple(int(n) for n in re.findall(r"\d+", installed)[:2])
     ok = numbers >= oldest and (newest is None or numbers[: len(newest)] <= newest)
     supported = f"{_dotted(oldest)} or newer" if newest is None else f"{_dotted(oldest)} to {_dotted(newest)}"
-    return Check(name, found, ok, "" if ok else f"supported: {supported}. {advice}")
+    return Check(name, installed, ok, "" if ok else f"supported: {supported}. {advice}")
 
 
 def _dotted(numbers: tuple[int, ...]) -> str:
@@ -122,11 +122,11 @@ def _java_check() -> Check:
         output = subprocess.run([command, "-version"], capture_output=True, text=True, check=False, timeout=30).stderr
     except (OSError, subprocess.TimeoutExpired):
         return Check("Java", "not found", False, advice)
-    found = re.search(r'version "(\d+)[^"]*"', output)
-    if found is None:
+    match = re.search(r'version "(\d+)[^"]*"', output)
+    if match is None:
         return Check("Java", output.strip()[:60] or "unknown", False, advice)
-    ok = int(found[1]) >= _OLDEST_JAVA
-    return Check("Java", found[0].removeprefix("version ").strip('"'), ok, "" if ok else advice)
+    ok = int(match[1]) >= _OLDEST_JAVA
+    return Check("Java", match[0].removeprefix("version ").strip('"'), ok, "" if ok else advice)
 
 
 def _session_checks(spark: SparkSession) -> Iterator[Check]:
@@ -142,18 +142,18 @@ def _session_checks(spark: SparkSession) -> Iterator[Check]:
 
 
 def _pushdown_check(spark: SparkSession) -> Check:
-    """Filters of queries are not pushed into lakescan's formats; other Python sources of the session may take them."""
+    """Check filter pushdown: lakescan's formats refuse it, but other Python data sources of the session may accept."""
     from lakescan.spark.session import PUSHDOWN, conf
 
-    why = "Spark 4.1 to 4.3 keep a pushed filter for later queries of the same frame or view"
+    why = "Spark 4.1 to 4.3 reuse a pushed filter in later queries of the same frame or view"
     if conf(spark, PUSHDOWN) != "true":
-        narrow = "narrow reads of spark.read.format by the options columns and where"
+        narrow = "with spark.read.format, select and filter by the options columns and where"
         return Check("filter pushdown", "off", True, f"{why}: {narrow}")
     return Check(
         "filter pushdown",
         "on in the session, off in lakescan's formats",
         False,
-        f"{why}: other Python data sources may give wrong rows. Set {PUSHDOWN}=false",
+        f"{why}: other Python data sources may return wrong rows. Set {PUSHDOWN}=false",
     )
 
 
@@ -161,15 +161,15 @@ def _executor_checks(spark: SparkSession) -> Iterator[Check]:
     from lakescan.spark.workers import first_reason, how_to_start, versions_on_workers
 
     try:
-        found = versions_on_workers(spark)
-    except Exception as error:  # whatever stops a Python job is the finding
+        versions = versions_on_workers(spark)
+    except Exception as error:  # any failure of a Python job is itself the result of the check
         yield Check("executors", "a Python job failed", False, f"{first_reason(error)}: {how_to_start(spark)}")
         return
     here = {"Python": platform.python_version(), "pyarrow": version("pyarrow"), "lakescan": version("lakescan")}
     for name, expected in here.items():
-        there = found.get(name, "not installed")
+        there = versions.get(name, "not installed")
         same = _minor(there) == _minor(expected) if name == "Python" else there == expected
-        wrong = f"the driver has {expected}: install the same on the executors"
+        wrong = f"the driver has {expected}: install the same version on the executors"
         yield Check(f"executors: {name}", there, same, "" if same else wrong)
 
 
@@ -178,15 +178,15 @@ def _minor(text: str) -> str:
 
 
 def _hadoop_check() -> Check:
-    """What pyarrow's client of HDFS finds Java and Hadoop by."""
+    """Check the variables by which pyarrow's HDFS client locates Java and Hadoop."""
     unset = [name for name in ("JAVA_HOME", "HADOOP_HOME", "CLASSPATH") if not os.environ.get(name)]
-    found = f"{' and '.join(unset)} not set" if unset else "JAVA_HOME, HADOOP_HOME and CLASSPATH are set"
-    return Check("Hadoop client", found, not unset, HADOOP_ADVICE if unset else "")
+    status = f"{' and '.join(unset)} not set" if unset else "JAVA_HOME, HADOOP_HOME and CLASSPATH are set"
+    return Check("Hadoop client", status, not unset, HADOOP_ADVICE if unset else "")
 
 
 def _storage_check(path: str, options: dict[str, Any]) -> Check:
     try:
-        found = Storage(options).exists(path)
+        exists = Storage(options).exists(path)
     except (LakescanError, OSError, TypeError) as error:
         return Check("storage", path, False, f"cannot be reached: {error}")
-    return Check("storage", path, found, "" if found else "reached, but nothing is at that path")
+    return Check("storage", path, exists, "" if exists else "storage is reachable, but the path does not exist")

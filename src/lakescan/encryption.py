@@ -1,9 +1,9 @@
-"""Keys of encrypted files: a table's metadata has key metadata for each, and a key manager turns it into a key.
+"""Keys of encrypted files: a key manager turns each file's key metadata, from the table's metadata, into its key.
 
 >>> lakescan.table(path, key_manager=StandardKeyManager())
 
-A key manager is any object with `file_key`. On Spark it is named, as `package.module:attribute`, so that each worker
-can import it; a class is called without arguments.
+A key manager is any object with `file_key`. On Spark it is given by name, `package.module:attribute`, so that each
+worker can import it; a class is instantiated without arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import fastavro
 
 from lakescan.errors import CorruptMetadata, InvalidOption
 
-# The key metadata that Iceberg's own writer keeps for a file: a version byte, then this record in Avro's binary form.
+# Iceberg's standard key metadata of a file: a version byte, then this record in Avro's binary encoding.
 _STANDARD: dict[str, Any] = {
     "type": "record",
     "name": "key_metadata",
@@ -31,7 +31,7 @@ _STANDARD: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class FileKey:
-    """The key of one file, 16, 24 or 32 bytes, and the prefix that its writer authenticated with it."""
+    """The encryption key of one file (16, 24 or 32 bytes), and the AAD prefix that its writer used."""
 
     key: bytes
     aad_prefix: bytes | None = None
@@ -41,32 +41,32 @@ class FileKey:
 
 
 class KeyManager(Protocol):
-    """What unlocks files: for example a client of a key management service that unwraps keys."""
+    """Provides the keys of files, for example by unwrapping them with a key management service."""
 
     def file_key(self, path: str, key_metadata: bytes) -> FileKey:
-        """The key of the file at `path`, from what the table's metadata has of it."""
+        """Return the key of the file at `path`, from its key metadata in the table's metadata."""
 
 
 class StandardKeyManager:
-    """Reads the key metadata of Iceberg's own writer, which holds the file's key itself."""
+    """Reads Iceberg's standard key metadata, which contains the file's key itself."""
 
     def file_key(self, path: str, key_metadata: bytes) -> FileKey:
-        """The key in the metadata; raises `CorruptMetadata` for metadata of another form."""
+        """Return the key in the key metadata; raises `CorruptMetadata` for metadata in another format."""
         try:
             if key_metadata[0] != 1:
                 raise ValueError(f"version {key_metadata[0]}")
-            found: Any = fastavro.schemaless_reader(io.BytesIO(key_metadata[1:]), _STANDARD, None)
+            record: Any = fastavro.schemaless_reader(io.BytesIO(key_metadata[1:]), _STANDARD, None)
         except (ValueError, EOFError, IndexError) as error:
-            raise CorruptMetadata(f"{path}: its key metadata is not Iceberg's standard one: {error}") from error
-        return FileKey(found["encryption_key"], found["aad_prefix"])
+            raise CorruptMetadata(f"{path}: its key metadata is not in Iceberg's standard format: {error}") from error
+        return FileKey(record["encryption_key"], record["aad_prefix"])
 
 
 def named_key_manager(name: str) -> KeyManager:
-    """The key manager at `package.module:attribute`; raises `InvalidOption` where there is none."""
+    """Import the key manager `package.module:attribute`; raises `InvalidOption` if it cannot be imported."""
     module, _, attribute = name.partition(":")
     try:
-        found: Any = getattr(importlib.import_module(module), attribute)
+        imported: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidOption(f"no key manager at {name!r}: it is written package.module:attribute ({error})") from error
-    manager: KeyManager = found() if isinstance(found, type) else found
+        raise InvalidOption(f"no key manager at {name!r}: write it as package.module:attribute ({error})") from error
+    manager: KeyManager = imported() if isinstance(imported, type) else imported
     return manager

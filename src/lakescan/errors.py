@@ -1,6 +1,6 @@
-"""Every error lakescan raises on purpose: what was read, what was wrong, what to do.
+"""The errors that lakescan raises deliberately. Messages say what was read, what is wrong and what to do.
 
-Catch `LakescanError` for all of them, or one of its children.
+Catch `LakescanError` for all of them, or a subclass for one kind.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class LakescanError(Exception):
-    """The parent of all errors that lakescan raises on purpose."""
+    """Base class of all errors that lakescan raises deliberately."""
 
 
 class NotATable(LakescanError):
@@ -18,7 +18,7 @@ class NotATable(LakescanError):
 
 
 class NoSuchCatalog(LakescanError, LookupError):
-    """No catalog is known by that name."""
+    """No catalog is configured under that name."""
 
 
 class NoSuchNamespace(LakescanError, LookupError):
@@ -30,35 +30,35 @@ class NoSuchTable(NotATable, LookupError):
 
 
 class TableExists(LakescanError):
-    """A table of that name, or at that place, is there already."""
+    """A table with that name or location already exists."""
 
 
 class CreatedConcurrently(TableExists):
-    """The table was not there when its creation began, and another writer has made it since."""
+    """Another writer created the table after this one had checked that it did not exist."""
 
 
 class CommitConflict(LakescanError):
-    """Another writer has changed what this one was about to change: look at the table again, and repeat it."""
+    """A concurrent commit changed data that this commit depends on: read the table again, then repeat the write."""
 
 
 class SchemaMismatch(LakescanError, ValueError):
-    """Rows to write do not fit the table's columns; the message has both sides."""
+    """The rows to write do not fit the table's schema; the message shows both."""
 
 
 class CorruptMetadata(LakescanError):
-    """Table metadata breaks its specification: a missing field, a gap in the log, a bad checksum."""
+    """Table metadata violates its specification: a missing field, a gap in the log, a bad checksum."""
 
 
 class CorruptData(CorruptMetadata):
-    """A data or delete file is damaged: it cannot be decoded, or has other rows than its footer or the table says."""
+    """A data or delete file is damaged: it cannot be decoded, or its rows contradict its footer or the metadata."""
 
 
 class LimitExceeded(LakescanError):
-    """A file says, or unpacks to, more than is taken of one thing (`lakescan.limits`): it is damaged, or hostile."""
+    """A file declares or decompresses to more than a limit of `lakescan.limits` allows: it is damaged or hostile."""
 
 
 class UnsupportedFeature(LakescanError):
-    """The table (or the call) needs a feature that this version does not have; reading on could be wrong."""
+    """The table (or the call) needs a feature that this version lacks; continuing could give wrong results."""
 
     def __init__(self, feature: str, detail: str = "") -> None:
         super().__init__(feature, detail)
@@ -70,15 +70,15 @@ class UnsupportedFeature(LakescanError):
 
 
 class InvalidOption(LakescanError, ValueError):
-    """An option is unknown, has a malformed value, or contradicts another one."""
+    """An option is unknown, has a malformed value, or contradicts another option."""
 
 
 class InvalidFilter(LakescanError, ValueError):
-    """A filter cannot be parsed, or compares a column with a value that its type cannot hold."""
+    """A filter cannot be parsed, or compares a column with a literal that cannot be converted to its type."""
 
 
 class NoTruthValue(InvalidFilter, TypeError):
-    """A filter was asked whether it is true, as `and`, `or`, `not`, `if` and `a < b < c` do: use `&`, `|`, `~`."""
+    """A filter was used as a boolean (`and`, `or`, `not`, `if`, `a < b < c`): use `&`, `|`, `~`."""
 
 
 class NoSuchColumn(LakescanError, KeyError):
@@ -89,47 +89,47 @@ class NoSuchColumn(LakescanError, KeyError):
 
 
 class NoSuchSnapshot(LakescanError, LookupError):
-    """The snapshot, version, branch, tag or time asked for is not in the table."""
+    """The requested snapshot, version, branch, tag or timestamp is not in the table."""
 
 
 class RowsChanged(LakescanError):
-    """A stream of added rows came to a commit that removed or rewrote rows; the message has the ways on."""
+    """A stream of appended rows reached a commit that removed or rewrote rows; the message says how to continue."""
 
 
 class SchemaChanged(LakescanError):
-    """A stream came to a commit with another schema: start it again to read on with that one."""
+    """A stream reached a commit with a different schema: restart it to continue with the new schema."""
 
 
 class StorageError(LakescanError, OSError):
-    """Storage cannot be reached, or refuses: the message has the location and what the filesystem said."""
+    """Storage is unreachable or denies access; the message has the location and the filesystem's error."""
 
 
 class CommitStateUnknown(StorageError):
-    """The answer to a commit was lost, and the table does not show it (yet): its files stay.
+    """The response to a commit was lost and the table does not show the commit (yet); the written files are kept.
 
-    Look at the table again before it is repeated; with `txnAppId` and `txnVersion` it can be repeated safely.
+    Read the table again before repeating the write; with `txnAppId` and `txnVersion` repeating it is safe.
     """
 
 
 class MissingFile(StorageError, FileNotFoundError):
-    """A file that the table's metadata lists is not in storage."""
+    """A file listed in the table's metadata is not in storage."""
 
 
 class NotEnoughMemory(LakescanError):
-    """Decoding a file takes more memory than there is: it is damaged, or this process has too little."""
+    """Decoding a file needs more memory than is available: the file is damaged, or the process has too little."""
 
 
 class MissingDependency(LakescanError, ImportError):
-    """An optional library is needed for this call; the message names the extra that installs it."""
+    """The call needs an optional library that is not installed; the message names the extra that installs it."""
 
 
 def missing_dependency(library: str, extra: str, purpose: str) -> MissingDependency:
-    """The error for an optional `library` that is absent, naming the `extra` that brings it."""
+    """Return the error for an optional `library` that is not installed, naming the `extra` that installs it."""
     return MissingDependency(f"{purpose} needs `{library}`, which is not installed: pip install 'lakescan[{extra}]'")
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """A ' Did you mean ...?' for the candidate closest to `name`, or an empty string."""
+    """Return " Did you mean ...?" with the candidate closest to `name`, or an empty string."""
     by_lower = {c.lower(): c for c in candidates}
-    found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.5)
-    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""
+    matches = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.5)
+    return f" Did you mean {by_lower[matches[0]]!r}?" if matches else ""

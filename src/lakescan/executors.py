@@ -1,7 +1,7 @@
-"""Where planning runs its work: anything with `map(work, items)` that gives results in order.
+"""Executors for planning: any object with `map(work, items)` that returns results in order.
 
-An executor of `concurrent.futures` is one, threads or processes; so is `lakescan.spark.SparkExecutor`. Work and results
-can be pickled.
+The thread and process pools of `concurrent.futures` qualify, and so does `lakescan.spark.SparkExecutor`. Work and
+results are picklable.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ R = TypeVar("R")
 
 
 class PlanningExecutor(Protocol):
-    """Runs a function over items: reading manifests and files of a log, and pruning what is in them.
+    """Runs a function over items: reads manifests or log files and prunes their entries.
 
-    One may have an attribute `min_bytes`: less metadata is not worth its while, and is planned by local threads.
+    An executor may have an attribute `min_bytes`: scans with less metadata are planned by local threads instead.
     """
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """The results, in the order of the items."""
+        """Yield the result of `work` for each item, in order."""
 
 
 @runtime_checkable
 class ShufflingExecutor(PlanningExecutor, Protocol):
-    """One that can also bring together, from what items are split into, all that belongs together."""
+    """An executor that also shuffles: splits items by key and merges per key."""
 
     def shuffle(
         self,
@@ -39,17 +39,17 @@ class ShufflingExecutor(PlanningExecutor, Protocol):
         merge: Callable[[list[pa.Table]], R],
         /,
     ) -> Iterator[R]:
-        """Split items into tables with numbers, and merge those of each number, wherever they came from."""
+        """Split each item into (key, table) pairs, then merge all tables of one key; yields a result per key."""
 
 
 class ReadAhead:
-    """A few threads that stay a few items ahead of what is taken: memory is bounded by those."""
+    """A thread pool that stays only a few items ahead of its consumer, so memory is bounded."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """The results, in the order of the items."""
+        """Yield the result of `work` for each item, in order."""
         waiting: deque[Future[R]] = deque()
         with ThreadPoolExecutor(self._threads) as pool:
             try:
@@ -68,9 +68,9 @@ LOCAL = ReadAhead(min(8, max(2, os.cpu_count() or 1)))
 
 
 def executor_for(given: PlanningExecutor | None, mode: str, size: int) -> PlanningExecutor:
-    """The executor for `size` bytes of metadata: `mode` is auto, local or distributed, as Iceberg's planning modes are.
+    """Choose the executor for `size` bytes of metadata; `mode` is an Iceberg planning mode: auto, local or distributed.
 
-    An executor that was given is used unless the mode is local, or it is auto and the size is below its `min_bytes`.
+    A given executor is used unless the mode is local, or the mode is auto and `size` is below its `min_bytes`.
     """
     if given is None or mode == "local" or (mode == "auto" and size < getattr(given, "min_bytes", 0)):
         return LOCAL

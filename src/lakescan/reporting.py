@@ -1,4 +1,4 @@
-"""Metrics reporters: what is told of every plan, as Iceberg's `MetricsReporter` is.
+"""Metrics reporters, which receive the report of every plan (Iceberg's `MetricsReporter`).
 
 >>> reports = InMemoryReporter()
 >>> lakescan.table(path).scan().report_to(reports, LoggingReporter()).to_arrow()
@@ -19,20 +19,20 @@ _LOG = logging.getLogger("lakescan.metrics")
 
 
 class MetricsReporter(Protocol):
-    """What takes the reports of plans: keeps them, logs them, sends them somewhere."""
+    """Receives scan reports: keeps, logs or sends them."""
 
     def report(self, report: ScanReport) -> None:
-        """Take the report of a plan that was just made."""
+        """Receive the report of a plan, right after planning."""
 
 
 @dataclass
 class InMemoryReporter:
-    """Keeps the reports, the newest last."""
+    """Keeps all reports in memory, newest last."""
 
     reports: list[ScanReport] = field(default_factory=list)
 
     def report(self, report: ScanReport) -> None:
-        """Keep it."""
+        """Append the report to `reports`."""
         self.reports.append(report)
 
 
@@ -40,5 +40,5 @@ class LoggingReporter:
     """Logs each report as one line of JSON (Iceberg's REST `ScanReport`) to the logger `lakescan.metrics`."""
 
     def report(self, report: ScanReport) -> None:
-        """Log it."""
+        """Log the report at level INFO."""
         _LOG.info("%s", json.dumps(as_rest(report)))

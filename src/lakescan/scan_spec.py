@@ -1,4 +1,4 @@
-"""What a scan reads, and its planning: the description behind `Scan`, which engines and commits share."""
+"""The internal specification of a scan and its planning: shared by `Scan`, the engines and the writers."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from lakescan.reporting import MetricsReporter
 from lakescan.storage.storage import Storage
 from lakescan.time_travel import as_text, check_one_state, selector_from
 
-_PART_FILES = 10_000  # files that are planned at once by `plan_parts`
-_MOST_ROWS = 2**62  # as 64 bits count
+_PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last
+_MOST_ROWS = 2**62  # fits a signed 64-bit integer
 
 
 @dataclass(frozen=True, repr=False)
 class ScanSpec:
-    """A read of an open table: what the user asked for, and what follows from it once the snapshot is resolved.
+    """A read of an open table: the user's request, and what is derived from it once the snapshot is resolved.
 
-    It is immutable: every refinement returns a new one. The snapshot, the output columns and the bound filter are
-    resolved once and kept, and go along when the spec is pickled.
+    Immutable: every refinement returns a new spec. The snapshot, the output columns and the bound filter are resolved
+    once, cached, and pickled with the spec.
     """
 
     table: TableFormat
@@ -78,11 +78,11 @@ class ScanSpec:
     # Refinements
 
     def where(self, condition: str | Predicate) -> ScanSpec:
-        """The spec with one more condition; raises `InvalidFilter`."""
+        """Return the spec with `condition` added by AND; raises `InvalidFilter`."""
         return replace(self, predicate=self.predicate & as_predicate(condition))
 
     def select(self, *columns: str) -> ScanSpec:
-        """The spec with these output columns, in this order."""
+        """Return the spec with these output columns, in this order."""
         return replace(self, columns=tuple(columns))
 
     def as_of(
@@ -93,45 +93,45 @@ class ScanSpec:
         branch: str | None = None,
         tag: str | None = None,
     ) -> ScanSpec:
-        """The spec of another state of the table; raises `InvalidOption` unless exactly one argument is given."""
+        """Return the spec for another snapshot of the table; raises `InvalidOption` unless one argument is given."""
         given = [v for v in (version, timestamp, branch, tag) if v is not None]
         if len(given) != 1:
             raise InvalidOption("as_of takes exactly one of version, timestamp, branch and tag")
-        moment = None if timestamp is None else as_moment(timestamp, self.options.get("time-zone", UTC))
-        return self.at(SnapshotSelector(version, moment, branch, tag))
+        instant = None if timestamp is None else as_moment(timestamp, self.options.get("time-zone", UTC))
+        return self.at(SnapshotSelector(version, instant, branch, tag))
 
     def at(self, selector: SnapshotSelector) -> ScanSpec:
-        """The spec of the state that a selector names."""
+        """Return the spec for the snapshot that a selector selects."""
         return replace(self, selector=selector)
 
     def limit(self, rows: int) -> ScanSpec:
-        """The spec with at most `rows` rows; the smaller limit wins."""
+        """Return the spec limited to `rows` rows, or to its present limit if that is smaller."""
         if not isinstance(rows, Integral) or rows < 0:
             raise InvalidOption(f"limit takes 0 or more rows, not {rows!r}")
         rows = min(int(rows), _MOST_ROWS)
         return replace(self, row_limit=rows if self.row_limit is None else min(rows, self.row_limit))
 
     def without_limit(self, *columns: str) -> ScanSpec:
-        """The spec of these columns of all rows."""
+        """Return the spec with these output columns (all columns if none) and no limit."""
         return replace(self, columns=columns, row_limit=None, options=self.options.without(("limit", "columns")))
 
-    def with_options(self, given: dict[str, Any]) -> ScanSpec:
-        """The spec with more options, checked; raises `InvalidOption`."""
-        merged = self.options.merged(given)
+    def with_options(self, options: dict[str, Any]) -> ScanSpec:
+        """Return the spec with more options, which are checked; raises `InvalidOption`."""
+        merged = self.options.merged(options)
         merged.check_format(self.table.name)
         if self.selector is not None:
-            check_one_state(f"a scan as of {self.selector.describe()}", Options(given))
+            check_one_state(f"a scan as of {self.selector.describe()}", Options(options))
         return replace(self, options=merged)
 
     def of_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
-        """The spec of the files of some commits, which may be many and small."""
+        """Return the spec for the files of an increment (some commits), which may be many and small."""
         return replace(self, table=table, state=state)
 
-    # What follows from the table's state
+    # Derived from the snapshot
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The state of the table that is read; raises `NoSuchSnapshot`."""
+        """The snapshot to read; raises `NoSuchSnapshot`."""
         if self.state is not None:
             return self.state
         return self.table.snapshot(self._selector)
@@ -150,7 +150,7 @@ class ScanSpec:
 
     @cached_property
     def _selectable(self) -> Schema:
-        """The table's columns and its metadata columns."""
+        """The table's columns followed by its metadata columns."""
         return self.snapshot.schema.extended(self.snapshot.metadata_columns)
 
     @property
@@ -159,7 +159,7 @@ class ScanSpec:
 
     @cached_property
     def filter(self) -> Predicate:
-        """The condition of the rows, bound to the table's columns."""
+        """The filter, bound to the table's schema."""
         return bind(self._condition, self._selectable, case_sensitive=self._case_sensitive)
 
     @property
@@ -169,27 +169,28 @@ class ScanSpec:
 
     @property
     def max_rows(self) -> int | None:
-        """The maximum number of rows, by `limit` and by the option; None without either."""
+        """The smaller of `row_limit` and the option `limit`; None without either."""
         return min((n for n in (self.row_limit, self.options.get("limit")) if n is not None), default=None)
 
     @property
     def metadata_bytes(self) -> int:
-        """About how many bytes of metadata planning may read, before pruning."""
+        """Approximate bytes of metadata that planning reads without pruning."""
         return self.table.metadata_bytes(self.snapshot)
 
     def planning_mode(self, content: str) -> str:
-        """Where metadata of 'data' or 'delete' files is read: 'auto', 'local' or 'distributed'.
+        """Return the planning mode for 'data' or 'delete' files: 'auto', 'local' or 'distributed'.
 
-        By option (`data-planning-mode`, `delete-planning-mode`), else by the table's property (`read.` before it).
+        Taken from the option (`data-planning-mode`, `delete-planning-mode`), else from the table property of the same
+        name prefixed with `read.`.
         """
         name = f"{content}-planning-mode"
-        given = self.options.get(name)
-        return planning_mode(self.snapshot.properties.get(f"read.{name}", "auto")) if given is None else str(given)
+        mode = self.options.get(name)
+        return planning_mode(self.snapshot.properties.get(f"read.{name}", "auto")) if mode is None else str(mode)
 
     # Planning
 
     def plan(self, parallelism: int | None = None) -> ScanPlan:
-        """The whole plan; see `Scan.plan`."""
+        """Plan the scan; see `Scan.plan`."""
         started = perf_counter()
         metrics = ScanMetrics()
         plan = self._plan(concatenated(list(self._candidates(metrics))), metrics, parallelism)
@@ -198,14 +199,14 @@ class ScanSpec:
         return plan
 
     def plan_parts(self, parallelism: int | None = None) -> Iterator[ScanPlan]:
-        """The plan in parts; see `Scan.plan_parts`."""
+        """Plan the scan in parts; see `Scan.plan_parts`."""
         started = perf_counter()
         metrics = ScanMetrics()
         reports = []
         try:
             for some in _in_parts(self._candidates(metrics)):
                 plan = self._plan(some, metrics, parallelism)
-                metrics = ScanMetrics()  # what was counted once is in the first part's
+                metrics = ScanMetrics()  # counters of the first part must not count again in the next ones
                 reports.append(plan.report)
                 yield plan
         finally:
@@ -213,14 +214,14 @@ class ScanSpec:
                 self._report(total_report(reports, perf_counter() - started))
 
     def plan_of(self, plan: ScanPlan, mask: pa.Array, *, parallelism: int | None = None) -> ScanPlan:
-        """A plan of those files of a plan of this spec for which `mask` is true."""
+        """Plan again only those files of `plan` (a plan of this spec) for which `mask` is true."""
         if pc.all(mask).as_py() and not self.ignores_residuals:
             return plan
         some = Candidates.pruned(plan.table.filter(mask), self.filter, {})
         return self._plan(some, ScanMetrics(), parallelism)
 
     def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
-        """The files to plan, as the format finds them."""
+        """Ask the format for the files that may match."""
         request = FileRequest(
             predicate=self.filter,
             metrics=metrics,
@@ -261,7 +262,7 @@ class ScanSpec:
         )
 
     def _packing(self, parallelism: int) -> PackingOptions:
-        """Options over table properties (`read.split.*`) over defaults, as Iceberg has them."""
+        """Options take precedence over table properties (`read.split.*`), and those over Iceberg's defaults."""
         properties = self.snapshot.properties
         return PackingOptions(
             split_size=self.options.get("split-size"),
@@ -280,7 +281,7 @@ class ScanSpec:
     # Reading
 
     def read_context(self, plan: ScanPlan | None = None, *, batch_size: int = BATCH_SIZE) -> ReadContext:
-        """What readers need beside the task groups of a plan; the option `batch-size` takes precedence."""
+        """Return what readers need besides task groups; the option `batch-size` overrides `batch_size` (rows)."""
         return ReadContext(
             storage=self.storage,
             output=self.output,
@@ -293,23 +294,25 @@ class ScanSpec:
         )
 
     def metadata_table(self, name: str) -> MetadataTable:
-        """A metadata table of the state that is read; `Table.inspect` gives its rows.
+        """Return a metadata table of the snapshot; `Table.inspect` returns its rows.
 
-        Raises `InvalidOption` for a name that the format does not have, and for a filter or limit.
+        Raises `InvalidOption` for an unknown name, and if the scan has a filter or limit.
         """
         if self._condition != TRUE or self.row_limit is not None or "limit" in self.options:
-            raise InvalidOption(f"metadata table {name!r}: filter and limit what comes back, not the scan")
+            raise InvalidOption(
+                f"metadata table {name!r} takes no filter or limit: remove them, and filter or limit the result instead"
+            )
         return self.table.metadata_table(name, self.snapshot)
 
     @property
     def fits_options(self) -> bool:
-        """Whether `to_options` says all of it: reporters and the commits of a stream are no options."""
+        """Whether `to_options` can express the whole spec: reporters and increments of streams have no option."""
         return self.state is None and not self.ignores_residuals and not self.reporters
 
     def to_options(self) -> dict[str, str]:
-        """The spec as text options of `spark.read.format("lakescan")`, pinned to the state that it reads now.
+        """Return the spec as text options of `spark.read.format("lakescan")`, pinned to the current snapshot.
 
-        Raises `InvalidOption` for a key manager that was given as an object: text cannot carry it.
+        Raises `InvalidOption` for a key manager given as an object, which text cannot carry.
         """
         self.check_for_workers()
         location, selector = self.table.pinned(self.snapshot, self._selector)
@@ -327,34 +330,34 @@ class ScanSpec:
         return texts | {name: str(value) for name, value in more.items() if value is not None}
 
     def check_for_workers(self) -> None:
-        """Raise `InvalidOption` where other processes cannot read the scan: keys are not sent to them."""
+        """Raise `InvalidOption` if other processes cannot read the scan, because keys are never sent to them."""
         if self.storage.key_manager is not None and "key-manager" not in self.options:
             raise InvalidOption(
-                "on Spark a key manager is named, so that workers import it: 'package.module:attribute'"
+                "on Spark a key manager is given by name, so that workers can import it: 'package.module:attribute'"
             )
 
 
 def as_predicate(condition: str | Predicate) -> Predicate:
-    """A predicate from SQL text, from an expression as JSON, or as it is; raises `InvalidFilter`."""
+    """Parse SQL text or a JSON expression into a predicate; return predicates unchanged. Raises `InvalidFilter`."""
     if isinstance(condition, Predicate):
         return condition
     return from_json(condition) if condition.lstrip().startswith("{") else parse_filter(condition)
 
 
 def _by_id(columns: Schema, more: Schema) -> Schema:
-    """Columns and those of `more` with other ids: some may share a name, so they are looked up by id only."""
+    """Add the columns of `more` whose ids are new. Names may repeat in the result, so look up by id only."""
     known = {f.id for f in columns.fields}
     return Schema(columns.fields + tuple(f for f in more.fields if f.id not in known))
 
 
-def _in_parts(found: Iterator[Candidates]) -> Iterator[Candidates]:
-    """Candidates merged until they are worth a plan; at least one, which may have no files."""
-    some: list[Candidates] = []
-    made = False
-    for each in found:
-        some.append(each)
-        if sum(len(part.table) for part in some) >= _PART_FILES:
-            yield concatenated(some)
-            some, made = [], True
-    if some or not made:
-        yield concatenated(some)
+def _in_parts(candidates: Iterator[Candidates]) -> Iterator[Candidates]:
+    """Merge candidates into parts of at least `_PART_FILES` files; yields at least one part, which may be empty."""
+    part: list[Candidates] = []
+    has_yielded = False
+    for each in candidates:
+        part.append(each)
+        if sum(len(some.table) for some in part) >= _PART_FILES:
+            yield concatenated(part)
+            part, has_yielded = [], True
+    if part or not has_yielded:
+        yield concatenated(part)

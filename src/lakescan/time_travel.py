@@ -1,4 +1,4 @@
-"""Which state of a table the options of a read select: a version, a time, a branch, a tag, or changes of rows."""
+"""Read options to snapshot selector: a version, timestamp, branch, tag, or a range of commits whose changes to read."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _REPLACED = (
 )
 
 
-def check_one_state(said: str, options: Options) -> None:
-    """Raise `InvalidOption` where options select a state, or changes, beside what was `said` to be read."""
+def check_one_state(source: str, options: Options) -> None:
+    """Raise `InvalidOption` if options also select a snapshot or changes; `source` describes the earlier selection."""
     chosen = (*SELECTING, *_CHANGES, *_APPENDS, *FEED)
     if both := [name for name in chosen if options.get(name) not in (None, False)]:
-        raise InvalidOption(f"{said} and option {both[0]!r} both say which state to read: give one")
+        raise InvalidOption(f"{source} and option {both[0]!r} both select what to read: give only one")
 
 
 def selector_from(options: Options) -> SnapshotSelector | None:
-    """The state that options select; None where they select none. Raises `InvalidOption` where they contradict."""
+    """Return the selector given by options, None if there is none; raises `InvalidOption` if options contradict."""
     given = [name for name in SELECTING if name in options]
     if alone := [name for name in STREAM_ONLY if name in options]:
         raise InvalidOption(f"option {alone[0]!r} is for streams: spark.readStream, or Table.follow")
     if any(name in options for name in _APPENDS):
         if others := [name for name in given if name != "branch"]:
-            raise InvalidOption(f"a range of snapshots is read by itself: leave option {others[0]!r} out")
+            raise InvalidOption(f"a range of snapshots cannot be combined with option {others[0]!r}: remove it")
         return SnapshotSelector(appends=_append_range(options))
     if any(options.get(name) for name in FEED):
         if given:
-            raise InvalidOption(f"a change feed reads a range of versions: leave option {given[0]!r} out")
+            raise InvalidOption(f"a change feed reads a range of versions: remove option {given[0]!r}")
         return SnapshotSelector(changes=_change_range(options))
     if alone := [name for name in _CHANGES if name in options]:
         raise InvalidOption(f"option {alone[0]!r} is for change feeds: set readChangeFeed to true as well")
     if not given:
         return None
     if len(given) > 1:
-        raise InvalidOption(f"options {' and '.join(map(repr, given))} both say which state to read: give one")
+        raise InvalidOption(f"options {' and '.join(map(repr, given))} all select what to read: give only one")
     value = options[given[0]]
     match given[0]:
         case "versionAsOf" | "snapshot-id":
@@ -72,7 +72,7 @@ def _append_range(options: Options) -> AppendRange:
     ends = {end: [n for n in _APPENDS if n.startswith(end) and n in options] for end in ("start", "end")}
     for given in ends.values():
         if len(given) > 1:
-            raise InvalidOption(f"options {given[0]!r} and {given[1]!r} name the same end of a range: give one")
+            raise InvalidOption(f"options {given[0]!r} and {given[1]!r} set the same end of the range: give only one")
     if not ends["start"]:
         raise InvalidOption("a range of snapshots needs a start: start-snapshot-id, start-tag or start-timestamp")
     after, upto = (_range_end(given[0], options) if given else None for given in ends.values())
@@ -87,19 +87,19 @@ def _range_end(name: str, options: Options) -> int | str | datetime:
 def _change_range(options: Options) -> ChangeRange:
     for version, timestamp in (_CHANGES[:2], _CHANGES[2:]):
         if version in options and timestamp in options:
-            raise InvalidOption(f"options {version!r} and {timestamp!r} say the same: give one")
+            raise InvalidOption(f"options {version!r} and {timestamp!r} set the same end of the range: give only one")
     start, start_at, end, end_at = (options.get(name) for name in _CHANGES)
     if start == "latest":
-        raise InvalidOption("startingVersion is 'latest' for streams only: give the number of a version")
+        raise InvalidOption("startingVersion 'latest' is for streams only: give a version number")
     zone = options.get("time-zone", UTC)
-    moments = [None if at is None else as_moment(at, zone) for at in (start_at, end_at)]
-    return ChangeRange(start, moments[0], end, moments[1])
+    timestamps = [None if at is None else as_moment(at, zone) for at in (start_at, end_at)]
+    return ChangeRange(start, timestamps[0], end, timestamps[1])
 
 
 def as_text(options: Options, selector: SnapshotSelector) -> dict[str, str]:
-    """Options as text, with a selector in the place of those that select a state, so that they select it again.
+    """Return options as text, their time travel options replaced by those for `selector`.
 
-    What a scan says in other ways (path, filter, ...) is left out.
+    Options that a scan writes out separately (path, filter, ...) are left out.
     """
     texts = {name: _text(value) for name, value in options.without(_REPLACED).items()}
     chosen: dict[str, object] = {

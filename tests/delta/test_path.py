@@ -44,9 +44,9 @@ def test_a_version_or_time_may_follow_an_at_sign(table: str) -> None:
 
 @pytest.mark.parametrize("option", [{"versionAsOf": "0"}, {"timestampAsOf": "2026-01-01"}, {"readChangeFeed": "true"}])
 def test_a_state_in_the_path_and_in_an_option_is_refused(table: str, option: dict[str, str]) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="both say which state to read"):
+    with pytest.raises(lakescan.InvalidOption, match="both select what to read"):
         lakescan.table(f"{table}@v0", **option)
-    with pytest.raises(lakescan.InvalidOption, match="both say which state to read"):
+    with pytest.raises(lakescan.InvalidOption, match="both select what to read"):
         lakescan.table(f"{table}@v0").scan().options(**option)
 
 

@@ -204,7 +204,7 @@ def test_parts_can_be_sent_and_read_elsewhere(shop: Shop, name: str) -> None:
 
 
 def test_a_scan_of_chosen_rows_has_no_metadata_table(shop: Shop) -> None:
-    with pytest.raises(lakescan.InvalidOption, match="filter and limit what comes back"):
+    with pytest.raises(lakescan.InvalidOption, match="takes no filter or limit"):
         lakescan.table(shop.orders).scan().limit(1).spec.metadata_table("files")
 
 

@@ -159,11 +159,11 @@ def test_the_doctor_says_why_filters_are_not_pushed(spark) -> None:
         return next(check for check in lakescan.doctor(spark).checks if check.subject == "filter pushdown")
 
     assert (line().found, line().ok) == ("off", True)
-    assert "keep a pushed filter" in line().advice
+    assert "reuse a pushed filter" in line().advice
     spark.conf.set(PUSHDOWN, "true")
     try:
         assert not line().ok
-        assert "other Python data sources may give wrong rows" in line().advice
+        assert "other Python data sources may return wrong rows" in line().advice
     finally:
         spark.conf.set(PUSHDOWN, "false")
 

@@ -52,7 +52,7 @@ def test_a_time_to_start_from(path: Path) -> None:
     assert rows(path, startingTimestamp=times[2].isoformat()) == [2, 3]
     with pytest.raises(lakescan.NoSuchSnapshot, match="no commit at or after"):
         rows(path, startingTimestamp=datetime(2999, 1, 1, tzinfo=UTC).isoformat())
-    with pytest.raises(lakescan.InvalidOption, match="both say where the stream begins"):
+    with pytest.raises(lakescan.InvalidOption, match="both set where the stream begins"):
         rows(path, startingTimestamp="2026-01-01", startingVersion=1)
 
 

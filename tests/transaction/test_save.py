@@ -229,7 +229,7 @@ def test_users_texts_are_kept_with_the_commit(made: Make) -> None:
         ({"merge_shema": True}, lakescan.InvalidOption, "Did you mean 'mergeSchema'"),
         ({"dataChange": False}, lakescan.UnsupportedFeature, "write option 'dataChange'"),
         ({"overwrite_mode": "some"}, lakescan.InvalidOption, "static"),
-        ({"target-file-size-bytes": "big"}, lakescan.InvalidOption, "bytes past which a file ends"),
+        ({"target-file-size-bytes": "big"}, lakescan.InvalidOption, "target size of a data file in bytes"),
     ],
 )
 def test_options_that_are_not_known_are_refused(made: Make, options: Any, error: Any, message: str) -> None:
@@ -441,9 +441,9 @@ def test_an_overwrite_may_give_a_delta_table_other_columns(local: lakescan.Catal
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"replaceWhere": "id = 1"}, lakescan.InvalidOption, "overwrites of the whole table"),
-        ({"partitionOverwriteMode": "dynamic"}, lakescan.InvalidOption, "overwrites of the whole table"),
-        ({"mergeSchema": True}, lakescan.InvalidOption, "overwrites of the whole table"),
+        ({"replaceWhere": "id = 1"}, lakescan.InvalidOption, "overwrite of the whole table"),
+        ({"partitionOverwriteMode": "dynamic"}, lakescan.InvalidOption, "overwrite of the whole table"),
+        ({"mergeSchema": True}, lakescan.InvalidOption, "overwrite of the whole table"),
     ],
 )
 def test_other_columns_are_for_overwrites_of_the_whole_table(made: Make, options, error, message: str) -> None:

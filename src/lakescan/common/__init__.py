@@ -1,1 +1,1 @@
-"""Pieces that every layer uses: types, schemas, timestamps, caches, executors, keys."""
+"""Utilities that every layer uses: types, schemas, timestamps, option values, caches."""

@@ -1,8 +1,8 @@
-"""Caches of what never changes: decoded manifests, parsed commits and checkpoints. In memory, and in a folder if asked.
+"""Caches of immutable metadata (decoded manifests, parsed commits and checkpoints), in memory and optionally on disk.
 
-The memory cache is shared by all tables of the process and bounded in bytes: the longest unused make room.
-`set_cache_limit(0)` switches it off. A folder is used where the option `cache-folder` names one: what is in it outlives
-the process, and other processes on the machine share it.
+The memory cache is a least-recently-used cache, bounded in bytes and shared by all tables of the process;
+`set_cache_limit(0)` switches it off. The folder cache is used if the option `cache-folder` names a folder; it outlives
+the process and is shared by the processes of the machine.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pyarrow as pa
 
 DEFAULT_LIMIT = 256 * 2**20
 DEFAULT_FOLDER_LIMIT = 4 * 2**30
-_FORMAT = 3  # of what is decoded: another version of the program may decode to other columns
+_FORMAT = 3  # version of the cached tables' layout, part of each key: increase it when decoding gives other columns
 
 
 class TableCache:
-    """Arrow tables by key; safe to share between threads."""
+    """A least-recently-used cache of Arrow tables, bounded in bytes; safe to share between threads."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
@@ -34,30 +34,30 @@ class TableCache:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the cached tables take."""
+        """Total size of the cached tables in bytes."""
         return self._bytes
 
     def get(self, key: Hashable, make: Callable[[], pa.Table], folder: str | None = None) -> pa.Table:
-        """The table under the key, made where it is not there; one that is larger than the limit is not kept.
+        """Return the table cached under `key`, else call `make` and cache its result unless it exceeds the limit.
 
-        With a folder, it is looked for there too before it is made.
+        With a folder, the folder cache is consulted before `make` is called.
         """
         with self._lock:
-            if (found := self._tables.get(key)) is not None:
+            if (cached := self._tables.get(key)) is not None:
                 self._tables.move_to_end(key)
-                return found
-        made = make() if folder is None else FolderCache(folder).get(key, make)
-        size = made.nbytes
+                return cached
+        table = make() if folder is None else FolderCache(folder).get(key, make)
+        size = table.nbytes
         if size <= self.limit:
             with self._lock:
                 if key not in self._tables:
-                    self._tables[key] = made
+                    self._tables[key] = table
                     self._bytes += size
                 self._make_room()
-        return made
+        return table
 
     def resize(self, limit: int) -> None:
-        """Bound the cache by so many bytes."""
+        """Set the limit in bytes, and evict tables that exceed it."""
         with self._lock:
             self.limit = limit
             self._make_room()
@@ -69,10 +69,11 @@ class TableCache:
 
 
 class FolderCache:
-    """Arrow tables by key as files in a folder, bounded in bytes, mapped into memory when they are asked for again.
+    """A cache of Arrow tables as files in a folder, bounded in bytes; a hit is memory-mapped.
 
-    Anyone who may write there decides what is read: use a folder of your own. A file is complete when it has its name:
-    processes may share the folder. What cannot be read is made anew; what cannot be written (a full disk) is not kept.
+    Cached files are trusted, so only you should be able to write to the folder. Files are renamed into place when
+    complete, so processes may share the folder. An unreadable file is made again; a failed write (a full disk) is
+    ignored.
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int = DEFAULT_FOLDER_LIMIT) -> None:
@@ -80,18 +81,18 @@ class FolderCache:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, key: Hashable, make: Callable[[], pa.Table]) -> pa.Table:
-        """The table under the key, made and written where it is not there."""
+        """Return the table cached under `key`, else call `make` and write its result."""
         path = self.folder / f"{hashlib.sha256(repr((_FORMAT, key)).encode()).hexdigest()}.arrow"
         with contextlib.suppress(OSError, ValueError, pa.ArrowException):
-            found = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-            found.validate()
+            cached = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            cached.validate()
             os.utime(path)
-            return found
-        made = make()
+            return cached
+        table = make()
         with contextlib.suppress(OSError):
-            self._write(path, made)
+            self._write(path, table)
             self._make_room()
-        return made
+        return table
 
     def _write(self, path: Path, table: pa.Table) -> None:
         handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
@@ -105,7 +106,7 @@ class FolderCache:
                 os.unlink(temporary)
 
     def _make_room(self) -> None:
-        """Remove the files that were unused for longest; one step a file."""
+        """Remove the least recently used files until the folder is within its limit; linear in the number of files."""
         files = [(each.stat().st_mtime, each.stat().st_size, each) for each in self.folder.glob("*.arrow")]
         excess = sum(size for _, size, _ in files) - self.limit
         for _, size, path in sorted(files):
@@ -119,5 +120,5 @@ METADATA = TableCache()
 
 
 def set_cache_limit(limit: int) -> None:
-    """Bound the memory that decoded metadata may take, in bytes (256 MiB at first); 0 keeps none."""
+    """Set the maximum memory for cached metadata in bytes (default 256 MiB); 0 disables the cache."""
     METADATA.resize(limit)

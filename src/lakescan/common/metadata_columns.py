@@ -1,6 +1,6 @@
-"""Metadata columns: what a reader knows of each row beside its data (Iceberg specification, "Reserved Field IDs").
+"""Metadata columns, such as a row's file and position (Iceberg specification, "Reserved Field IDs").
 
-They are read when they are selected or filtered by; a table's own column of the same name goes first.
+They are read only if selected or filtered by; a table column of the same name takes precedence.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ LAST_UPDATED = t.Field(
 
 RESERVED_IDS = frozenset({f.id for f in (FILE, POS, DELETED, SPEC_ID, ROW_ID, LAST_UPDATED)} | {PARTITION_ID})
 
-# Columns of Iceberg's changelogs, with the ids that its library gives them.
+# Columns of Iceberg changelogs, with the ids of Iceberg's Java library.
 CHANGE = t.Field(2147483543, "_change_type", t.STRING, doc="INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER")
-CHANGE_ORDINAL = t.Field(2147483542, "_change_ordinal", t.INT, doc="which of the snapshots read it was")
+CHANGE_ORDINAL = t.Field(2147483542, "_change_ordinal", t.INT, doc="ordinal of the snapshot in the range read")
 COMMIT_SNAPSHOT = t.Field(2147483541, "_commit_snapshot_id", t.LONG, doc="the snapshot that changed the row")
 CHANGELOG = (CHANGE, CHANGE_ORDINAL, COMMIT_SNAPSHOT)
 
-# Columns of Delta's change feed (protocol, "Change Data Files"); their ids are lakescan's own.
+# Columns of Delta's change data feed (protocol, "Change Data Files"); the ids are lakescan's own.
 CHANGE_TYPE = t.Field(2147480001, "_change_type", t.STRING, doc="insert, delete, update_preimage or update_postimage")
 COMMIT_VERSION = t.Field(2147480002, "_commit_version", t.LONG, doc="the version that changed the row")
 COMMIT_TIMESTAMP = t.Field(2147480003, "_commit_timestamp", t.Timestamp(), doc="when that version was committed")
@@ -35,7 +35,7 @@ FIRST_RESERVED_ID = CHANGE_TYPE.id
 
 
 def row_tracking_columns(row_id_name: str | None, commit_version_name: str | None) -> tuple[t.Field, t.Field]:
-    """Delta's row tracking: `_row_id` and `_row_commit_version`, with the names under which files may hold them."""
+    """Return Delta's row tracking columns, `_row_id` and `_row_commit_version`, with their physical names in files."""
     version = t.Field(
         LAST_UPDATED.id, "_row_commit_version", t.LONG, doc="row tracking: the version that wrote the row"
     )
@@ -45,5 +45,5 @@ def row_tracking_columns(row_id_name: str | None, commit_version_name: str | Non
 
 
 def partition_column(fields: tuple[t.Field, ...]) -> t.Field:
-    """The `_partition` column: a struct with a member for each partition field of any spec."""
+    """Return the `_partition` column: a struct with one member per partition field of all partition specs."""
     return t.Field(PARTITION_ID, "_partition", t.Struct(fields), required=True, doc="partition values of the file")

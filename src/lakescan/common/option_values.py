@@ -1,4 +1,4 @@
-"""How the values of options are read from texts; each raises `ValueError` for what it cannot be."""
+"""Parsers of option values; each raises `ValueError` for an invalid value, with what is expected as its message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
 
 
 def boolean(value: Any) -> bool:
-    """True or false."""
+    """Parse true or false, in any case."""
     text = str(value).strip().lower()
     if text not in ("true", "false"):
         raise ValueError("true or false")
@@ -21,7 +21,7 @@ def boolean(value: Any) -> bool:
 
 
 def positive(value: Any) -> int:
-    """A whole number above 0."""
+    """Parse a whole number above 0."""
     number = _number(value)
     if number is None or number <= 0:
         raise ValueError("a whole number above 0")
@@ -29,7 +29,7 @@ def positive(value: Any) -> int:
 
 
 def whole(value: Any) -> int:
-    """A whole number, 0 or more."""
+    """Parse a whole number, 0 or more."""
     number = _number(value)
     if number is None or number < 0:
         raise ValueError("a whole number, 0 or more")
@@ -37,7 +37,7 @@ def whole(value: Any) -> int:
 
 
 def integer(value: Any) -> int:
-    """A whole number."""
+    """Parse a whole number."""
     if (number := _number(value)) is None:
         raise ValueError("a whole number")
     return number
@@ -51,7 +51,7 @@ def _number(value: Any) -> int | None:
 
 
 def parse_size(value: Any) -> int:
-    """A size in bytes from a number or text such as '128m', '10 GB', '1g'."""
+    """Parse a size into bytes, from a number or text such as '128m', '10 GB', '1g'."""
     text = str(value).strip().lower().replace(" ", "")
     digits = text.rstrip("bkmgti")
     unit = text[len(digits) :].removesuffix("b").removesuffix("i")
@@ -61,7 +61,7 @@ def parse_size(value: Any) -> int:
 
 
 def duration(value: Any) -> float:
-    """Seconds from a number or text such as '500ms', '10 s', '5m'."""
+    """Parse a duration into seconds, from a number of seconds or text such as '500ms', '10 s', '5m'."""
     text = str(value).strip().lower().replace(" ", "")
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     seconds = float(number) * _SECONDS.get(text[len(number) :], float("nan"))
@@ -71,49 +71,49 @@ def duration(value: Any) -> float:
 
 
 def version(value: Any) -> int | str:
-    """A version's number, or `latest`."""
+    """Parse a version number, or `latest`."""
     text = str(value).strip().lower()
     return text if text == "latest" else whole(text)
 
 
 def names(value: Any) -> tuple[str, ...]:
-    """Names from a list, from JSON or from text with commas."""
+    """Parse names from a list, a JSON list or comma-separated text."""
     if isinstance(value, str):
         value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
     return tuple(str(v).strip() for v in value)
 
 
 def text(value: Any) -> str:
-    """A text; nothing else is made into one."""
+    """Accept a string; other types are not converted."""
     if not isinstance(value, str):
-        raise ValueError(f"a text, not {type(value).__name__}")
+        raise ValueError(f"a string, not {type(value).__name__}")
     return value
 
 
 def terms(value: Any) -> tuple[str, ...]:
-    """Terms from a list, or from text with commas between them: `days(ts), bucket(16, id)`."""
+    """Parse partition transforms from a list or comma-separated text: `days(ts), bucket(16, id)`."""
     if not isinstance(value, str):
         return tuple(text(each).strip() for each in value)
-    found, depth = [""], 0
+    split, depth = [""], 0
     for letter in value:
         depth += (letter == "(") - (letter == ")")
         if letter == "," and not depth:
-            found.append("")
+            split.append("")
         else:
-            found[-1] += letter
-    return tuple(each.strip() for each in found if each.strip())
+            split[-1] += letter
+    return tuple(each.strip() for each in split if each.strip())
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A mapping, or a JSON object."""
-    found = json.loads(value) if isinstance(value, str) else dict(value)
-    if not isinstance(found, dict):
+    """Parse a mapping, or a JSON object."""
+    parsed = json.loads(value) if isinstance(value, str) else dict(value)
+    if not isinstance(parsed, dict):
         raise ValueError("a JSON object")
-    return found
+    return parsed
 
 
 def one_of(*choices: str) -> Callable[[Any], str]:
-    """One of some names, whatever their case."""
+    """Return a parser that accepts one of `choices`, ignoring case."""
     by_name = {choice.lower(): choice for choice in choices}
 
     def parse(value: Any) -> str:
@@ -126,17 +126,17 @@ def one_of(*choices: str) -> Callable[[Any], str]:
 
 
 def planning_mode(value: Any) -> str:
-    """Where metadata is read, as Iceberg names it; raises `InvalidOption` for other names."""
+    """Parse one of Iceberg's planning modes; raises `InvalidOption` for other names."""
     mode = str(value).strip().lower()
     if mode not in ("auto", "local", "distributed"):
-        raise InvalidOption(f"planning mode {value!r} is not known: it is auto, local or distributed")
+        raise InvalidOption(f"unknown planning mode {value!r}: use auto, local or distributed")
     return mode
 
 
 def no_locality(value: Any) -> bool:
-    """False: nothing else can be done."""
+    """Accept false only; raises `UnsupportedFeature` for true."""
     if boolean(value):
         raise UnsupportedFeature(
-            "locality", "Neither Spark's Python data sources nor Arrow's filesystems know the hosts of a file's blocks."
+            "locality", "Spark's Python data sources and Arrow's filesystems do not expose the hosts of file blocks."
         )
     return False

@@ -1,8 +1,8 @@
-"""The column types of both formats, and the Arrow type that carries each in process.
+"""The column types of both formats, and the Arrow type of each.
 
-A type is a small frozen tree: atomic leaves, and `Struct`, `ListOf` and `MapOf` over `Field`s. Every field has
-an id that is unique in its schema (Iceberg's field id; Delta's column-mapping id, or one given by position), and
-the name under which data files know it.
+A type is a small immutable tree: atomic leaves, and `Struct`, `ListOf` and `MapOf` over `Field`s. Every field has an id
+that is unique in its schema (Iceberg's field id; Delta's column mapping id, or one assigned by position), and a
+physical name in data files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Type:
-    """The parent of all column types."""
+    """Base class of all column types."""
 
     def arrow(self) -> pa.DataType:
         """The Arrow type of a column of this type."""
@@ -46,12 +46,12 @@ _ATOMIC_ARROW: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True)
 class Atomic(Type):
-    """A type without parameters, by its name; the names are the keys of the Arrow table above."""
+    """A type without parameters; `name` is a key of `_ATOMIC_ARROW`."""
 
     name: str
 
     def arrow(self) -> pa.DataType:
-        """The Arrow type of the name."""
+        """The type under its name in `_ATOMIC_ARROW`."""
         return _ATOMIC_ARROW[self.name]
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Fixed(Type):
 
 @dataclass(frozen=True)
 class Timestamp(Type):
-    """A point in time: `unit` is 'us' or 'ns'; with `zoned`, an instant in UTC, else a wall-clock time."""
+    """A timestamp in units of 'us' or 'ns': an instant in UTC if `zoned`, else a wall-clock time without a zone."""
 
     unit: str = "us"
     zoned: bool = True
@@ -107,7 +107,7 @@ class Timestamp(Type):
 
     @property
     def per_day(self) -> int:
-        """How many of the unit a day has."""
+        """Units per day."""
         return 86_400 * 10 ** (9 if self.unit == "ns" else 6)
 
     def __str__(self) -> str:
@@ -134,10 +134,10 @@ class Geospatial(Type):
 class Field:
     """A named, typed column, struct member, list element, map key or map value.
 
-    `physical_name` is its name in data files (Delta column mapping), else `name`. `default` is the value that
-    rows of files written before the column existed take (Iceberg's `initial-default`), as a Python value;
-    `write_default` is what writers put where rows do not have the column. `pad` is the length to which readers fill
-    texts with spaces (Delta's CHAR(n)), 0 for none.
+    - `physical_name`: the name in data files (Delta column mapping), else `name`.
+    - `default`: value of the column in files written before it existed (Iceberg's `initial-default`), in Python.
+    - `write_default`: value that writers store for rows without the column.
+    - `pad`: length in characters to which readers pad strings with spaces (Delta's CHAR(n)); 0 for none.
     """
 
     id: int
@@ -221,7 +221,7 @@ _DIGITS: dict[Type, int] = {BYTE: 10, SHORT: 10, INT: 10, LONG: 20}
 
 
 def widens(old: Type, new: Type) -> bool:
-    """Whether every value of the old type is one of the new (Delta protocol, "Type Widening")."""
+    """Whether `old` may be widened to `new` without loss (Delta protocol, "Type Widening")."""
     if isinstance(new, Decimal):
         if isinstance(old, Decimal):
             return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
@@ -230,7 +230,7 @@ def widens(old: Type, new: Type) -> bool:
 
 
 def children(of: Type) -> tuple[Field, ...]:
-    """The fields directly under a nested type; none for a leaf."""
+    """Return the direct child fields of a type; none for a leaf."""
     if isinstance(of, Struct):
         return of.fields
     if isinstance(of, ListOf):
@@ -241,7 +241,7 @@ def children(of: Type) -> tuple[Field, ...]:
 
 
 def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
-    """Every field of a tree, parents before children."""
+    """Yield every field of the trees, parents before children."""
     for each in fields:
         yield each
         yield from walk(children(each.type))

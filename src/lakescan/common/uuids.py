@@ -1,4 +1,4 @@
-"""UUIDs as text, all at once."""
+"""Vectorised formatting of UUIDs as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 
 def uuid_texts(packed: pa.Array) -> pa.Array:
-    """UUIDs given as binaries of 16 bytes, nulls among them, as text."""
+    """Format UUIDs given as an array of 16-byte binaries; nulls stay null."""
     filled = packed.fill_null(bytes(16))
     raw = np.frombuffer(filled.buffers()[1], np.uint8, count=len(filled) * 16, offset=filled.offset * 16)
     texts = format_uuids(raw.reshape(-1, 16))
@@ -18,7 +18,7 @@ def uuid_texts(packed: pa.Array) -> pa.Array:
 
 
 def format_uuids(packed: np.ndarray) -> pa.Array:
-    """UUIDs given as rows of 16 bytes, in their text form of 36 characters."""
+    """Format UUIDs given as rows of 16 bytes in their 36-character text form."""
     text = np.stack([_HEX[packed >> 4], _HEX[packed & 15]], axis=-1).reshape(-1, 32)
     dash = np.full((len(text), 1), ord("-"), dtype=np.uint8)
     parts = [text[:, :8], dash, text[:, 8:12], dash, text[:, 12:16], dash, text[:, 16:20], dash, text[:, 20:]]

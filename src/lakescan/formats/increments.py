@@ -1,7 +1,7 @@
-"""Increments: what commits add to a table, read commit by commit, some files at a time.
+"""Increments: the files that commits add to a table, read commit by commit in limited portions.
 
-A reader's place is an `Offset`. Offsets name a commit and how many of its files were read, so that a commit may be
-split over several reads, and a reader that starts again finds its place in the same order of files.
+A reader's position is an `Offset`: a commit, and how many of its files were read. A commit may therefore be split over
+several reads, and because the order of files is deterministic, a restarted reader continues exactly at its offset.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import pyarrow.compute as pc
 from lakescan.planning.file_table import FileTable
 
 F = TypeVar("F", FileTable, pa.Table)
-ALL = -1  # files of a commit: all that it has
+ALL = -1  # as a number of files: all files of the commit
 _NONE = np.empty(0, dtype=np.int64)
-# What a commit does to rows.
+# The effects of a commit on rows.
 APPEND, NOTHING, DELETE, OVERWRITE = "append", "nothing", "delete", "overwrite"
 
 
 @dataclass(frozen=True)
 class Offset:
-    """How far a reader has come: `files` files of a commit; of the whole table as of it where it is `initial`.
+    """The position of a reader: `files` files of `commit` (a snapshot id or version) are read.
 
-    The commit is a snapshot id or a version. Once all is read, `files` is ALL and `initial` false: there is one offset
-    for each place.
+    If `initial`, those are files of the whole table as of the commit, not only those it added. Once all are read,
+    `files` is ALL and `initial` is false, so that each position has exactly one offset.
     """
 
     commit: int
@@ -38,12 +38,12 @@ class Offset:
     initial: bool = False
 
     def after(self, read: int, count: int) -> Offset:
-        """The offset once `read` files of `count` are read."""
+        """Return the offset after `read` of `count` files."""
         return Offset(self.commit) if read >= count else Offset(self.commit, read, self.initial)
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything of the commit is read."""
+        """Whether all files of the commit are read."""
         return self.files == ALL
 
 
@@ -52,10 +52,10 @@ BEFORE = Offset(-1)  # before the first commit
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit, as far as it can be told without its files: `change` is what it does to rows.
+    """A commit as described by its own metadata, without listing its files; `change` is its effect on rows.
 
-    `files`, `rows` and `size` (bytes) are those of the files that it adds; None where the commit does not say.
-    `obstacle` says why its rows cannot be read as those before it, if they cannot.
+    `files`, `rows` and `size` (bytes) are totals of the added files, None if not recorded. `obstacle` says why a stream
+    cannot read past this commit (a changed schema, for example), None if it can.
     """
 
     id: int
@@ -69,15 +69,15 @@ class Commit:
     obstacle: str | None = None
 
     def describe(self) -> str:
-        """The commit in words, for messages."""
-        said = ", ".join(f"{k}={v}" for k, v in sorted(self.summary.items()))
-        moment = f" at {self.timestamp}" if self.timestamp else ""
-        return f"{self.id} ({self.operation}{moment}{f'; {said}' if said else ''})"
+        """Return a description for messages."""
+        summary = ", ".join(f"{k}={v}" for k, v in sorted(self.summary.items()))
+        time = f" at {self.timestamp}" if self.timestamp else ""
+        return f"{self.id} ({self.operation}{time}{f'; {summary}' if summary else ''})"
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """What a stream has not read yet; what is left of a commit that it is within is not counted."""
+    """Totals of the commits that a stream has not begun to read; the rest of a partly read commit is not counted."""
 
     commits: int
     files: int
@@ -87,9 +87,10 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Part:
-    """Files of one commit to read, from the `first` up to the `stop`: of those it adds, or of the table as of it.
+    """A range of files of one commit to read, from `first` (inclusive) to `stop` (exclusive).
 
-    `ordinal` is the place of the commit among those that are read.
+    If `initial`, the range counts the files of the whole table as of the commit, else the files that the commit adds.
+    `ordinal` is the position of the commit among those that are read.
     """
 
     commit: int
@@ -100,13 +101,13 @@ class Part:
 
     @property
     def is_whole(self) -> bool:
-        """Whether these are all files of the commit."""
+        """Whether the range covers all files of the commit."""
         return self.first == 0 and self.stop == ALL
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one read may take; None is no limit. One file is taken in any case, or nothing would go on."""
+    """Limits of one read; None is no limit. At least one file is always taken, so that the reader makes progress."""
 
     files: int | None = None
     rows: int | None = None
@@ -116,10 +117,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Increment:
-    """What to read of some commits, in order. Files whose path matches `exclude` are not there, and not counted.
+    """The parts of commits to read, in order. Files whose path matches `exclude` are neither read nor counted.
 
-    With `changes`, rows that they removed are read, too, and each says what became of it. The files of each commit are
-    in their own order, which stays, or by the lower bounds of the column `ordered_by` (a field id).
+    With `changes`, removed rows are read too, and every row has a change type. The files of each commit are in the
+    commit's own order, which is stable, or ordered by the lower bounds of the column `ordered_by` (a field id).
     """
 
     parts: tuple[Part, ...]
@@ -128,47 +129,53 @@ class Increment:
     ordered_by: int | None = None
 
     def runs(self) -> Iterator[tuple[bool, list[Part]]]:
-        """The parts, those together that are whole commits in their own order; and whether they are."""
-        for is_whole, some in groupby(self.parts, key=lambda each: each.is_whole and not each.initial):
+        """Group the parts into runs: (True, consecutive whole commits in their own order) or (False, a single part)."""
+        for is_whole, parts in groupby(self.parts, key=lambda each: each.is_whole and not each.initial):
             if is_whole and self.ordered_by is None:
-                yield True, list(some)
+                yield True, list(parts)
             else:
-                yield from ((False, [part]) for part in some)
+                yield from ((False, [part]) for part in parts)
 
 
 class Budget:
-    """What is left of the limits of one read."""
+    """Tracks how much of the limits one read has used."""
 
     def __init__(self, limits: Limits) -> None:
-        self._most = (limits.files, limits.rows, limits.size)
-        self._most_commits = limits.commits
+        self._limits = (limits.files, limits.rows, limits.size)
+        self._max_commits = limits.commits
         self._used: tuple[int, ...] = (0, 0, 0)  # files, rows, bytes
         self._commits = 0
 
     def takes_whole(self, commit: Commit, *, at_least: bool = False) -> bool:
-        """Take a commit as it is, if it says how large it is and fits; in any case with `at_least`."""
-        said = (commit.files, commit.rows, commit.size)
-        limits = (None, None, None) if at_least else self._most
-        if any(limit is not None and value is None for value, limit in zip(said, limits, strict=True)):
+        """Take the whole commit if its recorded size fits; with `at_least`, regardless of its size.
+
+        Returns whether it was taken. A commit without the recorded totals that the limits need is not taken.
+        """
+        totals = (commit.files, commit.rows, commit.size)
+        limits = (None, None, None) if at_least else self._limits
+        if any(limit is not None and value is None for value, limit in zip(totals, limits, strict=True)):
             return False
-        used = tuple(have + (value or 0) for have, value in zip(self._used, said, strict=True))
+        used = tuple(have + (value or 0) for have, value in zip(self._used, totals, strict=True))
         if any(limit is not None and value > limit for value, limit in zip(used, limits, strict=True)):
             return False
-        if self._commits == self._most_commits:
+        if self._commits == self._max_commits:
             return False
         self._used, self._commits = used, self._commits + 1
         return True
 
     def take(self, files: Iterable[tuple[pa.ChunkedArray, pa.ChunkedArray]], start: int) -> tuple[int, int]:
-        """How many files to take of those from a place on, by (bytes, rows), in order; and how many there are."""
+        """Take files from index `start` on, as many as fit; returns how many were taken, and how many files there are.
+
+        `files` are (bytes, rows) columns of all files of the commit, in order.
+        """
         listed = [[pc.fill_null(values, 0).to_numpy() for values in each] for each in files]
         size, rows = (np.concatenate([_NONE, *(each[i] for each in listed)]) for i in (0, 1))
         count = len(size)
-        if self._commits == self._most_commits:
+        if self._commits == self._max_commits:
             return 0, count
         values = (np.ones(count - start, dtype=np.int64), rows[start:], size[start:])
         taken = count - start
-        for used, value, limit in zip(self._used, values, self._most, strict=True):
+        for used, value, limit in zip(self._used, values, self._limits, strict=True):
             if limit is not None:
                 taken = min(taken, int(np.searchsorted(used + np.cumsum(value), limit, side="right")))
         if not any(self._used):
@@ -179,20 +186,20 @@ class Budget:
 
 
 def by_lower_bound(lower: pa.Array | None, count: int) -> pa.Array:
-    """The order of files by a column's lower bounds; first those whose bound is not known, which may hold any value."""
+    """Return file indices ordered by a column's lower bounds; unknown bounds come first, as they may hold any value."""
     if lower is None:
         return pa.array(np.arange(count))
-    return pc.array_sort_indices(lower, null_placement="at_start")  # stable: equal bounds stay as they are
+    return pc.array_sort_indices(lower, null_placement="at_start")  # stable: equal bounds keep their order
 
 
 def rows_of(part: Part, tables: Iterable[F]) -> Iterator[F]:
-    """The files of a part, out of all files of its commit."""
+    """Yield the files of a part, given all files of its commit in order."""
     start = 0
     for table in tables:
-        place = np.arange(start, start + len(table))
+        index = np.arange(start, start + len(table))
         start += len(table)
-        mask = place >= part.first
+        mask = index >= part.first
         if part.stop != ALL:
-            mask &= place < part.stop
+            mask &= index < part.stop
         if mask.any():
             yield table if mask.all() else table.filter(pa.array(mask))

@@ -1,4 +1,4 @@
-"""What a format offers to the layers above it: snapshots, schemas and candidate files. Nothing else of it is seen."""
+"""The interface of a table format to the layers above: snapshots, schemas, candidate files, commits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakescan.planning.report import ScanMetrics
 
 @dataclass(frozen=True)
 class ChangeRange:
-    """Which commits to read the changes of: from a version or time, up to one; both ends count."""
+    """The commits whose changes to read (Delta): from a version or timestamp to another, both inclusive."""
 
     start_version: int | None = None
     start_timestamp: datetime | None = None
@@ -31,9 +31,10 @@ class ChangeRange:
 
 @dataclass(frozen=True)
 class AppendRange:
-    """The commits whose added rows, or all changes, to read (Iceberg): after one, up to another, which counts.
+    """The commits whose appended rows, or with `changes` all changes, to read (Iceberg).
 
-    Each end is a snapshot id, the name of a tag, or a time: of the last snapshot not after it.
+    `after` is exclusive, `upto` inclusive. Each is a snapshot id, a tag name, or a timestamp, which means the latest
+    snapshot not after it.
     """
 
     after: int | str | datetime | None = None
@@ -44,7 +45,10 @@ class AppendRange:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a stream begins: `at` is table, latest, earliest, commit or time; the last two say which."""
+    """Where a stream begins: `at` is table, latest, earliest, commit or time.
+
+    At 'commit' `commit` is set, at 'time' `time`.
+    """
 
     at: str = "table"
     commit: int | str | None = None
@@ -53,10 +57,10 @@ class Start:
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """The commits after one (all that are known where it is None), of a branch.
+    """A request for the commits of a branch after `after`, or all retained commits if it is None.
 
-    Files whose path matches `exclude` are not counted (Delta). Commits that are missing are an error, or are passed
-    over without `fail_on_loss` (Delta).
+    Files whose path matches `exclude` are not counted (Delta). Missing commits are an error, or are skipped without
+    `fail_on_loss` (Delta).
     """
 
     after: int | None = None
@@ -67,7 +71,7 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class SnapshotSelector:
-    """Which state of a table to read: at most one of these; none of them is the current one.
+    """Which state of a table to read: at most one field is set; without any, the current state.
 
     `version` is a snapshot id or Delta version, or (as text, Iceberg) the name of a branch or tag.
     """
@@ -80,18 +84,19 @@ class SnapshotSelector:
     appends: AppendRange | None = None
 
     def describe(self) -> str:
-        """The selection in words, for messages."""
+        """Return a description for messages."""
         chosen = {k: v for k, v in self.__dict__.items() if v is not None}
         return ", ".join(f"{k} {v}" for k, v in chosen.items()) or "current"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A resolved state of the table: its id (Iceberg snapshot id, Delta version), commit time, schema and properties.
+    """A resolved snapshot: its id (Iceberg snapshot id, Delta version), commit time, schema and table properties.
 
-    `all_columns` has the schema's columns, then those dropped before, which equality deletes may still compare.
-    `metadata_columns` can be selected and filtered by, too.
-    `state` is the format's own. `id` is None for a table without any snapshot.
+    - `id`: None for a table without snapshots.
+    - `all_columns`: the schema's columns, then dropped ones, which equality deletes may still compare.
+    - `metadata_columns`: can be selected and filtered by, too.
+    - `state`: private to the format.
     """
 
     id: int | None
@@ -106,11 +111,11 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class FileRequest:
-    """What to plan files for. `metrics` is counted up on the way.
+    """A request to plan files; planning increments `metrics`.
 
-    Statistics of the filter's columns, and of those in `stats` (field ids), come with the files. Files for `limit` rows
-    are enough, where the format knows that all of their rows count. `executor` reads metadata, as the modes have it:
-    see `lakescan.executors`.
+    The files come with statistics of the filter's columns and of those in `stats` (field ids). Where the format knows
+    that every row of the files matches, files with `limit` rows are enough. `executor` reads metadata, subject to the
+    planning modes (see `lakescan.executors`).
     """
 
     predicate: Predicate
@@ -122,11 +127,11 @@ class FileRequest:
     delete_mode: str = "auto"
 
     def with_stats_of(self, field_id: int | None) -> FileRequest:
-        """The same, with the statistics of one more column, if any."""
+        """Return the request with the statistics of one more column; unchanged if `field_id` is None."""
         return self if field_id is None else replace(self, stats=self.stats | {field_id})
 
     def columns(self, schema: Schema) -> dict[int, Field]:
-        """The columns of a schema whose statistics are wanted, by id."""
+        """Return the columns of a schema whose statistics are requested, by id."""
         wanted = {leaf.bound_id for leaf in leaves(self.predicate)} | self.stats
         return {i: schema.by_id[i] for i in wanted if i in schema.by_id}
 
@@ -140,62 +145,62 @@ class TableFormat(Protocol):
 
     @property
     def location(self) -> str:
-        """Where the table is."""
+        """The table's root location."""
 
     @property
     def partitioning(self) -> str:
-        """How the table is partitioned, in words."""
+        """Description of the partition spec, for people."""
 
     @property
     def sort_order(self) -> str:
-        """How writers are asked to sort rows, in words."""
+        """Description of the sort order that writers should follow, for people."""
 
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
-        """The selected state; raises `NoSuchSnapshot`."""
+        """Resolve a selector; raises `NoSuchSnapshot`."""
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
-        """A location and selector that open the same state again elsewhere, whatever is committed meanwhile."""
+        """Return a location and selector that open the same snapshot in another process, despite later commits."""
 
     def history(self) -> pa.Table:
-        """The commits of the table, newest last."""
+        """Return the commits of the table, newest last."""
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:
-        """The names of its metadata tables."""
+        """Names of the table's metadata tables."""
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
-        """One of them, of a state of the table; raises `InvalidOption` for a name that it does not have."""
+        """Return a metadata table of a snapshot; raises `InvalidOption` for an unknown name."""
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
-        """How the table's fields are found in data files."""
+        """Return how the table's fields are matched with the columns of data files."""
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
-        """The bytes of metadata that planning a state reads, where nothing is pruned, about."""
+        """Estimate the bytes of metadata that planning a snapshot reads without pruning."""
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
-        """The live files that partitions and statistics do not rule out, in parts."""
+        """Yield, in parts, the live files that partition values and statistics do not rule out."""
 
     @property
     def identity(self) -> str | None:
-        """What tells the table from another one that is made later in its place."""
+        """The table's UUID or equivalent, which distinguishes it from a table created later at the same location."""
 
     def refreshed(self) -> TableFormat:
-        """The table with the commits since, for a stream that follows it."""
+        """Return the table refreshed with new commits; used by streams."""
 
     def reopened(self) -> TableFormat:
-        """The table that is now at the same place, or has the same name; raises `NotATable` and `NoSuchTable`."""
+        """Open the table now at the same location or under the same name; raises `NotATable` or `NoSuchTable`."""
 
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
-        """The offset at which a stream begins; raises `NoSuchSnapshot`."""
+        """Return the offset at which a stream begins; raises `NoSuchSnapshot`."""
 
     def commits(self, request: CommitRequest, snapshot: Snapshot) -> Iterator[Commit]:
-        """Commits, oldest first, as readers of a snapshot's schema see them.
+        """Yield commits, oldest first; `Commit.obstacle` is relative to the schema of `snapshot`.
 
-        Raises `NoSuchSnapshot` where the first of them has gone.
+        Raises `NoSuchSnapshot` if the first requested commit was expired or removed.
         """
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
-        """The schema that streams of changes have, where those of added rows have the snapshot's."""
+        """Return the snapshot with the schema of a stream of changes, which has extra columns."""
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
-        """A state that has just the files of an increment, read with the schema of a snapshot."""
+        """Return a snapshot that has only the files of an increment, with the schema of `snapshot`."""

@@ -1,1 +1,1 @@
-"""Options by the ecosystem's own names: of reads, writes and streams."""
+"""Options of reads, writes and streams, under the names that Iceberg, Delta and Spark use."""

@@ -1,4 +1,4 @@
-"""What options say of a stream: where it begins, how much a batch takes, what becomes of commits that remove rows."""
+"""Stream options: where a stream begins, the size limits of a batch, the handling of commits that remove rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakescan.formats.increments import APPEND, DELETE, NOTHING, OVERWRITE, Comm
 from lakescan.formats.table_format import Start
 from lakescan.options.read import Options
 
-# Options that a batch refuses.
+# Options that batch reads refuse.
 STREAM_ONLY = (
     "starting-strategy",
     "start-snapshot-timestamp",
@@ -46,25 +46,27 @@ _STRATEGIES = {
     "INCREMENTAL_FROM_SNAPSHOT_ID": "commit",
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": "time",
 }
-_DELTA_FILES = 1000  # of a batch, where nothing is said: Delta's own default
+_DELTA_FILES = 1000  # files per batch without any limit option: Delta's default
 
 
 def start_from(options: Options) -> Start:
-    """Where a stream begins; raises `InvalidOption` where options contradict each other."""
+    """Return where a stream begins; raises `InvalidOption` if options contradict each other."""
     given = [name for name in _STARTS if name in options]
     if len(given) > 1:
-        raise InvalidOption(f"options {given[0]!r} and {given[1]!r} both say where the stream begins: give one")
-    found = _start(given[0], options) if given else Start()
+        raise InvalidOption(f"options {given[0]!r} and {given[1]!r} both set where the stream begins: give only one")
+    start = _start(given[0], options) if given else Start()
     strategy = options.get("starting-strategy")
     if strategy is None:
-        return found
+        return start
     at = _STRATEGIES[strategy]
-    if at in ("commit", "time") and found.at != at:
+    if at in ("commit", "time") and start.at != at:
         needed = {"commit": "start-snapshot-id or start-tag", "time": "start-snapshot-timestamp"}[at]
         raise InvalidOption(f"starting-strategy={strategy} needs the option {needed}")
     if at not in ("commit", "time") and given:
-        raise InvalidOption(f"starting-strategy={strategy} and option {given[0]!r} contradict each other: give one")
-    return found if given else Start(at)
+        raise InvalidOption(
+            f"starting-strategy={strategy} and option {given[0]!r} contradict each other: give only one"
+        )
+    return start if given else Start(at)
 
 
 def _start(name: str, options: Options) -> Start:
@@ -77,30 +79,30 @@ def _start(name: str, options: Options) -> Start:
 
 
 def reads_changes(options: Options) -> bool:
-    """Whether a stream is of changes of rows instead of added rows."""
+    """Whether a stream reads row-level changes instead of appended rows."""
     return options.get("on-change") == "changelog" or any(options.get(name) for name in FEED)
 
 
 def limits_from(options: Options, format_name: str) -> Limits:
-    """The most that a batch takes: the strictest of what is said."""
+    """Return the size limits of a batch: the strictest of the options for each."""
 
     def least(*names: str) -> int | None:
         return min((options[name] for name in names if name in options), default=None)
 
-    found = Limits(
+    limits = Limits(
         files=least("maxFilesPerTrigger", "streaming-max-files-per-micro-batch"),
         rows=least("maxRowsPerTrigger", "streaming-max-rows-per-micro-batch"),
         size=least("maxBytesPerTrigger"),
         commits=least("max-planning-snapshot-count"),
     )
-    return Limits(files=_DELTA_FILES) if format_name == "delta" and found == Limits() else found
+    return Limits(files=_DELTA_FILES) if format_name == "delta" and limits == Limits() else limits
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What becomes of commits that only remove rows, of those that rewrite some, and of certain operations.
+    """How a stream handles commits that only remove rows, commits that rewrite rows, and certain operations.
 
-    Readers of `changes` read them all.
+    A stream of `changes` reads all of them.
     """
 
     deletes: str = "error"
@@ -110,7 +112,7 @@ class Policy:
 
     @staticmethod
     def of(options: Options) -> Policy:
-        """The policy of both ecosystems' options, which say more than `on-change` where they are set."""
+        """Return the policy set by options; the options of Iceberg and Delta take precedence over `on-change`."""
 
         def is_set(*names: str) -> bool:
             return any(options.get(name) for name in names)
@@ -123,12 +125,14 @@ class Policy:
         if is_set("streaming-skip-overwrite-snapshots", "skipChangeCommits"):
             overwrites = "skip"
         if "watermark-column" in options and reads_changes(options):
-            raise UnsupportedFeature("watermark-column in streams of changes", "All changes of a commit go together.")
+            raise UnsupportedFeature(
+                "watermark-column in streams of changes", "All changes of a commit are read in one batch."
+            )
         skipped = frozenset(name.lower() for name in options.get("skip-operations", ()))
         return Policy(deletes, overwrites, skipped, changes=reads_changes(options))
 
     def action(self, commit: Commit) -> str:
-        """What to do with a commit: 'read' the rows that it adds, 'pass' it over, or 'stop' before it."""
+        """Return what to do with a commit: 'read' it, 'pass' (skip it), or 'stop' before it."""
         if commit.obstacle:
             return "stop"
         if commit.change == NOTHING or commit.operation.lower() in self.skipped:

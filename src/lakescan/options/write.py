@@ -1,4 +1,4 @@
-"""The options of writes: the ecosystem's own names, checked; see `lakescan.options.read` for how names are compared."""
+"""The options of writes, under the names of Iceberg, Delta and Spark; `options.read` says how names are compared."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ _CODECS = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "non
 
 
 def _codec(value: Any) -> str:
-    """A codec's name; None is none."""
+    """Parse the name of a codec; None, which is not a name, raises."""
     return _CODECS(text(value))
 
 
-# Each option: how its value is read, the formats that have it, what it does.
+# Each option: parser, formats that have it, description.
 WRITE_OPTIONS: dict[str, tuple[Any, str, str]] = {
-    "target-file-size-bytes": (parse_size, "both", "bytes past which a file ends"),
-    "maxRecordsPerFile": (positive, "both", "rows of a file at most"),
-    "compression-codec": (_codec, "both", "of data files: zstd (Iceberg), snappy (Delta)"),
+    "target-file-size-bytes": (parse_size, "both", "target size of a data file in bytes"),
+    "maxRecordsPerFile": (positive, "both", "maximum rows of a data file"),
+    "compression-codec": (_codec, "both", "codec of data files: zstd (Iceberg), snappy (Delta)"),
     "compression": (_codec, "delta", "another name of compression-codec"),
-    "compression-level": (integer, "iceberg", "of the codec"),
-    "write-format": (one_of("parquet"), "iceberg", "parquet"),
+    "compression-level": (integer, "iceberg", "level of the codec"),
+    "write-format": (one_of("parquet"), "iceberg", "format of data files: parquet"),
     "fanout-enabled": (boolean, "both", "keep the files of many partitions open, for rows in any order: true"),
     "distribution-mode": (
         one_of("none", "hash"),
         "iceberg",
-        "hash: rows of a Spark frame are brought together by partition before they are written; none",
+        "hash: shuffle the rows of a Spark frame by partition before writing; none",
     ),
-    "optimizeWrite": (boolean, "delta", "the same, of a partitioned table: false"),
+    "optimizeWrite": (boolean, "delta", "shuffle the rows by partition, if the table is partitioned: false"),
     "branch": (text, "iceberg", "the branch to commit to"),
-    "merge-schema": (boolean, "both", "add columns that the table does not have: false"),
+    "merge-schema": (boolean, "both", "add columns that the table lacks: false"),
     "mergeSchema": (boolean, "both", "another name of merge-schema"),
-    "overwriteSchema": (boolean, "both", "overwrite gives the table the columns of the rows (Delta): false"),
+    "overwriteSchema": (boolean, "both", "an overwrite replaces the table's schema by that of the rows (Delta): false"),
     "overwrite-mode": (_MODES, "both", "what overwrite replaces: static (all), dynamic (the partitions of the rows)"),
     "partitionOverwriteMode": (_MODES, "both", "another name of overwrite-mode"),
-    "replaceWhere": (text, "both", "overwrite replaces the rows of this filter, which all new rows have to match"),
-    "userMetadata": (text, "both", "a text that is kept with the commit"),
-    "txnAppId": (text, "both", "with txnVersion: commit once, whatever is repeated"),
-    "txnVersion": (whole, "both", "the application's own number of the commit, which grows"),
-    "partition-by": (terms, "both", "partitions of a table that is made: days(ts), bucket(16, id), country"),
-    "checkpointLocation": (text, "both", "of a stream: says which query it is"),
-    "queryName": (text, "both", "of a stream"),
-    "format": (text, "both", "iceberg or delta, where it should not be detected"),
+    "replaceWhere": (text, "both", "overwrite only the rows that match this filter; all new rows must match it"),
+    "userMetadata": (text, "both", "text that is stored with the commit"),
+    "txnAppId": (text, "both", "application id: a commit with the same txnAppId and txnVersion is made only once"),
+    "txnVersion": (whole, "both", "the application's number of the commit, increasing"),
+    "partition-by": (terms, "both", "partition transforms of a table to create: days(ts), bucket(16, id), country"),
+    "checkpointLocation": (text, "both", "checkpoint of a stream; identifies the query"),
+    "queryName": (text, "both", "name of a streaming query"),
+    "format": (text, "both", "iceberg or delta, instead of detecting it"),
     "path": (text, "both", "the table's identifier or location"),
 }
 _REFUSED = (
@@ -66,9 +66,9 @@ _BY_NAME = {normalised(name): name for name in WRITE_OPTIONS}
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What options say of a write."""
+    """The options of a write, parsed."""
 
-    overrides: Mapping[str, str] = field(default_factory=dict)  # by the names of Iceberg's properties
+    overrides: Mapping[str, str] = field(default_factory=dict)  # under the names of Iceberg's table properties
     branch: str = "main"
     merge_schema: bool = False
     overwrite_schema: bool = False
@@ -77,79 +77,81 @@ class WriteOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
     partition_by: tuple[str, ...] = ()
-    table_properties: Mapping[str, str] = field(default_factory=dict)  # of a table that is made
+    table_properties: Mapping[str, str] = field(default_factory=dict)  # of a table to create
 
     @staticmethod
     def of(options: Mapping[str, Any], format_name: str) -> WriteOptions:
-        """Raises `InvalidOption` for unknown names, bad values and options of the other format."""
+        """Parse options; raises `InvalidOption` for unknown names, bad values and options of the other format."""
         of_table = _prefixed(options, _TABLE_PROPERTY)
         properties = _prefixed(options, _SNAPSHOT_PROPERTY)
-        said = _checked(options, format_name)
-        if ("txnAppId" in said) != ("txnVersion" in said):
-            raise InvalidOption("txnAppId and txnVersion go together: give both")
-        optimized = None if "optimizeWrite" not in said else "hash" if said["optimizeWrite"] else "none"
-        codec = said.get("compression-codec", said.get("compression"))
+        parsed = _checked(options, format_name)
+        if ("txnAppId" in parsed) != ("txnVersion" in parsed):
+            raise InvalidOption("txnAppId and txnVersion must be given together")
+        optimized = None if "optimizeWrite" not in parsed else "hash" if parsed["optimizeWrite"] else "none"
+        codec = parsed.get("compression-codec", parsed.get("compression"))
         named = {
-            "write.target-file-size-bytes": said.get("target-file-size-bytes"),
-            "max-records-per-file": said.get("maxRecordsPerFile"),
+            "write.target-file-size-bytes": parsed.get("target-file-size-bytes"),
+            "max-records-per-file": parsed.get("maxRecordsPerFile"),
             "write.parquet.compression-codec": codec,
-            "write.parquet.compression-level": said.get("compression-level"),
-            "write.format.default": said.get("write-format"),
-            "fanout-enabled": said.get("fanout-enabled"),
-            "write.distribution-mode": said.get("distribution-mode", optimized),
+            "write.parquet.compression-level": parsed.get("compression-level"),
+            "write.format.default": parsed.get("write-format"),
+            "fanout-enabled": parsed.get("fanout-enabled"),
+            "write.distribution-mode": parsed.get("distribution-mode", optimized),
         }
-        user = {} if "userMetadata" not in said else {"userMetadata": said["userMetadata"]}
-        modes = (said.get("overwrite-mode"), said.get("partitionOverwriteMode"))
+        user = {} if "userMetadata" not in parsed else {"userMetadata": parsed["userMetadata"]}
+        modes = (parsed.get("overwrite-mode"), parsed.get("partitionOverwriteMode"))
         return WriteOptions(
             overrides={name: str(value) for name, value in named.items() if value is not None},
-            branch=said.get("branch", "main"),
-            merge_schema=bool(said.get("merge-schema") or said.get("mergeSchema")),
-            overwrite_schema=bool(said.get("overwriteSchema")),
+            branch=parsed.get("branch", "main"),
+            merge_schema=bool(parsed.get("merge-schema") or parsed.get("mergeSchema")),
+            overwrite_schema=bool(parsed.get("overwriteSchema")),
             dynamic="dynamic" in modes,
-            replace_where=said.get("replaceWhere"),
+            replace_where=parsed.get("replaceWhere"),
             properties={**properties, **user},
-            transaction=(said["txnAppId"], said["txnVersion"]) if "txnAppId" in said else None,
-            partition_by=said.get("partition-by", ()),
+            transaction=(parsed["txnAppId"], parsed["txnVersion"]) if "txnAppId" in parsed else None,
+            partition_by=parsed.get("partition-by", ()),
             table_properties=of_table,
         )
 
     def check_appends(self) -> None:
-        """Raises `InvalidOption` for what only overwrites do."""
+        """Raise `InvalidOption` for options that only overwrites have."""
         if self.overwrite_schema:
-            raise InvalidOption("overwriteSchema is for overwrites: mergeSchema adds columns with an append")
+            raise InvalidOption("overwriteSchema is for overwrites only: to add columns in an append, use mergeSchema")
 
     def check_overwrites(self, where: object) -> None:
-        """Raises `InvalidOption` where one asks for more than one kind of overwrite; `where` are the rows it is of."""
+        """Raise `InvalidOption` if kinds of overwrites are combined; `where` is the filter of the overwrite or None."""
         if self.dynamic and where is not None:
-            raise InvalidOption("replaceWhere and dynamic overwrites are two ways to say what is replaced: give one")
+            raise InvalidOption("replaceWhere and a dynamic overwrite both set what to replace: give only one")
         if self.overwrite_schema and (self.dynamic or where is not None or self.merge_schema):
             raise InvalidOption(
-                "overwriteSchema goes with overwrites of the whole table: without replaceWhere, dynamic, mergeSchema"
+                "overwriteSchema needs an overwrite of the whole table: remove replaceWhere, dynamic, mergeSchema"
             )
 
 
 def _prefixed(options: Mapping[str, Any], prefix: str) -> dict[str, str]:
-    """The options whose names begin so, by the rest of their names; keywords may have `_` for `-`."""
+    """Return the options with that prefix, without it; in keywords the prefix may have `_` for `-`."""
     begins = (prefix, prefix.replace("-", "_"))
     return {name[len(prefix) :]: str(value) for name, value in options.items() if name.lower().startswith(begins)}
 
 
 def _checked(options: Mapping[str, Any], format_name: str) -> dict[str, Any]:
-    said = {}
+    parsed = {}
     for name, value in options.items():
         if name.lower().replace("_", "-").startswith((_SNAPSHOT_PROPERTY, _TABLE_PROPERTY)):
             continue
         known = _BY_NAME.get(normalised(name))
         if known is None:
             raise _unknown(name)
-        parse, formats, does = WRITE_OPTIONS[known]
+        parse, formats, description = WRITE_OPTIONS[known]
         if formats not in ("both", format_name):
             raise InvalidOption(f"option {known!r} is for {formats} tables; this is a {format_name} table")
         try:
-            said[known] = parse(value)
+            parsed[known] = parse(value)
         except (TypeError, ValueError) as error:
-            raise InvalidOption(f"option {known!r} has the value {value!r}: {does} ({error})") from error
-    return said
+            raise InvalidOption(
+                f"option {known!r} ({description}) has the invalid value {value!r}; expected: {error}"
+            ) from error
+    return parsed
 
 
 def _unknown(name: str) -> Exception:
