@@ -181,7 +181,11 @@ def test_a_column_that_changed_its_type_or_went_away_is_named(tmp_path: Path) ->
         ({"startingVersion": 9}, lakescan.NoSuchSnapshot, "the newest version is 4"),
         ({"startingVersion": 3, "endingVersion": 1}, lakescan.InvalidOption, "before its start"),
         ({"endingTimestamp": "2001-01-01"}, lakescan.NoSuchSnapshot, "no commit at or before"),
-        ({"endingVersion": 1, "endingTimestamp": "2026-01-01"}, lakescan.InvalidOption, "set the same end of the range"),
+        (
+            {"endingVersion": 1, "endingTimestamp": "2026-01-01"},
+            lakescan.InvalidOption,
+            "set the same end of the range",
+        ),
         ({"versionAsOf": 1}, lakescan.InvalidOption, "remove option 'versionAsOf'"),
         ({"readChangeFeed": False}, lakescan.InvalidOption, "set readChangeFeed to true"),
     ],

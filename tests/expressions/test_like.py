@@ -98,7 +98,7 @@ def test_a_pattern_that_ends_with_the_escape_is_refused() -> None:
         col("s").like("50\\")
     with pytest.raises(InvalidFilter, match="'!'"):
         parse_filter("s like '50!' escape '!'")
-    with pytest.raises(InvalidFilter, match="not one character"):
+    with pytest.raises(InvalidFilter, match="not a single character"):
         parse_filter("s like '50' escape '!!'")
 
 

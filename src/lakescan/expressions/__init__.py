@@ -1,1 +1,1 @@
-"""Filters: what they say (`predicate`), how they are written (`sql`, `json`), bound to a schema, and evaluated."""
+"""Filters: the predicate tree (`predicate`), its notations (`sql`, `codec`, `column`), binding and evaluation."""

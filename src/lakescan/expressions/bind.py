@@ -1,8 +1,8 @@
 """Binding: columns of a predicate become field ids, and its literals Arrow scalars of the column's type.
 
-A literal that the column's type cannot hold exactly (5.5 against an int, a time of day against a date) is not rounded:
-the comparison is rewritten to the one that keeps the same rows. Timestamps without an offset are UTC where the column
-is an instant.
+A literal that the column's type cannot hold exactly (5.5 for an int, a timestamp for a date) is not rounded: the
+comparison is rewritten into an equivalent one. Timestamps without an offset are taken as UTC if the column holds
+instants.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 
 
 class _Inexact(Exception):
-    """The literal is not a value of the type: `below` is the greatest value that is smaller, if any."""
+    """The type cannot hold the literal; `below` is the greatest smaller value of the type, None if there is none.
+
+    Without `below`, the literal is above all values of the type (`above_all`) or below all of them.
+    """
 
     def __init__(self, below: pa.Scalar | None, above_all: bool = False) -> None:
         self.below = below
@@ -49,13 +52,13 @@ class _Inexact(Exception):
 
 
 def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -> Predicate:
-    """The predicate against a schema: leaves have field ids and typed literals.
+    """Bind a predicate to a schema: leaves get field ids and typed literals.
 
-    Raises `NoSuchColumn`, and `InvalidFilter` where a literal cannot be compared with its column.
+    Raises `NoSuchColumn`, and `InvalidFilter` if a literal cannot be compared with its column.
     """
     match predicate:
         case Constant(value):
-            return Constant(bool(value))  # no `not` is above it any more: unknown keeps no row, as false does
+            return Constant(bool(value))  # unknown keeps no row, like false: no `not` can be above, only in leaves
         case And() | Or():
             parts = [bind(part, schema, case_sensitive=case_sensitive) for part in operands(predicate)]
             return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
@@ -67,14 +70,14 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -
 
 
 def _check_reachable(schema: Schema, field: t.Field) -> None:
-    """Only members of structs have one value a row; list elements and map entries have many."""
+    """Raise `InvalidFilter` for a field inside a list or map, which has no single value per row."""
     within: tuple[t.Field, ...] = (schema.top_level_of[field.id],)
     while within:
         inside = next(f for f in within if field in t.walk((f,)))
         if inside is field:
             return
         if not isinstance(inside.type, t.Struct):
-            raise InvalidFilter(f"column {schema.path_of[field.id]!r} is inside a list or map: it cannot be compared")
+            raise InvalidFilter(f"column {schema.path_of[field.id]!r} is inside a list or map: filters cannot use it")
         within = inside.type.fields
 
 
@@ -125,25 +128,26 @@ def _bind_in(leaf: In, field: t.Field) -> Predicate:
 
 
 def value_of(value: Any, kind: t.Type) -> Any:
-    """A literal as a value of a type; raises `ValueError` where it is none, or would be rounded."""
+    """Convert a literal to a value of a type; raises `ValueError` if it is invalid or would be rounded."""
     try:
         exact = _coerce(value, kind).as_py()
-        pa.scalar(exact, kind.arrow())  # what is out of its range
+        pa.scalar(exact, kind.arrow())  # raises if out of range
         return exact
     except (_Inexact, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
-        raise ValueError(str(error) or "not such a value") from error
+        raise ValueError(str(error) or "not a value of this type") from error
 
 
 def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
     if isinstance(value, pa.Scalar) and not (pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type)):
         value = plain_value(value)
     if field.pad and isinstance(value, str):
-        value = value[: field.pad].ljust(field.pad) + value[field.pad :].rstrip(" ")  # spaces at the end do not count
+        value = value[: field.pad].ljust(field.pad) + value[field.pad :].rstrip(" ")  # CHAR(n) ignores trailing spaces
     try:
         return _coerce(value, field.type)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
         raise InvalidFilter(
-            f"column {column!r} is {field.type} and cannot be compared with {value!r}: {error or 'not such a value'}"
+            f"column {column!r} is {field.type} and cannot be compared with {value!r}: "
+            f"{error or 'not a value of this type'}"
         ) from error
 
 
@@ -157,7 +161,7 @@ def _coerce(value: Any, kind: t.Type) -> pa.Scalar:
             return pa.scalar(_boolean(value))
         case t.STRING:
             if not isinstance(value, str):
-                raise TypeError("quote it to compare text")
+                raise TypeError("quote it to compare it as text")
             return pa.scalar(value, pa.string())
         case t.Decimal():
             return _decimal(value, kind)
@@ -173,7 +177,7 @@ def _coerce(value: Any, kind: t.Type) -> pa.Scalar:
             return pa.scalar(_bytes(value), pa.binary())
         case t.BINARY:
             return pa.scalar(_bytes(value), pa.binary())
-    raise TypeError("only null tests work on this type")
+    raise TypeError("columns of this type support only `is null` and `is not null`")
 
 
 def _boolean(value: Any) -> bool:
@@ -203,7 +207,7 @@ def _integral(value: Any) -> pa.Scalar:
 
 
 def _decimal(value: Any, kind: t.Decimal) -> pa.Scalar:
-    """The number as a value of the type: Arrow and Spark widen both sides of a comparison, and not beyond 38 digits."""
+    """Convert to the column's own decimal type: Arrow and Spark would widen both sides, and fail beyond 38 digits."""
     number = _number(value)
     if number.is_nan():
         raise _Inexact(None, above_all=True)
@@ -233,7 +237,7 @@ def _date(value: Any) -> pa.Scalar:
 def _timestamp(value: Any, kind: t.Timestamp) -> pa.Scalar:
     instant = instant_of(value)
     if instant.offset is not None and not kind.zoned:
-        raise TypeError("the column has no time zone and the value has one")
+        raise TypeError("the value has a time zone offset, but the column has no time zone")
     whole, rest = divmod(instant.utc, NANOSECONDS_A_DAY // kind.per_day)
     if not _LONG[0] <= whole <= _LONG[1]:
         raise _Inexact(None, above_all=whole > 0)

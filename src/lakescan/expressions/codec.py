@@ -1,6 +1,6 @@
 """Predicates as JSON: the expression model of Iceberg's REST specification (`{"type": "gt", "term": "a", "value": 1}`).
 
-It carries filters into Spark workers and scan reports. Literals that JSON has no form for are tagged:
+It carries filters to Spark workers. Literals that JSON cannot represent are tagged:
 `{"type": "literal", "data-type": "decimal", "value": "1.50"}`.
 """
 
@@ -37,12 +37,12 @@ from lakescan.expressions.predicate import (
 
 
 def _time(text: str) -> datetime | str:
-    """A time, as text where it has nanoseconds (pandas)."""
+    """Parse a timestamp; one with nanoseconds (from pandas) stays text."""
     return text if len(text.partition(".")[2].partition("+")[0]) > 6 else datetime.fromisoformat(text)
 
 
 def _far(text: str) -> pa.Scalar:
-    """A count of units since 1970, as Arrow's: numpy has no value for the first nanosecond."""
+    """Parse a count of units since 1970 into an Arrow scalar: numpy cannot hold the smallest 64-bit count (NaT)."""
     count, unit = text.split(" ")
     kind = pa.date32() if unit == "D" else pa.timestamp(unit)
     return pa.scalar(int(count), pa.int32() if unit == "D" else pa.int64()).cast(kind)
@@ -76,12 +76,12 @@ _TAGGED: dict[str, tuple[type | tuple[type, ...], Callable[[Any], str], Callable
 
 
 def to_json(predicate: Predicate) -> str:
-    """The predicate as JSON text."""
+    """Encode a predicate as JSON text."""
     return json.dumps(_encode(predicate))
 
 
 def from_json(text: str) -> Predicate:
-    """The predicate that JSON text says; raises `InvalidFilter`."""
+    """Decode a predicate from JSON text; raises `InvalidFilter`."""
     try:
         return _decode(json.loads(text))
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Filters written in Python: `col("price") > 20` says what the SQL text `price > 20` says."""
+"""Filters written in Python: `col("price") > 20` is equivalent to the SQL text `price > 20`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lakescan.expressions.predicate import Comparison, In, IsNaN, IsNull, Like, 
 
 
 class Column:
-    """A column by its dotted path (`` a.`b.c` ``); comparing it with a literal gives a predicate.
+    """A column by its dotted path (`` a.`b.c` ``); comparing it with a literal returns a predicate.
 
-    Predicates are joined by `&`, `|` and `~`, which bind tighter than comparisons: write parentheses.
+    Combine predicates with `&`, `|` and `~`; these bind tighter than comparisons, so write parentheses.
     """
 
-    __hash__ = None  # type: ignore[assignment]  # equality makes a predicate
+    __hash__ = None  # type: ignore[assignment]  # `==` returns a predicate
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -25,13 +25,13 @@ class Column:
 
     def __bool__(self) -> NoReturn:
         raise NoTruthValue(
-            f"{self!r} has no truth value: compare it with a literal, `{self!r} == True`; filters are joined by "
+            f"{self!r} has no truth value: compare it with a literal, `{self!r} == True`, and combine filters with "
             "`&`, `|` and `~`"
         )
 
     def __contains__(self, value: object) -> NoReturn:
         raise NoTruthValue(
-            f"`{value!r} in {self!r}` says nothing: write {self!r}.is_in([...]) or {self!r}.like('%...%')"
+            f"`{value!r} in {self!r}` is not a filter: write {self!r}.is_in([...]) or {self!r}.like('%...%')"
         )
 
     def _compared(self, op: str, value: Any) -> Predicate:
@@ -58,35 +58,35 @@ class Column:
         return self._compared(">=", value)
 
     def between(self, low: Any, high: Any) -> Predicate:
-        """At least `low` and at most `high`."""
+        """Return `low <= column and column <= high`."""
         return (self >= low) & (self <= high)
 
     def is_in(self, values: Iterable[Any]) -> Predicate:
-        """Equal to one of the values; a null among them is SQL's."""
+        """Return `column in (values)`; None among the values is SQL's null, so the negation then keeps no row."""
         listed = list(values)
         return In(self.name, values=tuple(v for v in listed if v is not None), has_null=None in listed)
 
     def is_null(self) -> Predicate:
-        """Null. `~` of it: not null."""
+        """Return `column is null`; negate it with `~`."""
         return IsNull(self.name)
 
     def is_nan(self) -> Predicate:
-        """Not a number, for float and double columns."""
+        """Return `isnan(column)`, for float and double columns."""
         return IsNaN(self.name)
 
     def starts_with(self, prefix: str) -> Predicate:
-        """Text with that prefix."""
+        """Return whether the string starts with `prefix`, taken literally."""
         return starts_with(self.name, prefix)
 
     def like(self, pattern: str) -> Predicate:
-        """Text that matches an SQL pattern: % is any text, _ one character, a backslash escapes them."""
+        """Return `column like pattern`: % matches any text, _ one character, a backslash escapes them."""
         return Like(self.name, pattern=pattern)
 
     def ilike(self, pattern: str) -> Predicate:
-        """`like` without regard to case."""
+        """Return `column ilike pattern`: `like` ignoring case."""
         return Like(self.name, pattern=pattern, ignore_case=True)
 
 
 def col(name: str) -> Column:
-    """The column of that name, to compare: `scan.where((col("price") > 20) & ~col("note").is_null())`."""
+    """Return a column for use in filters: `scan.where((col("price") > 20) & ~col("note").is_null())`."""
     return Column(name)

@@ -1,4 +1,4 @@
-"""A bound predicate over Arrow columns: one mask for the whole batch, nulls where SQL says null."""
+"""Evaluation of a bound predicate over Arrow columns into one mask per batch, with SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KERNELS = {
 
 
 def evaluate(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
-    """A boolean array of `rows` values; `columns` gives the column of a field id."""
+    """Evaluate a bound predicate into a boolean array of `rows` values; `columns` returns the column of a field id."""
     match predicate:
         case Constant(value):
             return pa.repeat(pa.scalar(value), rows)
@@ -47,27 +47,27 @@ def evaluate(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
         case Comparison():
             return compare(storage(columns(predicate.bound_id)), predicate.op, predicate.value)
         case In():
-            found = _is_in(storage(columns(predicate.bound_id)), predicate.values)
-            return pc.invert(found) if predicate.negate else found
+            mask = _is_in(storage(columns(predicate.bound_id)), predicate.values)
+            return pc.invert(mask) if predicate.negate else mask
         case IsNull():
             column = columns(predicate.bound_id)
             return pc.is_valid(column) if predicate.negate else pc.is_null(column)
         case IsNaN():
-            found = pc.fill_null(pc.is_nan(columns(predicate.bound_id)), False)
-            return pc.invert(found) if predicate.negate else found
+            mask = pc.fill_null(pc.is_nan(columns(predicate.bound_id)), False)
+            return pc.invert(mask) if predicate.negate else mask
         case Like():
-            found = matches(columns(predicate.bound_id), predicate.pattern, ignore_case=predicate.ignore_case)
-            return pc.invert(found) if predicate.negate else found
+            mask = matches(columns(predicate.bound_id), predicate.pattern, ignore_case=predicate.ignore_case)
+            return pc.invert(mask) if predicate.negate else mask
     raise TypeError(f"cannot evaluate {predicate!r}")
 
 
 def keep(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
-    """The rows that the predicate keeps: where it is true, not null."""
+    """Return a mask of the rows for which the predicate is true (not null)."""
     return pc.fill_null(evaluate(predicate, columns, rows), False)
 
 
 def compare(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
-    """`column op value` with SQL's NaN: equal to itself, greater than all else. Null where the column is."""
+    """Evaluate `column op value`; NaN is equal to itself and greater than all else. Null where the column is null."""
     if pa.types.is_floating(column.type):
         return _compare_floating(column, op, value)
     if pa.types.is_fixed_size_binary(column.type):
@@ -76,7 +76,7 @@ def compare(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
 
 
 def storage(column: pa.Array) -> pa.Array:
-    """The column under an extension type (uuid), which Arrow's kernels work on."""
+    """Return the storage array of an extension type (uuid), because Arrow's kernels do not take extension types."""
     return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
@@ -96,7 +96,7 @@ def _compare_floating(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
 
 
 def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
-    """Null where the column is null; floats one by one, because a hash set tells 0.0 from -0.0."""
+    """Evaluate `in`; null where the column is null. Floats are compared one by one: a hash set tells 0.0 from -0.0."""
     if pa.types.is_floating(column.type):
         return reduce(pc.or_kleene, (compare(column, "=", v) for v in values))
     if pa.types.is_fixed_size_binary(column.type):
@@ -107,23 +107,23 @@ def _is_in(column: pa.Array, values: tuple[pa.Scalar, ...]) -> pa.Array:
             wanted.append(value.cast(column.type))
         except pa.ArrowInvalid:  # more digits than the column can hold: equal to none of its values
             continue
-    found = pc.is_in(column, value_set=pa.array(wanted, column.type))
-    return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
+    mask = pc.is_in(column, value_set=pa.array(wanted, column.type))
+    return pc.if_else(pc.is_valid(column), mask, pa.scalar(None, pa.bool_()))
 
 
 def columns_of(batch: pa.RecordBatch | pa.Table, schema: Schema) -> Columns:
-    """Access by field id to a batch whose columns are those of the schema, in its order; members of structs too."""
-    places = {field.id: i for i, field in enumerate(schema.fields)}
+    """Return access by field id to a batch with the schema's columns, in its order; includes members of structs."""
+    positions = {field.id: i for i, field in enumerate(schema.fields)}
 
     def column(field_id: int) -> pa.Array:
         top = schema.top_level_of[field_id]
-        found, field = batch.column(places[top.id]), top
+        values, field = batch.column(positions[top.id]), top
         while field.id != field_id:
             assert isinstance(field.type, t.Struct)
             index, field = next(
                 (i, f) for i, f in enumerate(field.type.fields) if any(w.id == field_id for w in t.walk((f,)))
             )
-            found = pc.struct_field(found, [index])
-        return found
+            values = pc.struct_field(values, [index])
+        return values
 
     return column

@@ -1,4 +1,4 @@
-"""Dates and times of literals as whole nanoseconds since 1970: years beyond 1 to 9999 and nanoseconds, too."""
+"""Date and timestamp literals as nanoseconds since 1970, without Python's limits (years 1 to 9999, microseconds)."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ import pyarrow as pa
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = 1_000
 NANOSECONDS_A_DAY = 86_400 * 10**9
-# Numpy's units of weeks and less.
+# Nanoseconds of numpy's fixed-length units.
 _UNITS = {"W": 7 * NANOSECONDS_A_DAY, "D": NANOSECONDS_A_DAY, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9}
 _UNITS |= {"ms": 10**6, "us": _MICROSECOND, "ns": 1}
 _NO_TIME = np.iinfo(np.int64).min
-# A year of other than four digits has a sign, as in Spark and ISO 8601; Python's parser takes no such years.
+# Spark and ISO 8601 write years of other than four digits with a sign, which is optional here before five or six
+# digits. Python's parser does not accept such years.
 _FAR_YEAR = re.compile(r"([+-]\d{4,6}|\d{5,6})(-\d{2}-\d{2})")
 _FINER = re.compile(r"(\.\d{6})(\d{1,3})\d*")
 
 
 @dataclass(frozen=True)
 class Instant:
-    """What a clock on a wall shows, in nanoseconds since 1970; and how far it is from UTC, None where none is said."""
+    """A wall-clock time in nanoseconds since 1970, and its UTC offset in nanoseconds, None if not given."""
 
     wall: int
     offset: int | None = None
 
     @property
     def utc(self) -> int:
-        """Nanoseconds since 1970 in UTC, which is meant where no offset is said."""
+        """Nanoseconds since 1970 in UTC; without an offset, the wall-clock time is in UTC."""
         return self.wall - (self.offset or 0)
 
 
 def instant_of(value: Any) -> Instant:
-    """The instant that a literal says: text, `datetime`, `date`, an Arrow scalar, or one of pandas or numpy.
+    """Convert a literal: text, `datetime`, `date`, an Arrow scalar, or a pandas or numpy timestamp.
 
-    Raises `TypeError` for other values, and `ValueError` for text that says none.
+    Raises `TypeError` for other values, and `ValueError` for text that is not a date or timestamp.
     """
     if isinstance(value, str):
         return _of_text(value.strip())
@@ -56,18 +57,18 @@ def instant_of(value: Any) -> Instant:
         )
     if isinstance(value, date):
         return Instant((value - _EPOCH.date()).days * NANOSECONDS_A_DAY)
-    raise TypeError("not a date or time: write it as '2026-01-31' or '2026-01-31 12:00:00'")
+    raise TypeError("not a date or timestamp: write it as '2026-01-31' or '2026-01-31 12:00:00'")
 
 
 def _unit_of(kind: pa.DataType) -> str:
-    """Numpy's name of a temporal type's unit; empty for other types."""
+    """Return numpy's name for the unit of a temporal type; empty for other types."""
     if pa.types.is_timestamp(kind):
         return str(kind.unit)
     return "D" if pa.types.is_date32(kind) else ""
 
 
 def is_far(text: str) -> bool:
-    """Whether a text begins with a date whose year has not four digits."""
+    """Whether a text begins with a date that Python cannot parse: a year with a sign or more than four digits."""
     return _FAR_YEAR.match(text) is not None
 
 
@@ -79,26 +80,26 @@ def _of_text(text: str) -> Instant:
     finer = _FINER.search(text)
     if finer is not None:
         text = text[: finer.end(1)] + text[finer.end() :]
-    found = instant_of(datetime.fromisoformat(text.replace(" UTC", "+00:00")))
+    instant = instant_of(datetime.fromisoformat(text.replace(" UTC", "+00:00")))
     more = days * NANOSECONDS_A_DAY + (int(finer[2].ljust(3, "0")) if finer is not None else 0)
-    return Instant(found.wall + more, found.offset)
+    return Instant(instant.wall + more, instant.offset)
 
 
 def _of_numpy(value: np.datetime64) -> int:
     if np.isnat(value):
-        raise TypeError("NaT is no date or time")
+        raise TypeError("NaT is not a date or timestamp")
     unit, count = np.datetime_data(value.dtype)
     if unit in ("Y", "M"):
         value, unit, count = value.astype("datetime64[D]"), "D", 1
     if unit not in _UNITS:
-        raise TypeError(f"times in {unit} are finer than nanoseconds")
+        raise TypeError(f"the unit {unit} is finer than nanoseconds")
     return int(value.astype(np.int64)) * count * _UNITS[unit]
 
 
 def plain_value(value: pa.Scalar) -> Any:
-    """A scalar as Python's; a date or time that Python cannot hold as `numpy.datetime64`, in UTC.
+    """Convert a scalar to a Python value; dates and timestamps out of Python's range become `numpy.datetime64` in UTC.
 
-    The first nanosecond of 64 bits stays a scalar: numpy and pandas take it for no time.
+    The smallest 64-bit timestamp stays an Arrow scalar, because numpy and pandas take it as NaT.
     """
     if value.is_valid and pa.types.is_timestamp(value.type) and value.value == _NO_TIME:
         return value
@@ -113,6 +114,6 @@ def plain_value(value: pa.Scalar) -> Any:
 
 
 def text_of(value: pa.Scalar) -> str:
-    """A date or time as text that Spark's casts take: a year of more than four digits has a sign."""
+    """Format a date or timestamp for Spark's casts, which need a sign before years of more than four digits."""
     text = str(value.cast(pa.string()).as_py())
     return f"+{text}" if is_far(text) and text[0] != "-" else text

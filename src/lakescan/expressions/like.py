@@ -1,7 +1,7 @@
-"""Patterns of LIKE: % is any text, _ any one character (line breaks too), and a backslash takes what follows literally.
+"""LIKE patterns: % matches any text, _ any one character (also a line break), a backslash escapes the next character.
 
-Spark refuses a backslash before another character than these; here it stands for that character, as in DuckDB, in
-every lane: patterns are bound in a form without such backslashes. A backslash at the end is refused by all.
+Spark rejects a backslash before any other character than these; here, as in DuckDB, it stands for that character.
+Binding removes such backslashes, so that all lanes agree. A backslash at the end is rejected by all engines.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ANY, ONE = Part("%", is_wildcard=True), Part("_", is_wildcard=True)
 
 
 def parts(pattern: str, escape: str = "\\") -> tuple[Part, ...]:
-    """The pieces of a pattern, literals as long as they are; raises `InvalidFilter` where it ends with the escape."""
-    found: list[Part] = []
+    """Split a pattern into wildcards and maximal literals; raises `InvalidFilter` if it ends with the escape."""
+    pieces: list[Part] = []
     for part in _characters(pattern, escape):
-        if not part.is_wildcard and found and not found[-1].is_wildcard:
-            found[-1] = Part(found[-1].text + part.text)
-        elif part != ANY or not found or found[-1] != ANY:
-            found.append(part)
-    return tuple(found)
+        if not part.is_wildcard and pieces and not pieces[-1].is_wildcard:
+            pieces[-1] = Part(pieces[-1].text + part.text)
+        elif part != ANY or not pieces or pieces[-1] != ANY:
+            pieces.append(part)
+    return tuple(pieces)
 
 
 def _characters(pattern: str, escape: str) -> Iterator[Part]:
@@ -50,17 +50,17 @@ def _characters(pattern: str, escape: str) -> Iterator[Part]:
 
 
 def joined(pieces: tuple[Part, ...]) -> str:
-    """The pieces as a pattern, with a backslash before literal wildcards and backslashes, and nowhere else."""
+    """Join pieces into a pattern, with a backslash only before literal wildcards and backslashes."""
     return "".join(part.text if part.is_wildcard else escaped(part.text) for part in pieces)
 
 
 def escaped(text: str) -> str:
-    """Text as a pattern that matches just it."""
+    """Escape text into a pattern that matches exactly that text."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def matches(column: pa.Array, pattern: str, *, ignore_case: bool = False) -> pa.Array:
-    """Which texts match; null where they are null. With `ignore_case`, texts and pattern are lowered first."""
+    """Return a mask of matching strings, null for nulls. With `ignore_case`, both sides are converted to lower case."""
     pieces = parts(pattern)
     if ignore_case:
         column = pc.utf8_lower(column)

@@ -1,4 +1,4 @@
-"""The predicate tree: comparisons of one column with literals, joined by and, or and not.
+"""The predicate tree: tests of single columns against literals, combined by and, or and not.
 
 Semantics are SQL's, as in Spark and DuckDB: a comparison with null is null and keeps no row; NaN equals NaN and is
 greater than every other number; -0.0 equals 0.0.
@@ -23,14 +23,14 @@ _LONG_CHAIN = 64
 
 @dataclass(frozen=True)
 class Predicate:
-    """The parent of all predicates. `&`, `|` and `~` combine them; `and`, `or`, `not` and `if` raise `NoTruthValue`.
+    """Base class of predicates. Combine them with `&`, `|`, `~`; `and`, `or`, `not` and `if` raise `NoTruthValue`.
 
-    `==` between two predicates says whether they are the same text of a filter; it does not make another one.
+    `==` between two predicates compares their structure and returns a bool, not a predicate.
     """
 
     def __bool__(self) -> NoReturn:
         raise NoTruthValue(
-            f"the filter {self} has no truth value: it is true or false of each row. Write `(a) & (b)` for `a and b`, "
+            f"the filter {self} has no truth value: it is evaluated per row. Write `(a) & (b)` for `a and b`, "
             "`(a) | (b)` for `a or b`, `~(a)` for `not a`, `col(...).between(1, 3)` for `1 <= col(...) <= 3`, "
             "`col(...).is_in([...])` for `col(...) in [...]`"
         )
@@ -47,7 +47,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Constant(Predicate):
-    """Every row, or none; None is SQL's unknown (`a = null`), which keeps no row, and nor does its negation."""
+    """True, false, or None for SQL's unknown (`a = null`): neither it nor its negation keeps a row."""
 
     value: bool | None
 
@@ -60,7 +60,7 @@ TRUE, FALSE, UNKNOWN = Constant(True), Constant(False), Constant(None)
 
 @dataclass(frozen=True)
 class And(Predicate):
-    """Both sides."""
+    """`left and right`."""
 
     left: Predicate
     right: Predicate
@@ -71,7 +71,7 @@ class And(Predicate):
 
 @dataclass(frozen=True)
 class Or(Predicate):
-    """Either side."""
+    """`left or right`."""
 
     left: Predicate
     right: Predicate
@@ -89,7 +89,7 @@ class Leaf(Predicate):
 
     @property
     def bound_id(self) -> int:
-        """The field id of a bound test."""
+        """The field id; raises `ValueError` if the test is not bound."""
         if self.field_id is None:
             raise ValueError(f"{self.column!r} is not bound to a schema")
         return self.field_id
@@ -110,7 +110,7 @@ class Comparison(Leaf):
 class In(Leaf):
     """`column in (values)`, or `not in` with `negate`.
 
-    `has_null` says that the list has a null in it too: `in` keeps the same rows without it, and `not in` keeps none.
+    `has_null` says that the list also contains null: `in` keeps the same rows without it, `not in` keeps none.
     """
 
     values: tuple[Any, ...] = ()
@@ -134,7 +134,7 @@ class IsNull(Leaf):
 
 @dataclass(frozen=True)
 class IsNaN(Leaf):
-    """`isnan(column)`, or its negation; false, not null, where the column is null, as in Spark."""
+    """`isnan(column)`, or its negation with `negate`; for null, `isnan` is false and not null, as in Spark."""
 
     negate: bool = False
 
@@ -144,9 +144,9 @@ class IsNaN(Leaf):
 
 @dataclass(frozen=True)
 class Like(Leaf):
-    """`column like pattern` (% and _, escaped by a backslash), or `not like` with `negate`.
+    """`column like pattern` (% and _, escaped by a backslash), or `not like` with `negate`; `ilike` if `ignore_case`.
 
-    `ilike` with `ignore_case`. Raises `InvalidFilter` for a pattern that ends with a backslash.
+    Raises `InvalidFilter` for a pattern that ends with an unescaped backslash.
     """
 
     pattern: str = ""
@@ -162,13 +162,13 @@ class Like(Leaf):
 
     @property
     def prefix(self) -> str:
-        """The literal text that every match starts with."""
+        """The literal prefix of all matches; empty if there is none or case is ignored."""
         pieces = () if self.ignore_case else parts(self.pattern)
         return pieces[0].text if pieces and not pieces[0].is_wildcard else ""
 
     @property
     def is_prefix_match(self) -> bool:
-        """Whether the pattern is only a prefix followed by %: every value with that prefix matches."""
+        """Whether the pattern is a literal followed by %, so that exactly the strings with that prefix match."""
         if self.ignore_case:
             return False
         pieces = parts(self.pattern)
@@ -176,7 +176,7 @@ class Like(Leaf):
 
 
 def starts_with(column: str, prefix: str, *, negate: bool = False) -> Like:
-    """`column like 'prefix%'`, with the prefix taken literally."""
+    """Return `column like 'prefix%'`, with the prefix taken literally."""
     return Like(column, pattern=escaped(prefix) + "%", negate=negate)
 
 
@@ -185,12 +185,12 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def mirrored(op: str) -> str:
-    """The operator that says the same with its sides exchanged."""
+    """Return the equivalent operator for exchanged operands."""
     return _MIRRORED[op]
 
 
 def negated(predicate: Predicate) -> Predicate:
-    """`not predicate`, pushed down to the leaves: under three-valued logic it keeps the same rows."""
+    """Return `not predicate` pushed down to the leaves, which is equivalent under three-valued logic."""
     match predicate:
         case Constant(value):
             return Constant(None if value is None else not value)
@@ -206,34 +206,34 @@ def negated(predicate: Predicate) -> Predicate:
 
 
 def conjunction(parts: list[Predicate]) -> Predicate:
-    """All of them, true left out; `TRUE` for none."""
+    """Combine predicates with `and`, without those that are true; `TRUE` for none."""
     if FALSE in parts:
         return FALSE
     return _joined([part for part in parts if part != TRUE], And, TRUE)
 
 
 def disjunction(parts: list[Predicate]) -> Predicate:
-    """Any of them, false left out; `FALSE` for none."""
+    """Combine predicates with `or`, without those that are false; `FALSE` for none."""
     if TRUE in parts:
         return TRUE
     return _joined([part for part in parts if part != FALSE], Or, FALSE)
 
 
 def operands(predicate: And | Or) -> list[Predicate]:
-    """What a chain of `and`, or of `or`, is made of, in order: however long it is."""
-    found: list[Predicate] = []
-    left: list[Predicate] = [predicate]
-    while left:
-        each = left.pop()
+    """Return the operands of a chain of `and`, or of `or`, in order; iterative, as chains may be long."""
+    result: list[Predicate] = []
+    pending: list[Predicate] = [predicate]
+    while pending:
+        each = pending.pop()
         if isinstance(each, And | Or) and type(each) is type(predicate):
-            left += [each.right, each.left]
+            pending += [each.right, each.left]
         else:
-            found.append(each)
-    return found
+            result.append(each)
+    return result
 
 
 def _joined(parts: list[Predicate], kind: type[And] | type[Or], none: Predicate) -> Predicate:
-    """One by one; long lists by halves, so that trees stay so shallow that they can be walked."""
+    """Build a left-deep tree; long lists become balanced trees, so that recursion over them is not too deep."""
     if len(parts) > _LONG_CHAIN:
         half = len(parts) // 2
         return kind(_joined(parts[:half], kind, none), _joined(parts[half:], kind, none))
@@ -241,14 +241,14 @@ def _joined(parts: list[Predicate], kind: type[And] | type[Or], none: Predicate)
 
 
 def conjuncts(predicate: Predicate) -> list[Predicate]:
-    """The parts that a predicate requires all of, in order; none for `TRUE`."""
+    """Split a predicate into its top-level conjuncts, in order; none for `TRUE`."""
     if isinstance(predicate, And):
         return conjuncts(predicate.left) + conjuncts(predicate.right)
     return [] if predicate == TRUE else [predicate]
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """Every column test in the tree."""
+    """Yield every column test in the tree."""
     if isinstance(predicate, And | Or):
         yield from leaves(predicate.left)
         yield from leaves(predicate.right)
@@ -257,7 +257,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 
 def _literal(value: Any) -> str:
-    if isinstance(value, pa.Scalar):  # in a bound predicate
+    if isinstance(value, pa.Scalar):  # of a bound predicate
         value = plain_value(value)
     if isinstance(value, bool):
         return str(value).lower()

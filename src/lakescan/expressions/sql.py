@@ -1,4 +1,4 @@
-"""Filters as SQL text: the WHERE clause of a query, in Spark's dialect, parsed by sqlglot."""
+"""Filters as SQL text: the condition of a WHERE clause in Spark's dialect, parsed by sqlglot."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE"
 
 
 def parse_filter(text: str) -> Predicate:
-    """The predicate that SQL text says, e.g. `ts >= '2026-01-01' and country in ('FR', 'DE')`.
+    """Parse SQL text such as `ts >= '2026-01-01' and country in ('FR', 'DE')` into a predicate.
 
-    Raises `InvalidFilter` for text that does not parse, or says more than tests of single columns.
+    Raises `InvalidFilter` for text that does not parse, or is more than tests of single columns against literals.
     """
     try:
         import sqlglot
@@ -55,10 +55,11 @@ def _too_deep(text: str) -> InvalidFilter:
     return InvalidFilter(f"the filter {text[:80]!r}... is nested too deep: write it with fewer parentheses")
 
 
-# What each kind of node may say beside its operands. Whatever else one says changes its meaning, and is refused:
-# parsers learn to say more (`not like` was once a `not` around a `like`, and is now a `like` with a `negate`).
+# Arguments that each kind of sqlglot node may have besides its operands. Any other argument could change its meaning
+# and is refused, because new sqlglot versions add arguments: `not like` was once a `Not` node around a `Like`, and is
+# now a `Like` with `negate`.
 _OPERANDS = {"this", "expression", "expressions"}
-_SAYS = {
+_KNOWN_ARGUMENTS = {
     "Like": {"negate"},
     "ILike": {"negate"},
     "In": {"negate"},
@@ -74,18 +75,19 @@ _SAYS = {
 
 def _predicate(node: Any, text: str) -> Predicate:
     _check_meaning(node, text)
-    found = _meant(node, text)
-    return negated(found) if node.args.get("negate") else found
+    predicate = _without_negate(node, text)
+    return negated(predicate) if node.args.get("negate") else predicate
 
 
 def _check_meaning(node: Any, text: str) -> None:
-    """Refuse a node that says more than is understood here."""
-    said = {name for name, value in node.args.items() if value not in (None, False, [])}
-    if said - _OPERANDS - _SAYS.get(type(node).__name__, set()):
+    """Raise `InvalidFilter` for a node with arguments that are not understood here."""
+    arguments = {name for name, value in node.args.items() if value not in (None, False, [])}
+    if arguments - _OPERANDS - _KNOWN_ARGUMENTS.get(type(node).__name__, set()):
         raise _refused(node, text)
 
 
-def _meant(node: Any, text: str) -> Predicate:
+def _without_negate(node: Any, text: str) -> Predicate:
+    """Translate a node, ignoring its argument `negate`."""
     from sqlglot import exp
 
     match node:
@@ -113,8 +115,8 @@ def _meant(node: Any, text: str) -> Predicate:
             return _like(node, text)
         case exp.Escape(this=exp.Like() | exp.ILike()):
             _check_meaning(node.this, text)
-            found = _like(node.this, text, escape=str(_value(node.expression, text)))
-            return negated(found) if node.this.args.get("negate") else found
+            like = _like(node.this, text, escape=str(_value(node.expression, text)))
+            return negated(like) if node.this.args.get("negate") else like
         case exp.StartsWith():
             return starts_with(_column(node.this, text), str(_value(node.expression, text)))
         case exp.IsNan():
@@ -125,21 +127,21 @@ def _meant(node: Any, text: str) -> Predicate:
 
 
 def _operands(node: Any, text: str) -> list[Any]:
-    """What a chain of `and`, or of `or`, is made of, in order: however long it is."""
-    found, left = [], [node]
-    while left:
-        each = left.pop()
+    """Return the operands of a chain of `and`, or of `or`, in order; iterative, as chains may be long."""
+    result, pending = [], [node]
+    while pending:
+        each = pending.pop()
         if type(each) is type(node):
             _check_meaning(each, text)
-            left += [each.right, each.left]
+            pending += [each.right, each.left]
         else:
-            found.append(each)
-    return found
+            result.append(each)
+    return result
 
 
 def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
     if len(escape) != 1:
-        raise InvalidFilter(f"in the filter {text!r}, the escape {escape!r} is not one character")
+        raise InvalidFilter(f"in the filter {text!r}, the escape {escape!r} is not a single character")
     pattern = joined(parts(str(_value(node.expression, text)), escape))
     return Like(_column(node.this, text), pattern=pattern, ignore_case=type(node).__name__ == "ILike")
 
@@ -153,8 +155,8 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
     column, value = _column(left, text), _value(right, text)
     if value is None:
         return IsNull(column) if isinstance(node, exp.NullSafeEQ) else UNKNOWN
-    found = Comparison(column, op=op, value=value)
-    return _never_null(found) if isinstance(node, exp.NullSafeEQ) else found
+    test = Comparison(column, op=op, value=value)
+    return _never_null(test) if isinstance(node, exp.NullSafeEQ) else test
 
 
 def _is(node: Any, text: str) -> Predicate:
@@ -165,7 +167,7 @@ def _is(node: Any, text: str) -> Predicate:
 
 
 def _never_null(test: Comparison) -> Predicate:
-    """The test, false where the column is null: so that `not (a <=> 1)` and `a is not true` keep those rows."""
+    """Make a test false, not null, for null: so that `not (a <=> 1)` and `a is not true` keep rows with null."""
     return IsNull(test.column, negate=True) & test
 
 
@@ -191,13 +193,13 @@ def _column(node: Any, text: str) -> str:
     if isinstance(node, exp.Column | exp.Dot):
         return dotted_path(part.name for part in node.parts)
     raise InvalidFilter(
-        f"in the filter {text!r}, {node.sql(dialect='spark')!r} stands where a column is needed: "
-        "each test compares one column with literals"
+        f"in the filter {text!r}, {node.sql(dialect='spark')!r} is not a column: "
+        "each test must compare one column with literals"
     )
 
 
 def literal_of(node: Any) -> Any:
-    """The value of a literal of sqlglot's; raises `InvalidFilter` for other expressions."""
+    """Return the value of a sqlglot literal; raises `InvalidFilter` for other expressions."""
     return _value(node, node.sql(dialect="spark"))
 
 
@@ -254,13 +256,13 @@ def _date(text: str) -> date | str:
 
 
 def _time(text: str) -> datetime | str:
-    """The time, as text where Python's type cannot hold it."""
+    """Parse a timestamp; it stays text if Python's type cannot hold it."""
     instant_of(text)
     return text if is_far(text) or len(text.partition(".")[2]) > 6 else datetime.fromisoformat(text)
 
 
 def _refused(node: Any, text: str) -> InvalidFilter:
     return InvalidFilter(
-        f"in the filter {text!r}, {node.sql(dialect='spark')!r} is not supported: a filter is tests of columns against "
-        "literals (comparison, in, between, like, is null, isnan), joined by and, or and not"
+        f"in the filter {text!r}, {node.sql(dialect='spark')!r} is not supported: a filter consists of tests of "
+        "columns against literals (comparison, in, between, like, is null, isnan), combined by and, or and not"
     )

@@ -1,4 +1,4 @@
-"""Planning: pure functions over Arrow tables, no I/O. Files are pruned, split, packed and reported on.
+"""Scan planning: pure functions over Arrow tables, without I/O, that prune, split and pack files.
 
 file table -> prune -> residuals -> splits -> task groups -> report
 """

@@ -1,6 +1,6 @@
-"""What a format hands to planning: the files that partitions and statistics leave, and how they were found.
+"""Candidate files, the input of planning: the files that remain after pruning by partition and statistics.
 
-Formats give them in parts (some manifests, a share of a log), so that a plan can be made while the next part is read.
+Formats yield them in parts (some manifests, a share of a log), so that planning overlaps with reading the next part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakescan.planning.residual import needed_conjuncts
 
 @dataclass(frozen=True)
 class Candidates:
-    """Files that may have matching rows; `needed` says, for each, which conjuncts of the filter have to run there."""
+    """Files that may have matching rows; `needed` has each file's bit mask of filter conjuncts to run on its rows."""
 
     table: FileTable
     needed: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -27,7 +27,10 @@ class Candidates:
 
     @staticmethod
     def pruned(table: FileTable, predicate: Predicate, exact: Stats, skipped_by_partition: int = 0) -> Candidates:
-        """Prune a table by its statistics; `exact` are those of partition values, which prove more than bounds do."""
+        """Prune a file table by its statistics.
+
+        `exact` are the statistics of partition values, which may prove conjuncts that bounds cannot.
+        """
         mask = might_match(predicate, table.stats, len(table))
         kept = table.filter(mask)
         exact = {i: stats.filter(mask) for i, stats in exact.items()}
@@ -36,7 +39,7 @@ class Candidates:
 
 
 def concatenated(parts: Sequence[Candidates]) -> Candidates:
-    """All parts as one."""
+    """Concatenate parts."""
     if len(parts) == 1:
         return parts[0]
     if not parts:

@@ -1,4 +1,4 @@
-"""What metadata says of one column in many containers (files, row groups, manifests, partitions): one row each."""
+"""Column statistics of many containers (files, row groups, manifests, partitions), one array element each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class ColumnStats:
-    """Bounds and counts of a column; null in a row, or the whole array `None`, means not known.
+    """Bounds and counts of one column; a null element, or `None` instead of an array, means unknown.
 
-    `lower` and `upper` are bounds, not always the exact minimum and maximum: every value that is neither null nor NaN
-    lies between them. They have the Arrow type of the column. Counts are of rows, nulls included in `value_count`.
-    `exact` is true where the bounds that are known are themselves values of the column, before any deletes.
+    `lower` and `upper` have the column's Arrow type. They need not be the minimum and maximum: every value that is
+    neither null nor NaN is between them, inclusive. Counts are of rows; `value_count` includes nulls. `exact` is true
+    where the known bounds occur as values in the column (before deletes).
     """
 
     lower: pa.Array | None = None
@@ -26,11 +26,11 @@ class ColumnStats:
     exact: pa.Array | None = None
 
     def filter(self, mask: pa.Array) -> ColumnStats:
-        """The rows where the mask is true."""
+        """Return the containers for which `mask` is true."""
         return self._each(lambda array: array.filter(mask))
 
     def take(self, rows: pa.Array) -> ColumnStats:
-        """Some rows, in the order that they are asked for."""
+        """Return the containers with these indices, in this order."""
         return self._each(lambda array: array.take(rows))
 
     def _each(self, change: Callable[[pa.Array], pa.Array]) -> ColumnStats:
@@ -38,14 +38,14 @@ class ColumnStats:
         return ColumnStats(*(None if array is None else change(array) for array in arrays))
 
     def as_struct(self, rows: int) -> pa.StructArray:
-        """The statistics as a column of structs; bounds that are not known at all are of type null."""
+        """Return the statistics as a struct array; an array that is None becomes nulls of type null."""
         members = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "exact"}
         filled = [pa.nulls(rows) if a is None else a for a in members.values()]
         return pa.StructArray.from_arrays(filled, names=list(members))
 
     @staticmethod
     def of_constants(values: pa.Array) -> ColumnStats:
-        """The statistics of a column that has one value in each container: a partition value."""
+        """Return the statistics of a column with a single value per container, such as a partition column."""
         nulls = pc.cast(pc.is_null(values), pa.int64())
         nan = None
         if pa.types.is_floating(values.type):
@@ -56,7 +56,7 @@ class ColumnStats:
 
 
 def joined_stats(parts: Sequence[ColumnStats], lengths: Sequence[int]) -> ColumnStats:
-    """The statistics of some containers, then those of others; `lengths` says how many each part is of."""
+    """Concatenate statistics; `lengths` are the numbers of containers of the parts."""
 
     def join(name: str) -> pa.Array | None:
         arrays = [getattr(part, name) for part in parts]

@@ -1,4 +1,4 @@
-"""Counting rows by metadata: exact where every row of a file is known to match, and its deletes to be so many."""
+"""Row counts from metadata, for files of which every row matches the filter and the number of deleted rows is known."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakescan.planning.plan import ScanPlan
 
 
 def rows_by_metadata(plan: ScanPlan) -> tuple[int, pa.Array]:
-    """The rows of files that need not be read to be counted, and a mask of the files that have to be.
+    """Return the number of rows in files that metadata can count, and a mask of the files that must be read instead.
 
-    A file is counted if no residual is left for it, its record count is known, and it has no deletes but deletion
-    vectors of known cardinality: position deletes may name a row twice, equality deletes may hit none.
+    Metadata can count a file without a residual whose record count is known and whose deletes are all deletion vectors
+    of known cardinality. Position deletes may name a row twice, and equality deletes may match no row.
     """
     files, deletes = plan.files, plan.deletes
     counts = pc.fill_null(files["record_count"], -1).to_numpy()
@@ -28,8 +28,8 @@ def rows_by_metadata(plan: ScanPlan) -> tuple[int, pa.Array]:
     referenced = lists.flatten()
     cardinality = pc.fill_null(deletes["record_count"].take(referenced), -1).to_numpy()
     is_vector = pc.equal(deletes["kind"].take(referenced), VECTOR).to_numpy()
-    unknown[owner[~is_vector | (cardinality <= 0)]] = True  # a vector that deletes nothing is not written
+    unknown[owner[~is_vector | (cardinality <= 0)]] = True  # 0 is not plausible: writers write no empty vectors
     deleted = np.bincount(owner, weights=cardinality, minlength=len(counts)).astype(np.int64)
-    # One of the two is wrong where a vector deletes more than there is: what is in the files tells.
+    # More deleted rows than rows: one of the counts is wrong, so read the files.
     unknown |= deleted > counts
     return int((counts - deleted)[~unknown].sum()), pa.array(unknown)

@@ -1,6 +1,6 @@
-"""The file table: what every format produces and everything after it consumes. One row a live data file.
+"""The file table, which every format produces and all later stages consume: one row per live data file.
 
-The delete table beside it has one row a delete file or deletion vector; a data file names its deletes by row number.
+The delete table has one row per delete file or deletion vector; data files refer to its rows by number.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from lakescan.planning.column_stats import ColumnStats, joined_stats
 
 FILES = pa.schema(
     [
-        pa.field("path", pa.string(), nullable=False),  # as the metadata has it, before relocation
+        pa.field("path", pa.string(), nullable=False),  # as in the metadata, before relocation
         pa.field("file_format", pa.string(), nullable=False),  # parquet, orc or avro
-        pa.field("size", pa.int64()),  # bytes, as recorded: it can be stale
-        pa.field("record_count", pa.int64()),  # rows before deletes; null where it was not recorded
+        pa.field("size", pa.int64()),  # bytes, as recorded; can be wrong
+        pa.field("record_count", pa.int64()),  # rows before deletes; null if not recorded
         pa.field("spec_id", pa.int32()),  # the partition spec (Iceberg); 0 for Delta
         pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
         pa.field("first_row_id", pa.int64()),  # row lineage: the id of the file's first row
-        pa.field("split_offsets", pa.list_(pa.int64())),  # where row groups start, ascending
+        pa.field("split_offsets", pa.list_(pa.int64())),  # byte offsets of row groups, ascending
         pa.field("key_metadata", pa.binary()),  # of an encrypted file
-        pa.field("same_place", pa.list_(pa.string())),  # names of other live files that are at the same place, if any
+        pa.field("same_place", pa.list_(pa.string())),  # paths of other live files at the same location
         pa.field("deletes", pa.list_(pa.int32())),  # row numbers in the delete table
     ]
 )
@@ -35,16 +35,16 @@ DELETES = pa.schema(
         pa.field("kind", pa.string(), nullable=False),  # one of the kinds below
         pa.field("path", pa.string()),  # null for an inline vector
         pa.field("file_format", pa.string()),  # parquet, orc, avro or puffin; null for a Delta vector
-        pa.field("offset", pa.int64()),  # where a vector starts in its file
+        pa.field("offset", pa.int64()),  # byte offset of a vector in its file
         pa.field("length", pa.int64()),  # bytes of a vector
         pa.field("inline", pa.binary()),  # an inline vector
-        pa.field("record_count", pa.int64()),  # deleted rows, or keys
-        pa.field("size", pa.int64()),  # bytes that reading it costs
+        pa.field("record_count", pa.int64()),  # number of deleted rows, or of equality keys
+        pa.field("size", pa.int64()),  # bytes to read
         pa.field("sequence_number", pa.int64()),  # data sequence number (Iceberg)
-        pa.field("equality_ids", pa.list_(pa.int32())),  # of an equality delete: the fields it compares
+        pa.field("equality_ids", pa.list_(pa.int32())),  # ids of the fields that an equality delete compares
         pa.field("key_metadata", pa.binary()),  # of an encrypted file
-        pa.field("scope", pa.string()),  # of an equality delete: its partition, or empty for the whole table
-        pa.field("kept", pa.bool_()),  # whether the rows it names are the only ones wanted: what changed, for one
+        pa.field("scope", pa.string()),  # partition of an equality delete; empty for the whole table
+        pa.field("kept", pa.bool_()),  # inverted: keep only the rows it names (to read removed rows, for a changelog)
     ]
 )
 
@@ -53,12 +53,12 @@ POSITION, VECTOR, EQUALITY = "position-deletes", "deletion-vector", "equality-de
 
 @dataclass(frozen=True)
 class FileTable:
-    """Data files, their deletes, and what is known of the columns that the filter names.
+    """Data files, their deletes, and statistics of the columns that the filter uses.
 
-    `files` has the columns of `FILES`, then `partition` (a struct, for people), then `constants`: a struct whose
-    members, named by field id, are the values that every row of the file has in that column.
-    Which of them hold for a file depends on its partition spec: `constant_fields` gives their ids by spec id.
-    `stats` has a `ColumnStats` a field id, each as long as `files`.
+    `files` has the columns of `FILES`, then `partition` (a struct, for display), then `constants`: a struct whose
+    members, named by field id, hold the value that a column has in every row of the file. Which members are valid for
+    a file depends on its partition spec: `constant_fields` maps spec id to field ids. `stats` maps field id to
+    `ColumnStats` with one element per file.
     """
 
     files: pa.Table
@@ -68,44 +68,47 @@ class FileTable:
 
     @staticmethod
     def empty(deletes: pa.Table | None = None) -> FileTable:
-        """No files."""
+        """Return a table without files."""
         nothing = pa.array([], pa.struct([]))
         files = FILES.empty_table().append_column("partition", nothing).append_column("constants", nothing)
         return FileTable(files, DELETES.empty_table() if deletes is None else deletes)
 
     def state(self) -> dict[str, frozenset[tuple[object, ...]]]:
-        """The deletes of each file by its path: two tables that have the same have the same rows. A step a file."""
+        """Return each file's set of deletes by path: tables with equal states have the same rows.
+
+        Loops over files in Python.
+        """
         names = ("path", "offset", "inline", "sequence_number", "kept")
         deletes = list(zip(*(self.deletes[name].to_pylist() for name in names), strict=True))
         lists = zip(self.files["path"].to_pylist(), self.files["deletes"].to_pylist(), strict=True)
         return {path: frozenset(deletes[row] for row in rows or ()) for path, rows in lists}
 
     def filter(self, mask: pa.Array) -> FileTable:
-        """The files where the mask is true, with their statistics; the delete table stays whole."""
+        """Return the files for which `mask` is true, with their statistics; the delete table is not filtered."""
         stats = {field_id: s.filter(mask) for field_id, s in self.stats.items()}
         return replace(self, files=self.files.filter(mask), stats=stats)
 
     def take(self, rows: pa.Array) -> FileTable:
-        """Some files, in the order that they are asked for; the delete table stays whole."""
+        """Return the files with these indices, in this order; the delete table is not filtered."""
         stats = {field_id: s.take(rows) for field_id, s in self.stats.items()}
         return replace(self, files=self.files.take(rows), stats=stats)
 
     def head(self, count: int) -> FileTable:
-        """The first files."""
+        """Return the first `count` files."""
         return self if count >= len(self) else self.filter(pa.array(np.arange(len(self)) < count))
 
     def with_deletes(self, references: pa.ListArray, deletes: pa.Table) -> FileTable:
-        """The same files with other deletes; `references` are rows of `deletes`."""
+        """Return the same files with other deletes; `references` are row numbers of `deletes` for each file."""
         index = self.files.schema.get_field_index("deletes")
         return replace(self, files=self.files.set_column(index, FILES.field("deletes"), references), deletes=deletes)
 
     def with_same_place(self, names: pa.Array) -> FileTable:
-        """The same files, each with the names of others at its place."""
+        """Return the same files with the column `same_place` replaced."""
         index = self.files.schema.get_field_index("same_place")
         return replace(self, files=self.files.set_column(index, FILES.field("same_place"), names))
 
     def used_deletes(self) -> FileTable:
-        """The same, with the delete table cut to the rows that the files name."""
+        """Return the same files with the delete table reduced to the rows that the files refer to."""
         lists = self.files["deletes"].combine_chunks()
         used = pc.unique(lists.flatten()).sort()
         values = pc.index_in(lists.flatten(), value_set=used)
@@ -117,12 +120,12 @@ class FileTable:
 
 
 def no_deletes(rows: int) -> pa.ListArray:
-    """The deletes of so many files that have none."""
+    """Return the `deletes` column of `rows` files without deletes."""
     return pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1), pa.int32()), pa.array([], pa.int32()))
 
 
 def joined_tables(tables: Sequence[FileTable]) -> FileTable:
-    """Some tables as one. Those that share a delete table keep it; other delete tables are put one after the other."""
+    """Concatenate file tables. A shared delete table is kept; different delete tables are concatenated."""
     first = tables[0]
     if all(each.deletes is first.deletes for each in tables):
         files, deletes = [each.files for each in tables], first.deletes
@@ -137,26 +140,26 @@ def joined_tables(tables: Sequence[FileTable]) -> FileTable:
 
 
 def _renumbered(files: pa.Table, start: int) -> pa.Table:
-    """Files whose deletes are further down in a delete table."""
+    """Shift the files' references to deletes by `start` rows."""
     lists = files["deletes"].combine_chunks()
     moved = pa.ListArray.from_arrays(_offsets(lists), pc.add(lists.flatten(), pa.scalar(start, pa.int32())))
     return files.set_column(files.schema.get_field_index("deletes"), FILES.field("deletes"), moved)
 
 
 def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
-    """A struct array of `rows` rows, which it keeps where it has no members: `partition` and `constants` columns."""
+    """Build a struct array of `rows` rows (a `partition` or `constants` column), which may have no members."""
     if not members:
         return pa.array([{}] * rows, pa.struct([]))
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
 
 def delete_counts(files: pa.Table) -> pa.ChunkedArray:
-    """How many deletes each file has."""
+    """Return the number of deletes of each file."""
     return pc.fill_null(pc.list_value_length(files["deletes"]), 0)
 
 
 def key_texts(deletes: pa.Table) -> pa.Array:
-    """The fields that each delete compares, as text ('1,2'): it tells equality deletes apart; null for others."""
+    """Return the field ids that each equality delete compares, as text ('1,2'); null for other deletes."""
     lists = deletes["equality_ids"].combine_chunks()
     mask = lists.is_null() if lists.null_count else None
     return pc.binary_join(pa.ListArray.from_arrays(lists.offsets, lists.values.cast(pa.string()), mask=mask), ",")

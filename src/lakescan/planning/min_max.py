@@ -1,6 +1,6 @@
-"""The least or greatest value of a column: from metadata where that is exact, and which files have to be read for it.
+"""Minimum and maximum of a column from metadata where that is exact, and the files that must be read for the rest.
 
-SQL's order: nulls do not count, NaN is greater than everything.
+The order is SQL's: nulls are ignored, NaN is greater than everything.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 
-# The types that have an order here, beside decimals and timestamps.
+# Types with a supported order, besides decimals and timestamps.
 ORDERED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, t.STRING, t.BINARY)
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """The extreme of what metadata tells exactly, None where it tells nothing, and a mask of the files left to read."""
+    """The minimum or maximum known exactly from metadata (None if there is none), and a mask of the files to read."""
 
     value: pa.Scalar | None
     unknown: pa.Array
 
 
 def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool) -> Extreme:
-    """The extreme of the files that need not be read.
+    """Find the minimum or maximum among files that need not be read.
 
-    A file need not be read if every row of it counts and its bound is a value that a row has; nor if all its values are
-    null; nor if its bound, which holds for every row, shows that it cannot have a better value than the others.
+    A file need not be read if no row of it is filtered or deleted and its bound is exact; if all its values are null;
+    or if its bound shows that it cannot beat the value known from the other files.
     """
     stats = _with_constants(plan, field)
     bound = stats.upper if largest else stats.lower
@@ -55,7 +55,7 @@ def extreme_by_metadata(plan: ScanPlan, field: t.Field, *, largest: bool) -> Ext
 
 
 def extreme_of(values: pa.Array | pa.ChunkedArray, *, largest: bool) -> pa.Scalar | None:
-    """The extreme of some values; None where all are null."""
+    """Return the minimum or maximum of an array; None if all values are null."""
     values = values.drop_null()
     if not len(values):
         return None
@@ -68,7 +68,7 @@ def extreme_of(values: pa.Array | pa.ChunkedArray, *, largest: bool) -> pa.Scala
 
 
 def _with_constants(plan: ScanPlan, field: t.Field) -> ColumnStats:
-    """The column's statistics; where it is constant in every file, those are the constants themselves."""
+    """Return the column's statistics: exact ones from the constants if the column is constant in every file."""
     if len(plan.table) and _is_constant(plan, field).all():
         return ColumnStats.of_constants(pc.struct_field(plan.files["constants"].combine_chunks(), str(field.id)))
     return plan.table.stats.get(field.id, ColumnStats())
@@ -80,7 +80,7 @@ def _is_constant(plan: ScanPlan, field: t.Field) -> np.ndarray:
 
 
 def _every_row_counts(plan: ScanPlan) -> np.ndarray:
-    """Files without deletes, of which no row is filtered."""
+    """Return a mask of the files without deletes and without a residual."""
     counts = pc.equal(delete_counts(plan.files), 0).to_numpy()
     filtered = np.array([residual != TRUE for residual in plan.residuals], dtype=bool)
     splits = plan.splits
@@ -101,7 +101,7 @@ def _zeros(counts: pa.Array | None, rows: int) -> np.ndarray:
 
 
 def _true(mask: pa.Array | None, rows: int) -> np.ndarray:
-    """Where the mask is known and true."""
+    """Return the mask with unknown (null, or None) as false."""
     if mask is None:
         return np.zeros(rows, dtype=bool)
     result: np.ndarray = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)

@@ -1,7 +1,7 @@
-"""Bin packing: splits into balanced groups, one a Spark partition, as Iceberg's planner does.
+"""Bin packing of splits into balanced task groups, one per Spark partition, with Iceberg's algorithm.
 
-A split weighs its bytes and those of its deletes, and at least what opening its files costs. Bins are filled in order
-with a lookback: a split goes to the first open bin that has room, and past `lookback` open bins the fullest is closed.
+The weight of a split is its bytes plus those of its deletes, but at least the cost of opening its files. A split goes
+to the first open bin that has room; if more than `lookback` bins are open, the fullest is closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OPEN_COST = 4 * 2**20
 
 
 def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
-    """The weight of each split: max(bytes + delete bytes, open cost x files opened)."""
+    """Return the weight of each split: max(bytes + delete bytes, open cost x files opened)."""
     lists = table.files["deletes"].combine_chunks()
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     sizes = pc.fill_null(table.deletes["size"], 0).to_numpy()
@@ -30,35 +30,35 @@ def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
 
 
 def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
-    """The group number of each split; groups are numbered in the order in which they were closed.
+    """Return the group number of each split; groups are numbered in the order in which they are closed.
 
-    One pass, at most `lookback` comparisons a split; bins that no split fits into any more are not compared.
+    One pass with at most `lookback` comparisons per split; bins too full for even the lightest split are not compared.
     """
     group: list[int] = []
-    room: list[int] = []  # by bin
+    room: list[int] = []  # remaining weight of each bin
     open_bins: list[int] = []
-    usable: list[int] = []  # the open bins that the lightest split would fit into
+    usable: list[int] = []  # open bins with room for the lightest split
     closed: list[int] = []
     lightest = int(weight.min(initial=0))
     for each in weight.tolist():
-        for found in usable:
-            if room[found] >= each:
-                room[found] -= each
+        for number in usable:
+            if room[number] >= each:
+                room[number] -= each
                 break
         else:
-            found = len(room)
+            number = len(room)
             room.append(target - each)
-            open_bins.append(found)
-            usable.append(found)
+            open_bins.append(number)
+            usable.append(number)
             if len(open_bins) > lookback:
                 fullest = min(open_bins, key=room.__getitem__)
                 open_bins.remove(fullest)
                 closed.append(fullest)
                 if fullest in usable:
                     usable.remove(fullest)
-        if room[found] < lightest and found in usable:
-            usable.remove(found)
-        group.append(found)
+        if room[number] < lightest and number in usable:
+            usable.remove(number)
+        group.append(number)
     order = np.empty(len(room), dtype=np.int64)
     order[np.array(closed + open_bins, dtype=np.int64)] = np.arange(len(room))
     result: np.ndarray = order[np.array(group, dtype=np.int64)]

@@ -1,4 +1,4 @@
-"""The plan of a scan: the file table after pruning, its residuals, splits, task groups and report."""
+"""The plan of a scan: the pruned file table with its residuals, splits, task groups and report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SPLIT_COLUMNS = ("start", "stop", "residual")
 
 @dataclass(frozen=True)
 class PackingOptions:
-    """How splits are made and packed. `split_size` is None where it was not asked for: it adapts then."""
+    """Settings for splitting and packing, sizes in bytes; `split_size` is None if not set, and then adapts."""
 
     split_size: int | None = None
     target_size: int = TARGET_SIZE
@@ -46,10 +46,10 @@ class PackingOptions:
     weighs_opening: bool = False
 
     def size_for(self, total: int, files: int) -> int:
-        """The split size for a scan of so many bytes and files.
+        """Return the split size in bytes for a scan of `total` bytes in `files` files.
 
-        It adapts to the bytes, as Iceberg's does; `weighs_opening` is for many small files, where that would make a
-        task of every four: opening them makes no more tasks than there are readers.
+        It adapts to the total, as Iceberg's does. For many small files that would give a task for every four files;
+        with `weighs_opening`, the cost of opening files does not raise the number of tasks above the parallelism.
         """
         if self.split_size is not None or not self.adaptive:
             return self.split_size or self.target_size
@@ -62,9 +62,9 @@ class PackingOptions:
 
 
 class Place(NamedTuple):
-    """Where equality deletes apply (a partition; empty for the whole table), and the ids of the fields they compare.
+    """The scope of equality deletes (a partition; empty for the whole table) and the ids of the fields they compare.
 
-    The rows that they hit are deleted, or, where they are `kept`, the only ones wanted.
+    Matching rows are deleted; with `kept` it is inverted, and only matching rows are returned.
     """
 
     scope: str
@@ -77,9 +77,9 @@ _NO_ROWS = pa.nulls(0, pa.int32())
 
 @dataclass(frozen=True, eq=False)
 class FileScanTask:
-    """A piece of one data file to read: its row in the file table, its byte range, its deletes.
+    """A split of one data file to read, with the file's metadata, its deletes and the number of its residual.
 
-    `record_count` is of the whole file, before deletes, as the metadata says; None where it does not.
+    `record_count` is that of the whole file before deletes, as recorded in the metadata; None if not recorded.
     """
 
     path: str
@@ -101,12 +101,12 @@ class FileScanTask:
 
     @cached_property
     def deletes(self) -> tuple[dict[str, Any], ...]:
-        """The deletes that apply to the file, as plain values."""
+        """The deletes that apply to the file, as rows of the delete table."""
         return tuple(self.group_deletes.take(self.delete_rows).to_pylist())
 
     @cached_property
     def by_position(self) -> tuple[dict[str, Any], ...]:
-        """Those that name rows by their position: position deletes and vectors."""
+        """The deletes by row position: position deletes and deletion vectors."""
         kinds = self.group_deletes["kind"].take(self.delete_rows)
         named = self.delete_rows.filter(pc.not_equal(kinds, EQUALITY))
         return tuple(self.group_deletes.take(named).to_pylist())
@@ -114,10 +114,10 @@ class FileScanTask:
 
 @dataclass(frozen=True, repr=False)
 class TaskGroup:
-    """Splits that one reader takes, in order. Arrow tables: compact to send, with no object a file.
+    """Splits that one reader reads, in order; kept as Arrow tables, which are compact to pickle.
 
-    `splits` has a row a split: the file's columns, its byte range, and the number of its residual. Its `deletes`
-    are row numbers in `deletes`.
+    `splits` has one row per split: the file's columns, the byte range, and the number of the residual. The column
+    `deletes` holds row numbers of the table `deletes`.
     """
 
     index: int
@@ -129,45 +129,45 @@ class TaskGroup:
         return f"TaskGroup({self.index}: {len(self)} splits, {self.deletes.num_rows} deletes)"
 
     def tasks(self) -> Iterator[FileScanTask]:
-        """The group's tasks, one at a time."""
+        """Yield the group's tasks."""
         constants = self.splits["constants"].combine_chunks()
         lists = self.splits["deletes"].combine_chunks()
         places, place_of = self._places
         for row in range(self.splits.num_rows):
             values = {name: self.splits[name][row].as_py() for name in (*_FILE_COLUMNS, *_SPLIT_COLUMNS)}
             referenced = lists[row].values
-            named = _NO_ROWS if referenced is None else referenced
+            delete_rows = _NO_ROWS if referenced is None else referenced
             yield FileScanTask(
                 **values,
                 partition=self.splits["partition"][row],
                 constants={i: constants.field(str(i))[row] for i in self.constant_fields[values["spec_id"]]},
                 group_deletes=self.deletes,
-                delete_rows=named,
-                equality_places=frozenset(places[i] for i in np.unique(place_of[named.to_numpy()]) if i >= 0),
+                delete_rows=delete_rows,
+                equality_places=frozenset(places[i] for i in np.unique(place_of[delete_rows.to_numpy()]) if i >= 0),
             )
 
     @cached_property
     def _places(self) -> tuple[list[Place], np.ndarray]:
-        """Where equality deletes apply and what they compare; and for each delete which of these, or -1 for none."""
+        """Possible places of the group's equality deletes, and each delete's index among them (-1 for other kinds)."""
         scopes = self.deletes["scope"].combine_chunks().dictionary_encode()
         keys = key_texts(self.deletes).dictionary_encode()
         kept = pc.fill_null(self.deletes["kept"], False).combine_chunks().cast(pa.int32())
         ids = [tuple(map(int, key.split(","))) for key in keys.dictionary.to_pylist()]
-        found = [
+        places = [
             Place(scope, each, is_kept)
             for scope in scopes.dictionary.to_pylist()
             for each in ids
             for is_kept in (False, True)
         ]
         place = pc.add(pc.multiply(pc.add(pc.multiply(scopes.indices, len(ids)), keys.indices), 2), kept)
-        return found, pc.fill_null(place, -1).to_numpy(zero_copy_only=False)
+        return places, pc.fill_null(place, -1).to_numpy(zero_copy_only=False)
 
     def __len__(self) -> int:
         return int(self.splits.num_rows)
 
 
 class TaskGroups(Sequence[TaskGroup]):
-    """The task groups of a plan, each cut out of the split table when it is asked for."""
+    """The task groups of a plan, each built from the split table when it is accessed."""
 
     def __init__(self, table: FileTable, splits: pa.Table, group: np.ndarray) -> None:
         self._table = table
@@ -183,7 +183,7 @@ class TaskGroups(Sequence[TaskGroup]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[TaskGroup]: ...
     def __getitem__(self, index: int | slice) -> TaskGroup | Sequence[TaskGroup]:
-        """The group of that number."""
+        """Return a group, or a list of groups for a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
@@ -198,14 +198,14 @@ class TaskGroups(Sequence[TaskGroup]):
         return TaskGroup(index, wanted.combine_chunks(), own.deletes.combine_chunks(), self._table.constant_fields)
 
     def tasks(self) -> Iterator[FileScanTask]:
-        """The tasks of all groups, one at a time."""
+        """Yield the tasks of all groups."""
         return (task for group in self for task in group.tasks())
 
     def sharing_deletes(self, parallelism: int) -> TaskGroups:
-        """The same splits in fewer groups: neighbours that share equality deletes are one, up to the size of a split.
+        """Merge neighbouring groups that share equality deletes, up to the (adaptive) split size.
 
-        Each group decodes its own deletes. With N commits of upserts, every file of the first ones has N of them, and
-        packing, which weighs each split with all of its deletes, gives each a group of its own.
+        Each group decodes its own deletes. After N commits of upserts, the oldest files have N equality deletes each,
+        and packing, which weighs each split with all of its deletes, gives every such file its own group.
         """
         owner, deletes = self._owned_deletes
         equality = pc.equal(self._table.deletes["kind"], EQUALITY).to_numpy()
@@ -218,7 +218,7 @@ class TaskGroups(Sequence[TaskGroup]):
         limit = adapted_size(int(data.sum() + weights[known].sum()), parallelism, TARGET_SIZE)
         bounds = np.searchsorted(owner, np.arange(len(self) + 1))
         weight, number, numbers = 0, -1, []
-        for group in range(len(self)):  # a step a group, of its deletes
+        for group in range(len(self)):
             own = deletes[bounds[group] : bounds[group + 1]]
             new = own[~known[own]]
             weight += int(data[group] + weights[new].sum())
@@ -231,10 +231,10 @@ class TaskGroups(Sequence[TaskGroup]):
 
     @cached_property
     def sizes(self) -> pa.Table:
-        """One row a group: its number of splits, its bytes of data, and its bytes of deletes.
+        """One row per group: number of splits, bytes of data, bytes of deletes.
 
-        A delete file that several splits of a group share is read once there, and counted once. (Packing weighs each
-        split with all of its deletes, as Iceberg's does, so that groups are the same.)
+        A delete file shared by splits of a group is read once and counted once. (Packing instead weighs each split
+        with all of its deletes, to form the same groups as Iceberg.)
         """
         counts = np.diff(self._bounds)
         totals = np.concatenate([[0], np.cumsum(self._splits["length"].to_numpy())])
@@ -244,27 +244,28 @@ class TaskGroups(Sequence[TaskGroup]):
     def _delete_bytes(self) -> np.ndarray:
         sizes = pc.fill_null(self._table.deletes["size"], 0).to_numpy()
         owner, deletes = self._owned_deletes
-        found = np.bincount(owner, weights=sizes[deletes], minlength=len(self))
-        return found.astype(np.int64)
+        totals = np.bincount(owner, weights=sizes[deletes], minlength=len(self))
+        return totals.astype(np.int64)
 
     @cached_property
     def _owned_deletes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of a group and a delete that it has, each once, in the order of groups."""
+        """Distinct pairs of group number and delete row number, as two arrays, ordered by group."""
         group = np.repeat(np.arange(len(self)), np.diff(self._bounds))
         lists = self._table.files["deletes"].take(self._splits["file"]).combine_chunks()
         count = max(1, self._table.deletes.num_rows)
         pairs = np.sort(
             group[pc.list_parent_indices(lists).to_numpy()] * count + lists.flatten().to_numpy(), kind="stable"
         )
-        once = pairs[np.diff(pairs, prepend=-1) != 0]
-        return once // count, once % count
+        distinct = pairs[np.diff(pairs, prepend=-1) != 0]
+        return distinct // count, distinct % count
 
 
 @dataclass(frozen=True, repr=False)
 class ScanPlan:
-    """What a scan will read. Plans are immutable; `files`, `deletes` and `splits` are Arrow tables.
+    """The files, deletes, splits and task groups that a scan will read. Immutable.
 
-    `schema` is what the scan returns, `table_schema` what the table has, `filter` the bound predicate of its rows.
+    `files`, `deletes` and `splits` are Arrow tables. `schema` is the scan's output schema, `table_schema` the table's,
+    `filter` the bound predicate.
     """
 
     schema: Schema
@@ -283,19 +284,19 @@ class ScanPlan:
 
     @property
     def files(self) -> pa.Table:
-        """The file table: one row a data file that will be read (see `planning.file_table.FILES`)."""
+        """The file table: one row per data file to read (see `planning.file_table.FILES`)."""
         return self.table.files
 
     @property
     def parallelism(self) -> int:
-        """How many readers the plan can keep busy: one a group, and no more than rows are asked for."""
+        """Number of readers that the plan can keep busy: one per group, and at most the row limit."""
         return min(len(self.groups), len(self.groups) if self.limit is None else self.limit)
 
     @property
     def column_stats(self) -> pa.Table:
-        """What is known of columns, a row a file: of those in the filter, and those that the scan was asked to keep.
+        """Column statistics, one row per file: of the filter's columns, and of those that the scan was told to keep.
 
-        Each column is a struct of `lower`, `upper`, `null_count`, `nan_count` and `value_count`, null where not known.
+        Each column is a struct of `lower`, `upper`, `null_count`, `nan_count` and `value_count`; null is unknown.
         """
         names = {field.id: field.name for field in self.table_schema.fields}
         known = {names[i]: stats.as_struct(len(self.table)) for i, stats in self.table.stats.items() if i in names}
@@ -303,7 +304,7 @@ class ScanPlan:
 
     @property
     def deletes(self) -> pa.Table:
-        """The delete files and deletion vectors that apply (see `planning.file_table.DELETES`)."""
+        """The delete files and deletion vectors to apply (see `planning.file_table.DELETES`)."""
         return self.table.deletes
 
 
@@ -319,20 +320,20 @@ def make_plan(
     metrics: ScanMetrics,
     describe: dict[str, Any],
 ) -> ScanPlan:
-    """Find residuals, cut by limit, split and pack. `describe` names the report's subject.
+    """Compute residuals, apply the limit, split and pack. `describe` has the report's table, snapshot and schema.
 
-    With `ignore_residuals`, no part of the filter is left to run on rows.
+    With `ignore_residuals`, the filter only prunes files and is not applied to rows.
     """
     kept = candidates.table
-    found = residuals(TRUE, 0 * candidates.needed) if ignore_residuals else residuals(predicate, candidates.needed)
-    final = kept.head(_within_limit(kept, found, limit)).used_deletes()
+    remaining = residuals(TRUE, 0 * candidates.needed) if ignore_residuals else residuals(predicate, candidates.needed)
+    final = kept.head(_within_limit(kept, remaining, limit)).used_deletes()
     metrics.count_result(final)
     skipped = candidates.skipped_by_partition + candidates.skipped_by_stats
     metrics.skipped_data_files = skipped + len(kept) - len(final)
 
     size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes, len(final))
     splits = split_files(final, size)
-    splits = splits.append_column("residual", found.index.take(splits["file"]))
+    splits = splits.append_column("residual", remaining.index.take(splits["file"]))
     groups = TaskGroups(final, splits, pack(weights(splits, final, packing.open_cost), size, packing.lookback))
     report = ScanReport(
         **describe,
@@ -348,13 +349,13 @@ def make_plan(
         groups=len(groups),
         records=_records(final),
     )
-    return ScanPlan(schema, table_schema, predicate, final, splits, groups, found.predicates, report, limit)
+    return ScanPlan(schema, table_schema, predicate, final, splits, groups, remaining.predicates, report, limit)
 
 
-def _within_limit(table: FileTable, found: Residuals, limit: int | None) -> int:
-    """How many files are enough for `limit` rows: all, unless each row of the first ones counts for certain."""
+def _within_limit(table: FileTable, remaining: Residuals, limit: int | None) -> int:
+    """Return how many files suffice for `limit` rows: all of them, if any file has deletes or a residual."""
     exact = pc.all(pc.equal(pc.fill_null(pc.list_value_length(table.files["deletes"]), 0), 0)).as_py()
-    if limit is None or not exact or found.predicates not in ((TRUE,), ()):
+    if limit is None or not exact or remaining.predicates not in ((TRUE,), ()):
         return len(table)
     counts = pc.cumulative_sum(pc.fill_null(table.files["record_count"], 0)).to_numpy()
     return min(len(table), int(np.searchsorted(counts, limit)) + 1) if limit else 0

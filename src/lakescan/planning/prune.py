@@ -1,11 +1,11 @@
-"""Inclusive and strict evaluation of a bound predicate over column statistics: all containers at once.
+"""Inclusive and strict evaluation of a bound predicate over column statistics, vectorised over containers.
 
-`might_match` is false only where the statistics prove that no row matches (the container is skipped); `must_match` is
-true only where they prove that every row does (the filter need not run there). Unknown statistics prove nothing.
+`might_match` is false only if the statistics prove that no row matches (the container is skipped); `must_match` is true
+only if they prove that every row matches (the filter need not run on the rows). Unknown statistics prove nothing.
 
-Every value lies within its bounds, truncated or not, so `lower == upper == v` proves that all values are v. NaN is
-outside the bounds and, as in SQL, greater than everything: a float column proves something about `>` only where its
-NaN count is known to be zero.
+Every value is within its bounds, truncated or not, so `lower == upper == v` proves that all values are v. NaN is
+outside the bounds and, as in SQL, greater than everything: for a float column, `>` can be disproved only if the NaN
+count is known to be zero.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from lakescan.planning.column_stats import ColumnStats
 
 Stats = Mapping[int, ColumnStats]
 
-# Past this many values a list is compared by its least and greatest only (Iceberg's limit, too).
+# A longer `in` list is compared by its minimum and maximum only (Iceberg has the same limit).
 _LIST_LIMIT = 200
 
 
 def might_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
-    """For each of `rows` containers, whether some row might satisfy the predicate."""
+    """Return, for each of `rows` containers, whether some row might satisfy the predicate."""
     return _walk(predicate, stats, rows, _Inclusive)
 
 
 def must_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
-    """For each of `rows` containers, whether every row is sure to satisfy the predicate."""
+    """Return, for each of `rows` containers, whether every row certainly satisfies the predicate."""
     return _walk(predicate, stats, rows, _Strict)
 
 
@@ -62,7 +62,7 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
 
 
 class _Evaluator:
-    """One column's statistics, asked for proofs: each is a mask that is true where the thing is known."""
+    """Proofs from one column's statistics; each method returns a mask that is true where the fact is proved."""
 
     def __init__(self, stats: ColumnStats, rows: int, floating: bool) -> None:
         self.rows, self.floating = rows, floating
@@ -80,7 +80,7 @@ class _Evaluator:
         return pa.repeat(pa.scalar(value), self.rows)
 
     def known(self, condition: pa.Array | None) -> pa.Array:
-        """The condition where it can be told, false elsewhere."""
+        """Return the condition, false where it is unknown."""
         return self.constant(False) if condition is None else pc.fill_null(condition, False)
 
     def no_nulls(self) -> pa.Array:
@@ -95,7 +95,7 @@ class _Evaluator:
     def _all(self, count: pa.Array | None) -> pa.Array:
         if count is None or self.value_count is None:
             return self.constant(False)
-        return self.known(pc.equal(count, self.value_count))  # more than there are values: one of both is wrong
+        return self.known(pc.equal(count, self.value_count))  # a greater count is wrong and proves nothing
 
     def no_nan(self) -> pa.Array:
         if not self.floating:
@@ -103,15 +103,15 @@ class _Evaluator:
         return self.known(None if self.nan_count is None else pc.equal(self.nan_count, 0))
 
     def bound(self, bound: pa.Array | None, op: str, value: pa.Scalar) -> pa.Array:
-        """Where the bound is known and compares so."""
+        """Where the bound is known and `bound op value` holds."""
         return self.known(None if bound is None else compare(bound, op, value))
 
     def outside(self, value: pa.Scalar) -> pa.Array:
-        """Where no value that is not NaN can equal `value`."""
+        """Where no value equals `value`, NaN aside."""
         return pc.or_(self.bound(self.lower, ">", value), self.bound(self.upper, "<", value))
 
     def only(self, value: pa.Scalar) -> pa.Array:
-        """Where every value that is not NaN equals `value`."""
+        """Where every value equals `value`, NaN aside."""
         return pc.and_(self.bound(self.lower, "=", value), self.bound(self.upper, "=", value))
 
     def beside_prefix(self, prefix: str) -> pa.Array:
@@ -131,7 +131,7 @@ class _Evaluator:
 
 
 class _Inclusive(_Evaluator):
-    """Whether some row might match: true unless disproved."""
+    """Inclusive: true unless the statistics disprove that some row matches."""
 
     def leaf(self, leaf: Leaf) -> pa.Array:
         match leaf:
@@ -189,7 +189,7 @@ class _Inclusive(_Evaluator):
 
 
 class _Strict(_Evaluator):
-    """Whether every row must match: false unless proved."""
+    """Strict: false unless the statistics prove that every row matches."""
 
     def leaf(self, leaf: Leaf) -> pa.Array:
         match leaf:
@@ -236,7 +236,7 @@ class _Strict(_Evaluator):
 
 
 def _tests_floats(leaf: Leaf) -> bool:
-    """Whether the column holds floats: bound literals of float columns, and of no others, are floats."""
+    """Whether the column has a float type, seen from its literals: only literals bound to float columns are floats."""
     match leaf:
         case Comparison():
             return bool(pa.types.is_floating(leaf.value.type))
@@ -246,7 +246,7 @@ def _tests_floats(leaf: Leaf) -> bool:
 
 
 def _without_nan(bound: pa.Array | None) -> pa.Array | None:
-    """A NaN bound says nothing (old writers left them)."""
+    """Return bounds with NaN as unknown: some old writers recorded NaN bounds, which prove nothing."""
     if bound is None or not pa.types.is_floating(bound.type):
         return bound
     return pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)

@@ -1,6 +1,6 @@
-"""The scan report: what planning read, what it skipped and how long it took; every counter of Iceberg's ScanMetrics.
+"""The scan report: what planning read and skipped, and how long it took, with every counter of Iceberg's ScanMetrics.
 
-For Delta, a "manifest" is a file of the log: a commit, a checkpoint part or a sidecar.
+For Delta, a "manifest" is a log file: a commit, a checkpoint part or a sidecar.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import pyarrow.compute as pc
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import EQUALITY, POSITION, VECTOR, FileTable, delete_counts
 
-OWN_METRICS = ("respelled_delete_files", "dangling_delete_files")  # which Iceberg's ScanMetrics does not have
+OWN_METRICS = ("respelled_delete_files", "dangling_delete_files")  # not in Iceberg's ScanMetrics
 
 
 @dataclass
 class ScanMetrics:
-    """Counters of one planning; sizes are in bytes, the duration in seconds. Names are Iceberg's, in snake case.
+    """Counters of one planning, under Iceberg's names in snake case; sizes in bytes, the duration in seconds.
 
-    The last two are our own. `respelled_delete_files` name a data file of the table only in another spelling of its
-    path; `dangling_delete_files` name none. A delete file that names several files is known by what its manifest says
-    of it. With a filter, files that were left out may be those named, and none counts as dangling.
+    The last two are lakescan's own. `respelled_delete_files` counts delete files that refer to a data file only by
+    another spelling of its path; `dangling_delete_files` counts those that refer to no data file of the table. A delete
+    file that refers to several data files is judged by its manifest entry. With a filter none counts as dangling, since
+    the data file it refers to may have been pruned.
     """
 
     total_planning_duration: float = 0.0
@@ -49,16 +50,16 @@ class ScanMetrics:
     dangling_delete_files: int = 0
 
     def count_indexed(self, kinds: pa.ChunkedArray) -> None:
-        """Count the delete files that the delete index holds, by their kinds."""
+        """Count the delete files in the delete index, by kind."""
         self.indexed_delete_files += len(kinds)
         self.equality_delete_files += _count(kinds, EQUALITY)
         self.positional_delete_files += _count(kinds, POSITION)
         self.dvs += _count(kinds, VECTOR)
 
     def count_result(self, table: FileTable) -> None:
-        """Count the files of the finished plan and the deletes that they name.
+        """Count the files of the final plan and their deletes.
 
-        As in Iceberg, a delete file counts once for each data file that it applies to.
+        As in Iceberg, a delete file counts once per data file that it applies to.
         """
         self.result_data_files = len(table)
         self.total_file_size_in_bytes = pc.sum(table.files["size"]).as_py() or 0
@@ -73,7 +74,7 @@ class ScanMetrics:
 
 @dataclass(frozen=True)
 class ScanReport:
-    """The finished report of a plan: what was asked for, what it found, and the funnel from manifests to groups."""
+    """The report of a plan: the request, the result, and the funnel from manifests to task groups."""
 
     table: str
     format: str
@@ -83,7 +84,7 @@ class ScanReport:
     filter: str
     projected_fields: tuple[str, ...]
     metrics: ScanMetrics
-    predicate: Predicate = TRUE  # the filter itself
+    predicate: Predicate = TRUE  # the bound filter, of which `filter` is the text
     projected_field_ids: tuple[int, ...] = ()
     skipped_by_partition: int = 0
     skipped_by_stats: int = 0
@@ -93,16 +94,16 @@ class ScanReport:
     records: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; counters under the hyphenated names of Iceberg's ScanMetrics."""
+        """Return the report as plain values; counters have the hyphenated names of Iceberg's ScanMetrics."""
         counters = {f.name.replace("_", "-"): getattr(self.metrics, f.name) for f in fields(self.metrics)}
         shown = [f.name for f in fields(self) if f.name not in ("metrics", "predicate")]
         own = {name.replace("_", "-"): getattr(self, name) for name in shown}
-        moment = None if self.snapshot_timestamp is None else self.snapshot_timestamp.isoformat()
-        return {**own, "snapshot-timestamp": moment, "metrics": counters}
+        timestamp = None if self.snapshot_timestamp is None else self.snapshot_timestamp.isoformat()
+        return {**own, "snapshot-timestamp": timestamp, "metrics": counters}
 
 
 def total_report(parts: Sequence[ScanReport], duration: float) -> ScanReport:
-    """The report of a plan that was made in parts, in so many seconds."""
+    """Combine the reports of a plan made in parts; `duration` is the total planning time in seconds."""
     metrics = sum((part.metrics for part in parts), ScanMetrics())
     metrics.total_planning_duration = duration
     added = ("skipped_by_partition", "skipped_by_stats", "skipped_by_limit", "splits", "groups")

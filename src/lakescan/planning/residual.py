@@ -1,7 +1,7 @@
-"""Residuals: what of the filter still has to run on the rows of each file.
+"""Residuals: the part of the filter that must be evaluated on the rows of each file.
 
-A conjunct that a file's statistics prove for every row is left out there. Files that need the same conjuncts share one
-residual, so a plan holds a handful of predicates, however many files it has.
+A conjunct that a file's statistics prove for every row is dropped for that file. Files that need the same conjuncts
+share one residual, so a plan has few residuals, however many files it has.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import pyarrow.compute as pc
 from lakescan.expressions.predicate import Predicate, conjunction, conjuncts
 from lakescan.planning.prune import Stats, must_match
 
-# One bit a conjunct; past this many the rest is always run.
+# One bit of an int64 per conjunct; further conjuncts are always evaluated.
 _MOST_CONJUNCTS = 62
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """`predicates`, and for each file the number of its own."""
+    """Distinct residuals, and `index`, each file's position in `predicates`."""
 
     predicates: tuple[Predicate, ...]
     index: pa.Array
 
 
 def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int) -> np.ndarray:
-    """For each of `rows` files, a bit a conjunct: whether it has to run on the file's rows.
+    """Return, for each of `rows` files, a bit mask of the conjuncts to evaluate on its rows.
 
-    It need not where statistics, or the exact values of partitions, prove it for every row.
+    A conjunct is not needed if statistics, or exact partition values, prove it for every row.
     """
     needed = np.zeros(rows, dtype=np.int64)
     for bit, part in enumerate(conjuncts(predicate)[:_MOST_CONJUNCTS]):
@@ -40,7 +40,7 @@ def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int
 
 
 def residuals(predicate: Predicate, needed: np.ndarray) -> Residuals:
-    """The residual of each file, by the conjuncts that it needs."""
+    """Return the residual of each file, given its bit mask of needed conjuncts."""
     parts = conjuncts(predicate)
     codes, index = np.unique(needed, return_inverse=True)
     always = parts[_MOST_CONJUNCTS:]

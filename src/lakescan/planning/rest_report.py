@@ -1,4 +1,4 @@
-"""A scan report as Iceberg's REST catalogs take it (OpenAPI model `ScanReport`, expressions as Iceberg writes them)."""
+"""Scan reports in the JSON form of Iceberg's REST catalog specification (OpenAPI models `ScanReport`, `Expression`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPERATIONS = {"<": "lt", "<=": "lt-eq", ">": "gt", ">=": "gt-eq", "=": "eq", "!
 
 
 def as_rest(report: ScanReport) -> dict[str, Any]:
-    """The report as plain values that JSON has."""
+    """Return the report as values that JSON can represent."""
     return {
         "table-name": report.table,
         "snapshot-id": report.snapshot_id,
@@ -27,11 +27,11 @@ def as_rest(report: ScanReport) -> dict[str, Any]:
     }
 
 
-def metrics(found: ScanMetrics) -> dict[str, Any]:
-    """Every counter of Iceberg's, with its unit; the planning time in nanoseconds."""
+def metrics(counters: ScanMetrics) -> dict[str, Any]:
+    """Return all of Iceberg's counters with their units; the planning time in nanoseconds."""
     result: dict[str, Any] = {}
-    for each in (each for each in fields(found) if each.name not in OWN_METRICS):
-        name, value = each.name.replace("_", "-"), getattr(found, each.name)
+    for each in (each for each in fields(counters) if each.name not in OWN_METRICS):
+        name, value = each.name.replace("_", "-"), getattr(counters, each.name)
         if each.name == "total_planning_duration":
             result[name] = {"count": 1, "time-unit": "nanoseconds", "total-duration": round(value * 1e9)}
         else:
@@ -40,7 +40,7 @@ def metrics(found: ScanMetrics) -> dict[str, Any]:
 
 
 def expression(predicate: Predicate) -> Any:
-    """A predicate as Iceberg's expression JSON; `true` for what Iceberg has no word for (`like '%x'`)."""
+    """Return a predicate as Iceberg's expression JSON; `true` if Iceberg has no such expression (`like '%x'`)."""
     match predicate:
         case Constant(value):
             return value is True

@@ -1,8 +1,8 @@
-"""Splits: a file as pieces that can be read apart, at row-group offsets where they are recorded, else by size.
+"""Splits: byte ranges of a file that are read independently, at recorded row group offsets, else by size.
 
-A split covers the bytes from `start` up to `stop`; a row group belongs to the split in which its first byte lies. The
-first split of a file starts at 0 and the last one has no end, so that each row group is in exactly one of them,
-whatever size the metadata records.
+A split covers the bytes from `start` (inclusive) to `stop` (exclusive); a row group belongs to the split that contains
+its first byte. The first split of a file starts at 0 and the last one has no end, so that each row group is in exactly
+one split, even if the recorded file size is wrong.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from lakescan.planning.file_table import FileTable
 TARGET_SIZE = 128 * 2**20
 MIN_ADAPTIVE_SIZE = 16 * 2**20
 NO_END = 2**63 - 1
-_FEW = 64  # splits that a file may have though it has fewer rows
+_FEW = 64  # splits allowed for a file with fewer rows than that
 
 SPLITS = pa.schema(
     [
         pa.field("file", pa.int32(), nullable=False),  # row number in the file table
         pa.field("start", pa.int64(), nullable=False),
         pa.field("stop", pa.int64(), nullable=False),
-        pa.field("length", pa.int64(), nullable=False),  # bytes it weighs, by the recorded size
+        pa.field("length", pa.int64(), nullable=False),  # bytes, by the recorded file size
     ]
 )
 
 
 def adapted_size(total_size: int, parallelism: int, split_size: int) -> int:
-    """Iceberg's adaptive split size: smaller where there would be fewer splits than cores, 16 MB at least."""
+    """Return Iceberg's adaptive split size: smaller if there would be fewer splits than readers, at least 16 MB."""
     if math.ceil(total_size / split_size) >= parallelism:
         return split_size
     return max(math.ceil(total_size / parallelism), min(MIN_ADAPTIVE_SIZE, split_size))
 
 
 def split_files(table: FileTable, split_size: int) -> pa.Table:
-    """The splits of all files, in file order. Files that cannot be split (not Parquet) stay whole.
+    """Return the splits of all files, in file order. Only Parquet files are split.
 
-    A file has no more splits than rows, and no more than `limits.SPLITS`, whatever size was recorded for it: the last
-    one has no end.
+    A file split by size has at most as many splits as rows (but `_FEW` are allowed), and at most `limits.SPLITS`,
+    whatever its recorded size; the last split has no end.
     """
     split_size = min(split_size, limits.FILE_SIZE)
     size = np.clip(pc.fill_null(table.files["size"], 0).to_numpy(), 0, limits.FILE_SIZE)
@@ -76,7 +76,10 @@ def split_files(table: FileTable, split_size: int) -> pa.Table:
 
 
 def _valid_offsets(table: FileTable, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All split offsets in a row, where each file's start, and how many it has: none unless they ascend in the file."""
+    """Return all split offsets, the index of each file's first one, and the number per file.
+
+    The number is 0 for a file whose offsets do not ascend, or are outside the file.
+    """
     lists = table.files["split_offsets"].combine_chunks()
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
