@@ -53,7 +53,7 @@ def test_deletes_that_are_much_of_the_reading_are_named(tmp_path: Path) -> None:
     size = (folder / path).stat().st_size
     found = said(lakescan.table(str(folder)))
     vector = next(folder.glob("deletion_vector*")).stat().st_size
-    assert ("of the bytes to read: rewrite them" in found) == (vector > size / 4)
+    assert ("of the bytes to read: rewrite the deletes" in found) == (vector > size / 4)
 
 
 def test_a_plan_with_nothing_to_say_says_nothing(tmp_path: Path) -> None:

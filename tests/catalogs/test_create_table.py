@@ -87,20 +87,20 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
 @pytest.mark.parametrize(
     ("columns", "options", "error", "message"),
     [
-        ("id DOUBLE NOT NULL", {"primary_key": ["id"]}, lakescan.InvalidOption, "neither floats nor nested"),
-        ("id INT", {"primary_key": ["id"]}, lakescan.InvalidOption, "make it NOT NULL"),
+        ("id DOUBLE NOT NULL", {"primary_key": ["id"]}, lakescan.InvalidOption, "cannot have float, double or nested"),
+        ("id INT", {"primary_key": ["id"]}, lakescan.InvalidOption, "declare it NOT NULL"),
         ("id INT NOT NULL", {"primary_key": ["ids"]}, lakescan.NoSuchColumn, "Did you mean 'id'"),
-        ("id INT", {"partition_by": ["weeks(id)"]}, lakescan.InvalidOption, "is no partition transform"),
+        ("id INT", {"partition_by": ["weeks(id)"]}, lakescan.InvalidOption, "is not a partition transform"),
         ("id INT", {"partition_by": ["days(id)"]}, lakescan.InvalidOption, "has no such transform"),
-        ("id INT", {"partition_by": ["bucket(id)"]}, lakescan.InvalidOption, "is no partition transform"),
-        ("id INT, ID INT", {}, lakescan.InvalidOption, "is there twice"),
+        ("id INT", {"partition_by": ["bucket(id)"]}, lakescan.InvalidOption, "is not a partition transform"),
+        ("id INT, ID INT", {}, lakescan.InvalidOption, "is defined twice"),
         ("id INT, v VARIANT", {}, lakescan.InvalidOption, "requires format version 3"),
         ("id INT", {"properties": {"format-version": "4"}}, lakescan.InvalidOption, "must be 1, 2 or 3"),
         ("id INT DEFAULT 3", {}, lakescan.InvalidOption, "with a default, which requires format version 3"),
         ("id INT", {"defaults": {"ids": 3}}, lakescan.InvalidOption, "Did you mean 'id'"),
-        ("id INT", {"defaults": {"id": 2**40}}, lakescan.InvalidOption, "is no int"),
-        ("id INT DEFAULT 'x'", {}, lakescan.InvalidOption, "is no int"),
-        ("id INT DEFAULT rand()", {}, lakescan.InvalidOption, "is no literal"),
+        ("id INT", {"defaults": {"id": 2**40}}, lakescan.InvalidOption, "is not a valid int"),
+        ("id INT DEFAULT 'x'", {}, lakescan.InvalidOption, "is not a valid int"),
+        ("id INT DEFAULT rand()", {}, lakescan.InvalidOption, "is not a literal"),
         (
             "id INT",
             {"format": "delta", "defaults": {"id": 3}},
@@ -109,7 +109,7 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
         ),
         ("v VARIANT", {"properties": {"format-version": "3"}}, lakescan.UnsupportedFeature, "Unsupported field type"),
         ("id INT", {"format": "hudi"}, lakescan.InvalidOption, "use 'iceberg' or 'delta'"),
-        ("id INTT", {}, lakescan.InvalidOption, "no SQL statement"),
+        ("id INTT", {}, lakescan.InvalidOption, "not a valid SQL statement"),
     ],
 )
 def test_what_cannot_be_made_is_refused(local, columns, options, error, message) -> None:
@@ -121,12 +121,12 @@ def test_what_cannot_be_made_is_refused(local, columns, options, error, message)
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("SELECT 1", lakescan.UnsupportedFeature, "spark.sql has the rest"),
+        ("SELECT 1", lakescan.UnsupportedFeature, "use spark.sql for others"),
         ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "no catalog that is known"),
         ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "it takes catalog.namespace.table"),
         ("CREATE TABLE local.db.t (id INT) CLUSTERED BY (id) INTO 4 BUCKETS", lakescan.UnsupportedFeature, "CLUSTERED"),
         ("CREATE TABLE local.db.t AS SELECT 1", lakescan.InvalidOption, "takes a session"),
-        ("CREATE TABLE", lakescan.InvalidOption, "no SQL statement"),
+        ("CREATE TABLE", lakescan.InvalidOption, "not a valid SQL statement"),
     ],
 )
 def test_statements_that_are_not_understood_say_so(local, statement, error, message) -> None:

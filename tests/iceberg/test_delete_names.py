@@ -95,7 +95,7 @@ def test_a_delete_that_names_nothing_is_counted(table: Any) -> None:
     scan = lakescan.table(location).scan()
     assert len(numbers(scan)) == 10
     assert scan.plan().report.metrics.dangling_delete_files == 1
-    assert "name no data file" in scan.explain()
+    assert "refer to no data file" in scan.explain()
     assert scan.where("n < 5").plan().report.metrics.dangling_delete_files == 0
 
 

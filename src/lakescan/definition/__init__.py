@@ -1,1 +1,1 @@
-"""What a new table is to be: columns, primary key, partitions, order, properties; from Python or from SQL."""
+"""Definitions of new tables (columns, primary key, partition spec, sort order, properties), from Python or SQL."""

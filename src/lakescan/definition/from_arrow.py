@@ -1,4 +1,4 @@
-"""Columns of an Arrow schema as column types of tables; `docs/types.md` has the whole list."""
+"""Conversion of an Arrow schema to table columns; `docs/types.md` has the whole list of types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SIMPLE = {
     pa.bool8(): t.BOOLEAN,
     pa.null(): t.UNKNOWN,
 }
-# Extension types whose values are those of their storage.
+# Extension types that are stored as their storage type.
 _TRANSPARENT = ("arrow.json", "arrow.fixed_shape_tensor")
 _EXTENSION = b"ARROW:extension:name"
 _INSTEAD = {
@@ -53,17 +53,20 @@ _INSTEAD = {
 
 
 def columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
-    """The columns, without ids; comments are from fields' metadata (`comment`, `doc`). Raises `UnsupportedFeature`."""
+    """Convert an Arrow schema to columns without ids; comments come from the field metadata `comment` or `doc`.
+
+    Raises `UnsupportedFeature` for types that tables do not have.
+    """
     return tuple(_column(field, "") for field in schema)
 
 
 def optional_columns_of(schema: pa.Schema) -> tuple[t.Field, ...]:
-    """The same, all of which may be null, at any depth: that rows have no null says nothing of others to come."""
+    """Convert as `columns_of`, but with all fields nullable at any depth, because later rows may have nulls."""
     return tuple(map(_optional, columns_of(schema)))
 
 
 def is_any_list(kind: pa.DataType) -> bool:
-    """Whether a type is a list, whatever its layout."""
+    """Whether a type is a list, of any of Arrow's layouts."""
     return bool(
         kinds.is_list(kind)
         or kinds.is_large_list(kind)
@@ -74,7 +77,7 @@ def is_any_list(kind: pa.DataType) -> bool:
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int]:
-    """Precision and scale of tables for those of Arrow, whose scale may be negative, or above the precision."""
+    """Return a table type's precision and scale for an Arrow decimal, whose scale may be negative or > precision."""
     scale = max(kind.scale, 0)
     return max(kind.precision - min(kind.scale, 0), scale), scale
 
@@ -93,15 +96,15 @@ def _optional(field: t.Field) -> t.Field:
 
 
 def _column(field: pa.Field, where: str) -> t.Field:
-    said = field.metadata or {}
-    doc = said.get(b"comment", said.get(b"doc"))
+    metadata = field.metadata or {}
+    doc = metadata.get(b"comment", metadata.get(b"doc"))
     path = f"{where}{field.name}"
     return t.Field(0, field.name, _type(field, path), not field.nullable, None if doc is None else doc.decode())
 
 
 def _type(field: pa.Field, path: str) -> t.Type:
     kind = field.type
-    if (name := (field.metadata or {}).get(_EXTENSION)) is not None:  # of an extension that pyarrow does not know
+    if (name := (field.metadata or {}).get(_EXTENSION)) is not None:  # an extension type unknown to pyarrow
         raise _refused(path, f"extension<{name.decode()}>")
     if (simple := _SIMPLE.get(kind)) is not None:
         return simple
@@ -129,7 +132,7 @@ def _nested(kind: pa.DataType, path: str) -> t.Type:
         key = replace(_inner("key", kind.key_field, path), required=True)
         return t.MapOf(key, _inner("value", kind.item_field, path))
     if kinds.is_struct(kind):
-        raise _refused(path, "struct without members", "Leave it out: files have no place for it.")
+        raise _refused(path, "struct without members", "Leave it out: Parquet files cannot store it.")
     raise _refused(path, str(kind))
 
 

@@ -1,4 +1,4 @@
-"""The columns that a table is given for rows: all optional, of types of its format that hold the same values."""
+"""Columns of a table created for given rows: all optional, converted to types of the format that hold the values."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MICROS: dict[t.Type, t.Type] = {
 
 
 def iceberg_columns(rows: pa.Schema, version: int) -> tuple[t.Field, ...]:
-    """For a table of a format version: nanoseconds are kept from 3 on, and are microseconds before.
+    """Return the columns of an Iceberg table of a format version; before 3, nanoseconds become microseconds.
 
-    Raises `SchemaMismatch` for columns of nothing but nulls, which have no type.
+    Raises `SchemaMismatch` for columns that contain only nulls, which have no type.
     """
     return tuple(_column(field, "", {} if version > 2 else _MICROS) for field in optional_columns_of(rows))
 
 
 def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
-    """For a Delta table: nanoseconds are microseconds, UUIDs are texts, binaries of a fixed length are binaries.
+    """Return the columns of a Delta table: nanoseconds become microseconds, UUIDs strings, fixed binaries binaries.
 
-    Raises `UnsupportedFeature` for times of day, `SchemaMismatch` for columns of nothing but nulls, which have no type.
+    Raises `UnsupportedFeature` for times of day, `SchemaMismatch` for columns of only nulls, which have no type.
     """
     columns = [_column(field, "", {**_MICROS, t.UUID: t.STRING}, t.BINARY) for field in optional_columns_of(rows)]
     for field in t.walk(tuple(columns)):
@@ -38,7 +38,7 @@ def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:
 
 
 def _column(field: t.Field, where: str, instead: dict[t.Type, t.Type], fixed: t.Type | None = None) -> t.Field:
-    """A column with other types in the place of some, at any depth; `fixed` is for binaries of a fixed length."""
+    """Replace types of a column at any depth: those in `instead`, and fixed-length binaries by `fixed` if given."""
     path = f"{where}{field.name}"
 
     def inner(below: t.Field) -> t.Field:
@@ -47,7 +47,7 @@ def _column(field: t.Field, where: str, instead: dict[t.Type, t.Type], fixed: t.
     match field.type:
         case t.UNKNOWN:
             raise SchemaMismatch(
-                f"column {path!r} has nothing but nulls, and so no type: cast it to that which it is to have, or leave "
+                f"column {path!r} contains only nulls and so has no type: cast it to the type it should have, or leave "
                 "it out"
             )
         case t.Struct():

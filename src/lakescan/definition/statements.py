@@ -1,4 +1,4 @@
-"""Statements of Spark's SQL that make, rename and drop tables and namespaces, parsed by sqlglot."""
+"""Spark SQL statements that create, rename and drop tables and namespaces, parsed by sqlglot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class CreateTable:
-    """`CREATE TABLE`; `query` is the SQL text of `AS SELECT`, whose columns it has where it names none."""
+    """`CREATE TABLE`; `query` is the SQL text of `AS SELECT`, which determines the columns if none are given."""
 
     name: tuple[str, ...]
     format: str
@@ -67,7 +67,7 @@ class RenameTable:
 
 @dataclass(frozen=True)
 class CreateNamespace:
-    """`CREATE NAMESPACE`, also called a database and a schema."""
+    """`CREATE NAMESPACE`, or its synonyms `CREATE DATABASE` and `CREATE SCHEMA`."""
 
     name: tuple[str, ...]
     if_not_exists: bool = False
@@ -85,75 +85,75 @@ Statement = CreateTable | DropTable | RenameTable | CreateNamespace | DropNamesp
 
 
 def parse_statement(text: str) -> Statement:
-    """A statement from its text; raises `InvalidOption` for bad SQL, `UnsupportedFeature` for other statements."""
+    """Parse a statement; raises `InvalidOption` for bad SQL, `UnsupportedFeature` for other statements."""
     try:
         import sqlglot
         from sqlglot import exp
     except ImportError as error:
         raise missing_dependency("sqlglot", "sql", "SQL statements") from error
     try:
-        found = sqlglot.parse_one(text, dialect="spark")
+        tree = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.ParseError as error:
-        raise InvalidOption(f"this is no SQL statement: {error}") from error
-    match found:
-        case exp.Create() if found.kind == "TABLE":
-            return _create_table(found)
-        case exp.Create() if found.kind in ("SCHEMA", "DATABASE", "NAMESPACE"):
-            return CreateNamespace(_name(found.this), bool(found.args.get("exists")))
-        case exp.Drop() if found.kind == "TABLE":
-            return DropTable(_dropped(found), bool(found.args.get("exists")), bool(found.args.get("purge")))
-        case exp.Drop() if found.kind in ("SCHEMA", "DATABASE", "NAMESPACE"):
-            return DropNamespace(_dropped(found), bool(found.args.get("exists")))
-        case exp.Alter() if isinstance(found.args["actions"][0], exp.AlterRename):
-            return RenameTable(_name(found.this), _name(found.args["actions"][0].this))
+        raise InvalidOption(f"not a valid SQL statement: {error}") from error
+    match tree:
+        case exp.Create() if tree.kind == "TABLE":
+            return _create_table(tree)
+        case exp.Create() if tree.kind in ("SCHEMA", "DATABASE", "NAMESPACE"):
+            return CreateNamespace(_name(tree.this), bool(tree.args.get("exists")))
+        case exp.Drop() if tree.kind == "TABLE":
+            return DropTable(_dropped(tree), bool(tree.args.get("exists")), bool(tree.args.get("purge")))
+        case exp.Drop() if tree.kind in ("SCHEMA", "DATABASE", "NAMESPACE"):
+            return DropNamespace(_dropped(tree), bool(tree.args.get("exists")))
+        case exp.Alter() if isinstance(tree.args["actions"][0], exp.AlterRename):
+            return RenameTable(_name(tree.this), _name(tree.args["actions"][0].this))
     raise UnsupportedFeature(
         f"the statement {' '.join(text.split())[:60]!r}",
-        "CREATE, DROP and RENAME of tables and CREATE and DROP of namespaces are done here; spark.sql has the rest.",
+        "CREATE, DROP and RENAME of tables and CREATE and DROP of namespaces are supported; use spark.sql for others.",
     )
 
 
 def parse_columns(text: str) -> tuple[tuple[t.Field, ...], tuple[str, ...]]:
-    """Columns and primary key from the text that is within the parentheses of `CREATE TABLE`."""
-    found = parse_statement(f"CREATE TABLE t ({text})")
-    assert isinstance(found, CreateTable)
-    return found.definition.columns, found.definition.primary_key
+    """Parse columns and primary key from the text inside the parentheses of `CREATE TABLE`."""
+    statement = parse_statement(f"CREATE TABLE t ({text})")
+    assert isinstance(statement, CreateTable)
+    return statement.definition.columns, statement.definition.primary_key
 
 
-def _create_table(found: exp.Create) -> CreateTable:
+def _create_table(tree: exp.Create) -> CreateTable:
     from sqlglot import exp
 
-    described = found.this.expressions if isinstance(found.this, exp.Schema) else []
-    columns = [each for each in described if isinstance(each, exp.ColumnDef)]
-    keys = [_texts(each.expressions) for each in described if isinstance(each, exp.PrimaryKey)]
+    elements = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    columns = [each for each in elements if isinstance(each, exp.ColumnDef)]
+    keys = [_texts(each.expressions) for each in elements if isinstance(each, exp.PrimaryKey)]
     keys += [(each.name,) for each in columns if _constraint(each, exp.PrimaryKeyColumnConstraint)]
-    if others := [each for each in described if not isinstance(each, (exp.ColumnDef, exp.PrimaryKey))]:
+    if others := [each for each in elements if not isinstance(each, (exp.ColumnDef, exp.PrimaryKey))]:
         raise UnsupportedFeature(f"{others[0].sql('spark')!r} in CREATE TABLE")
     if len(keys) > 1:
         raise InvalidOption("CREATE TABLE has two primary keys")
-    said = _Said.of(found.args.get("properties"))
-    query = found.expression
+    clauses = _TableClauses.of(tree.args.get("properties"))
+    query = tree.expression
     definition = TableDefinition(
         columns=numbered(map(_column, columns)),
         primary_key=keys[0] if keys else (),
-        partition_by=said.partition_by,
+        partition_by=clauses.partition_by,
         sort_by=(),
-        properties=said.properties,
-        location=said.location,
-        comment=said.comment,
+        properties=clauses.properties,
+        location=clauses.location,
+        comment=clauses.comment,
     )
     return CreateTable(
-        _name(found.this),
-        said.format,
+        _name(tree.this),
+        clauses.format,
         definition,
-        if_not_exists=bool(found.args.get("exists")),
-        replace=bool(found.args.get("replace")),
+        if_not_exists=bool(tree.args.get("exists")),
+        replace=bool(tree.args.get("replace")),
         query=None if query is None else query.sql("spark"),
     )
 
 
 @dataclass
-class _Said:
-    """What stands after the columns."""
+class _TableClauses:
+    """The clauses after the columns: USING, PARTITIONED BY, LOCATION, COMMENT and TBLPROPERTIES."""
 
     format: str = "iceberg"
     partition_by: tuple[Term, ...] = ()
@@ -164,25 +164,25 @@ class _Said:
         self.properties: dict[str, str] = {}
 
     @staticmethod
-    def of(node: exp.Properties | None) -> _Said:
+    def of(node: exp.Properties | None) -> _TableClauses:
         from sqlglot import exp
 
-        said = _Said()
+        clauses = _TableClauses()
         for each in node.expressions if node is not None else ():
             match each:
                 case exp.FileFormatProperty():
-                    said.format = each.this.name.lower()
+                    clauses.format = each.this.name.lower()
                 case exp.PartitionedByProperty():
-                    said.partition_by = tuple(map(_term, each.this.expressions))
+                    clauses.partition_by = tuple(map(_term, each.this.expressions))
                 case exp.LocationProperty():
-                    said.location = each.name
+                    clauses.location = each.name
                 case exp.SchemaCommentProperty():
-                    said.comment = each.name
+                    clauses.comment = each.name
                 case exp.Property() if type(each) is exp.Property:
-                    said.properties[each.name] = each.args["value"].name
+                    clauses.properties[each.name] = each.args["value"].name
                 case _:
                     raise UnsupportedFeature(f"{each.sql('spark')!r} in CREATE TABLE")
-        return said
+        return clauses
 
 
 def _column(node: exp.ColumnDef) -> t.Field:
@@ -203,7 +203,7 @@ def _default(column: str, node: exp.Expression) -> Any:
         return literal_of(node)
     except InvalidFilter as error:
         raise InvalidOption(
-            f"the default of column {column!r}, {node.sql('spark')}, is no literal: other expressions are not kept"
+            f"the default of column {column!r}, {node.sql('spark')}, is not a literal: expressions are not supported"
         ) from error
 
 
@@ -234,7 +234,7 @@ def _term(node: exp.Expression) -> Term:
     if isinstance(node, (exp.Identifier, exp.Column)):
         return Term(".".join(part.name for part in node.parts) if isinstance(node, exp.Column) else node.name)
     if isinstance(node, exp.ColumnDef):
-        raise UnsupportedFeature("columns that are defined in PARTITIONED BY", "Define them with the others.")
+        raise UnsupportedFeature("column definitions in PARTITIONED BY", "Define the columns in the column list.")
     return Term.parse(node.sql("spark").lower() if isinstance(node, exp.Func) else node.sql("spark"))
 
 

@@ -1,4 +1,4 @@
-"""A table to be made, as both formats understand it."""
+"""The definition of a table to create, independent of the format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WITH_NUMBER = ("bucket", "truncate")
 
 @dataclass(frozen=True)
 class Term:
-    """A transform of a column: `name` is one of Iceberg's, `number` the buckets or the width of those that have one."""
+    """A partition transform of a column: `name` is Iceberg's; `number` is the number of buckets or truncation width."""
 
     column: str
     name: str = "identity"
@@ -30,16 +30,16 @@ class Term:
 
     @staticmethod
     def parse(text: str) -> Term:
-        """From text such as `country`, `days(ts)`, `bucket(16, id)`; raises `InvalidOption`."""
-        found = _CALL.fullmatch(text)
-        if found is None:
+        """Parse text such as `country`, `days(ts)`, `bucket(16, id)`; raises `InvalidOption`."""
+        match = _CALL.fullmatch(text)
+        if match is None:
             return Term(text.strip().strip("`"))
-        arguments = [each.strip().strip("`") for each in found[2].split(",")]
-        return Term.of(found[1], arguments)
+        arguments = [each.strip().strip("`") for each in match[2].split(",")]
+        return Term.of(match[1], arguments)
 
     @staticmethod
     def of(function: str, arguments: list[str]) -> Term:
-        """From a function and its arguments: a number may be before or after the column."""
+        """Build from a function and its arguments; a number may be before or after the column."""
         name = _PLURALS.get(function.lower(), function.lower())
         if name in _PLAIN and len(arguments) == 1:
             return Term(arguments[0], name)
@@ -48,8 +48,8 @@ class Term:
             if number.isdigit() and int(number) > 0:
                 return Term(column, name, int(number))
         raise InvalidOption(
-            f"{function}({', '.join(arguments)}) is no partition transform: these are column, "
-            "years(ts), months(ts), days(ts), hours(ts), bucket(n, column), truncate(width, column)"
+            f"{function}({', '.join(arguments)}) is not a partition transform: use a column, "
+            "years(ts), months(ts), days(ts), hours(ts), bucket(n, column) or truncate(width, column)"
         )
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Term:
 
 @dataclass(frozen=True)
 class SortTerm:
-    """A term that rows are sorted by."""
+    """An element of a sort order."""
 
     term: Term
     descending: bool = False
@@ -69,19 +69,19 @@ class SortTerm:
 
     @staticmethod
     def parse(text: str) -> SortTerm:
-        """From text such as `id`, `days(ts) desc nulls last`; nulls come first, in descending order last."""
-        found = _ORDER.fullmatch(text)
-        assert found is not None
-        descending = (found[2] or "asc").lower() == "desc"
-        first = not descending if found[3] is None else found[3].lower() == "first"
-        return SortTerm(Term.parse(found[1]), descending, first)
+        """Parse text such as `id`, `days(ts) desc nulls last`; by default nulls are first if ascending, else last."""
+        match = _ORDER.fullmatch(text)
+        assert match is not None
+        descending = (match[2] or "asc").lower() == "desc"
+        first = not descending if match[3] is None else match[3].lower() == "first"
+        return SortTerm(Term.parse(match[1]), descending, first)
 
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """A table's columns (their ids are given by position), and how it is kept.
+    """A table's columns (with ids by position), keys, layout and table properties.
 
-    `properties` are the table's own.
+    Raises `NoSuchColumn` and `InvalidOption` for keys, partitions or sort orders that do not fit the columns.
     """
 
     columns: tuple[t.Field, ...]
@@ -94,7 +94,7 @@ class TableDefinition:
 
     def __post_init__(self) -> None:
         schema = self.schema
-        if not self.columns:  # those of a query are not known yet
+        if not self.columns:  # the columns of a query are not known yet
             return
         for name in (*self.primary_key, *(e.column for e in self.partition_by), *(e.term.column for e in self.sort_by)):
             schema.field(name)
@@ -102,7 +102,7 @@ class TableDefinition:
             self._check_identity(schema.field(name))
         lower = [name.lower() for name in schema.names]
         if twice := sorted({name for name in lower if lower.count(name) > 1}):
-            raise InvalidOption(f"column {twice[0]!r} is there twice: names are told apart without case")
+            raise InvalidOption(f"column {twice[0]!r} is defined twice: column names are compared ignoring case")
 
     @property
     def schema(self) -> Schema:
@@ -111,35 +111,37 @@ class TableDefinition:
 
     @staticmethod
     def _check_identity(column: t.Field) -> None:
-        """Specification, "Identifier Field IDs": required, of a primitive type, neither float nor double."""
+        """Check Iceberg's rules (specification, "Identifier Field IDs"): required, primitive, not float or double."""
         if column.type in t.FLOATING or isinstance(column.type, (t.Struct, t.ListOf, t.MapOf)):
-            raise InvalidOption(f"column {column.name!r} is {column.type}: primary keys take neither floats nor nested")
+            raise InvalidOption(
+                f"column {column.name!r} is {column.type}: primary keys cannot have float, double or nested types"
+            )
         if not column.required:
-            raise InvalidOption(f"column {column.name!r} of the primary key may be null: make it NOT NULL")
+            raise InvalidOption(f"column {column.name!r} of the primary key is nullable: declare it NOT NULL")
 
 
 def with_default(column: t.Field, value: Any) -> t.Field:
-    """A column that rows without it have a value of; raises `InvalidOption` where it is none of its type."""
+    """Set a column's default value for reads and writes; raises `InvalidOption` if it is not of the column's type."""
     if value is None:
         return column
     try:
         exact = value_of(value, column.type)
     except ValueError as error:
         raise InvalidOption(
-            f"the default of column {column.name!r}, {value!r}, is no {column.type}: {error}"
+            f"the default of column {column.name!r}, {value!r}, is not a valid {column.type}: {error}"
         ) from error
     return replace(column, default=exact, write_default=exact)
 
 
 def numbered(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:
-    """The columns with ids by position: columns first, then what they hold, as Iceberg gives them."""
+    """Assign ids by position, as Iceberg does: first all columns, then column by column the fields nested in them."""
     fields = list(columns)
     ids = count(len(fields) + 1)
     return tuple(_renumbered(each, number, ids) for number, each in enumerate(fields, start=1))
 
 
 def _renumbered(column: t.Field, number: int, ids: Iterator[int]) -> t.Field:
-    """A column with an id, and what it holds with the next ones: all members first, then what they hold."""
+    """Give a column the id `number` and its nested fields the next ones: direct children first, then theirs."""
     match column.type:
         case t.Struct():
             pairs = [(member, next(ids)) for member in column.type.fields]

@@ -1,4 +1,4 @@
-"""Plans for people: as text, in a terminal's colours, and as one self-contained HTML page.
+"""Explanations of plans: as plain text, for the terminal with colours, and as a self-contained HTML page.
 
 manifests -> files -> splits -> groups -> rows
 """

@@ -1,4 +1,4 @@
-"""Which data files the position deletes of a plan name: by the very path, in another spelling, or none."""
+"""Check which data files the position deletes of a plan refer to: by exact path, by another spelling, or none."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ _MOST_BYTES = 64 * 2**20
 
 
 def deleted_names(plan: ScanPlan, context: ReadContext) -> list[str]:
-    """A line for deletes that name a data file in another spelling, and one for those that name none.
+    """Return a line on deletes that refer to a data file by another spelling of its path, and one on dangling deletes.
 
-    The position delete files are read, unless they have more than 64 MB. With a filter, files that it left out may be
-    those that are named.
+    Reads the position delete files, unless they exceed 64 MB. With a filter no deletes are reported as dangling, since
+    the data file they refer to may have been pruned.
     """
     deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], POSITION))
     if not deletes.num_rows:
         return []
     if (size := pc.sum(deletes["size"]).as_py() or 0) > _MOST_BYTES:
-        return [f"  names in position deletes: not looked at, as they have {size:,} bytes"]
+        return [f"  names in position deletes: not checked, as the delete files have {size:,} bytes"]
     paths = plan.files["path"].combine_chunks()
     places, loader = context.places, DeleteLoader(context.storage, paths.to_pylist(), places=context.places)
     known = places.of(paths)
-    respelled, lost, example = 0, 0, ""
+    respelled, dangling, example = 0, 0, ""
     for delete in deletes.to_pylist():
-        found = loader.positions(delete)
-        counts = pa.array([len(bitmap) for bitmap in found.by_name.values()], pa.int64())
-        others = pc.invert(pc.is_in(found.names, value_set=paths))
-        here = pc.is_in(places.of(found.names), value_set=known)
+        positions = loader.positions(delete)
+        counts = pa.array([len(bitmap) for bitmap in positions.by_name.values()], pa.int64())
+        others = pc.invert(pc.is_in(positions.names, value_set=paths))
+        here = pc.is_in(places.of(positions.names), value_set=known)
         respelled += _sum(counts, pc.and_(others, here))
-        lost += _sum(counts, pc.and_not(others, here))
-        example = example or next(iter(found.names.filter(pc.and_(others, here)).to_pylist()), "")
+        dangling += _sum(counts, pc.and_not(others, here))
+        example = example or next(iter(positions.names.filter(pc.and_(others, here)).to_pylist()), "")
     lines = []
     if respelled:
-        lines.append(f"  names in position deletes: {respelled:,} rows are of a file in another spelling: {example}")
-    if lost and plan.filter == TRUE:
-        lines.append(f"  names in position deletes: {lost:,} rows are of no data file of the table")
+        lines.append(
+            f"  names in position deletes: {respelled:,} rows refer to a data file by another spelling: {example}"
+        )
+    if dangling and plan.filter == TRUE:
+        lines.append(f"  names in position deletes: {dangling:,} rows refer to no data file of the table")
     return lines
 
 

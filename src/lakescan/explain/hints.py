@@ -1,4 +1,4 @@
-"""Hints: what a platform engineer would say of a plan, each with the figures that it is drawn from."""
+"""Hints: performance advice on a plan, each with the figures that it is based on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lakescan.planning.file_table import EQUALITY, delete_counts
 from lakescan.planning.plan import ScanPlan
 
 _SMALL = 1 << 20
-_FEW = 10  # fewer files are not worth a word
+_FEW = 10  # with fewer files, some hints are not worth giving
 _MANY_DELETES = 10
 
 
 def hints(plan: ScanPlan) -> tuple[str, ...]:
-    """Each a sentence; none where there is nothing to say."""
+    """Return the hints on a plan, one sentence each."""
     if not len(plan.table):
         return ()
     return (*_small_files(plan), *_deletes(plan), *_missing_bounds(plan), *_partitions(plan), *_skew(plan))
@@ -36,30 +36,30 @@ def _deletes(plan: ScanPlan) -> Iterator[str]:
     most = pc.max(counts).as_py() or 0
     if most > _MANY_DELETES:
         average = pc.mean(counts).as_py()
-        yield f"files have {average:.1f} deletes each, up to {most:,}: compact them, or rewrite the deletes"
+        yield f"files have {average:.1f} deletes each, up to {most:,}: compact them, or rewrite the delete files"
     equality = pc.sum(pc.equal(plan.deletes["kind"], EQUALITY)).as_py() or 0
     if equality:
-        yield f"{equality:,} equality delete files: every row's key is looked up; compaction makes that go away"
+        yield f"{equality:,} equality delete files: every row's key is looked up in them; compaction removes them"
     metrics = plan.report.metrics
     if metrics.respelled_delete_files:
         yield (
-            f"{metrics.respelled_delete_files:,} delete files name their data file in another spelling of its path: "
-            "they are applied here; engines that compare paths as they are written lose them"
+            f"{metrics.respelled_delete_files:,} delete files refer to a data file by another spelling of its path: "
+            "lakescan applies them; engines that compare paths literally ignore them"
         )
     if metrics.dangling_delete_files:
-        yield f"{metrics.dangling_delete_files:,} delete files name no data file of the table: they delete nothing"
+        yield f"{metrics.dangling_delete_files:,} delete files refer to no data file of the table: they delete nothing"
     data, deletes = metrics.total_file_size_in_bytes, metrics.total_delete_file_size_in_bytes
     if data and deletes > data / 4:
-        yield f"deletes are {deletes / (data + deletes):.0%} of the bytes to read: rewrite them"
+        yield f"deletes are {deletes / (data + deletes):.0%} of the bytes to read: rewrite the deletes"
 
 
 def _missing_bounds(plan: ScanPlan) -> Iterator[str]:
-    """Filter columns of which no file has bounds: nothing can be skipped by them."""
+    """Report filter columns without statistics in any file, which cannot prune files."""
     names = {leaf.bound_id: leaf.column for leaf in leaves(plan.filter) if leaf.bound_id not in RESERVED_IDS}
     for field_id, name in names.items():
         stats = plan.table.stats.get(field_id)
         if stats is None or not (_known(stats.lower) or _known(stats.upper) or _known(stats.null_count)):
-            yield f"no statistics of {name!r} in any file: no file is skipped by it; let writers collect them"
+            yield f"no statistics of {name!r} in any file: it cannot skip files; configure writers to collect them"
 
 
 def _known(values: pa.Array | None) -> bool:
@@ -67,7 +67,7 @@ def _known(values: pa.Array | None) -> bool:
 
 
 def _partitions(plan: ScanPlan) -> Iterator[str]:
-    """A filter on a partitioned table that no partition value decides."""
+    """Report a filter on a partitioned table that skips no partition."""
     fields = [f.name for f in plan.files.schema.field("partition").type]
     idle = not plan.report.skipped_by_partition and not plan.report.metrics.skipped_data_manifests
     if fields and plan.report.filter != "true" and idle and len(plan.table) >= _FEW:
@@ -78,4 +78,4 @@ def _skew(plan: ScanPlan) -> Iterator[str]:
     sizes = plan.groups.sizes["bytes"]
     total, most = pc.sum(sizes).as_py() or 0, pc.max(sizes).as_py() or 0
     if len(plan.groups) >= 4 and most * 2 > total:
-        yield f"one of {len(plan.groups)} task groups has {most / total:.0%} of the bytes: a file of it cannot be split"
+        yield f"one of {len(plan.groups)} task groups has {most / total:.0%} of the bytes: its file cannot be split"

@@ -1,4 +1,4 @@
-"""Plans as one HTML page that needs nothing else: styles and pictures (SVG) are in it, light and dark."""
+"""Plans as one self-contained HTML page, with inline styles (light and dark) and SVG charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 640
 
 
 def plans_as_html(plans: Sequence[ScanPlan], title: str = "lakescan plan") -> str:
-    """The page for one or more plans."""
+    """Return the HTML page for one or more plans."""
     style = files("lakescan.explain").joinpath("page.css").read_text()
     body = "\n".join(_section(summarise(plan)) for plan in plans)
     return (
@@ -27,52 +27,52 @@ def plans_as_html(plans: Sequence[ScanPlan], title: str = "lakescan plan") -> st
 
 
 def write_html(plans: Sequence[ScanPlan], path: str | Path, title: str = "lakescan plan") -> Path:
-    """Write the page to a file; its path."""
+    """Write the page to a file, and return its path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(plans_as_html(plans, title), encoding="utf-8")
     return target
 
 
-def _section(facts: Summary) -> str:
+def _section(summary: Summary) -> str:
     tiles = [
-        ("files", f"{facts.files:,}"),
-        ("data to read", human_bytes(facts.file_bytes)),
-        ("deletes to read", human_bytes(facts.delete_bytes)),
-        ("task groups", f"{len(facts.group_bytes):,}"),
-        ("planned in", f"{facts.seconds * 1000:.0f} ms"),
+        ("files", f"{summary.files:,}"),
+        ("data to read", human_bytes(summary.file_bytes)),
+        ("deletes to read", human_bytes(summary.delete_bytes)),
+        ("task groups", f"{len(summary.group_bytes):,}"),
+        ("planned in", f"{summary.seconds * 1000:.0f} ms"),
     ]
     cards = "".join(f'<div class="tile"><b>{escape(v)}</b><span>{escape(n)}</span></div>' for n, v in tiles)
-    lines = [(facts.state, facts.snapshot), ("filter", facts.filter), ("columns", ", ".join(facts.columns))]
+    lines = [(summary.state, summary.snapshot), ("filter", summary.filter), ("columns", ", ".join(summary.columns))]
     about = "".join(f'<p class="about"><span>{escape(n)}</span> <code>{escape(v)}</code></p>' for n, v in lines)
     return (
-        f'<section class="plan"><header><span class="badge">{escape(facts.format)}</span>'
-        f"<h2>{escape(facts.table)}</h2></header>"
+        f'<section class="plan"><header><span class="badge">{escape(summary.format)}</span>'
+        f"<h2>{escape(summary.table)}</h2></header>"
         f"{about}"
         f'<div class="tiles">{cards}</div>'
-        f"<figure class='wide'><figcaption>From {escape(facts.stages[0].name)} to rows</figcaption>"
-        f"{_funnel(facts.stages)}</figure>"
-        f'<div class="pair">{_figures(facts)}</div>'
-        f"{_hints(facts)}{_residuals(facts)}{_costly(facts)}</section>"
+        f"<figure class='wide'><figcaption>From {escape(summary.stages[0].name)} to rows</figcaption>"
+        f"{_funnel(summary.stages)}</figure>"
+        f'<div class="pair">{_figures(summary)}</div>'
+        f"{_hints(summary)}{_residuals(summary)}{_costly(summary)}</section>"
     )
 
 
-def _figures(facts: Summary) -> str:
-    """The small pictures; that of deletes only where there are some."""
-    balance = _balance(facts.group_bytes, facts.group_splits)
+def _figures(summary: Summary) -> str:
+    """Return the small charts; the one on deletes only if there are any."""
+    balance = _balance(summary.group_bytes, summary.group_splits)
     pictures = [
-        ("Sizes of the files to read", _histogram(facts.file_sizes, "file-sizes", "files")),
-        ("Sizes of the splits", _histogram(facts.split_sizes, "split-sizes", "splits")),
-        ("Deletes of each file", _histogram(facts.deletes_per_file, "deletes-per-file", "files")),
+        ("Sizes of the files to read", _histogram(summary.file_sizes, "file-sizes", "files")),
+        ("Sizes of the splits", _histogram(summary.split_sizes, "split-sizes", "splits")),
+        ("Deletes of each file", _histogram(summary.deletes_per_file, "deletes-per-file", "files")),
         ("Balance of the task groups", balance),
     ]
-    if not facts.deletes_per_file:
+    if not summary.deletes_per_file:
         del pictures[2]
     return "".join(f"<figure><figcaption>{title}</figcaption>{picture}</figure>" for title, picture in pictures)
 
 
 def _funnel(stages: Sequence[Stage]) -> str:
-    """A bar a stage: kept and skipped as shares of what came in."""
+    """Draw one bar per stage: the share kept of what entered it."""
     row, label, bar = 30, 210, 260
     parts = []
     for i, stage in enumerate(stages):
@@ -94,7 +94,7 @@ def _skipped(stage: Stage) -> str:
 
 
 def _histogram(bins: Sequence[Bin], kind: str, what: str) -> str:
-    """A column a bin."""
+    """Draw one column per bin."""
     if not bins:
         return f'<p class="muted">no {what}</p>'
     labels, counts = [each.label for each in bins], [each.count for each in bins]
@@ -102,7 +102,7 @@ def _histogram(bins: Sequence[Bin], kind: str, what: str) -> str:
 
 
 def _balance(group_bytes: Sequence[int], group_splits: Sequence[int], most: int = 48) -> str:
-    """Bytes of each group, in order; of many groups, an even sample."""
+    """Draw the bytes of each group, in order; an evenly spaced sample of at most `most` groups."""
     if not group_bytes:
         return '<p class="muted">no groups</p>'
     step = max(1, math.ceil(len(group_bytes) / most))
@@ -132,31 +132,31 @@ def _columns(values: Sequence[int], labels: Sequence[str], kind: str, hints: Seq
     return f'<svg class="{kind}" viewBox="0 0 {_WIDTH // 2} {height}" role="img">{"".join(parts)}</svg>'
 
 
-def _hints(facts: Summary) -> str:
-    items = "".join(f"<li>{escape(text)}</li>" for text in facts.hints)
+def _hints(summary: Summary) -> str:
+    items = "".join(f"<li>{escape(text)}</li>" for text in summary.hints)
     return f'<h3>Hints</h3><ul class="hints">{items}</ul>' if items else ""
 
 
-def _residuals(facts: Summary) -> str:
-    if facts.filter == "true":
+def _residuals(summary: Summary) -> str:
+    if summary.filter == "true":
         return ""
-    rows = "".join(f"<tr><td>{n:,}</td><td><code>{escape(text)}</code></td></tr>" for text, n in facts.residuals)
+    rows = "".join(f"<tr><td>{n:,}</td><td><code>{escape(text)}</code></td></tr>" for text, n in summary.residuals)
     return (
-        "<h3>What of the filter still runs on rows</h3>"
+        "<h3>Residual filters, evaluated on rows</h3>"
         f"<table><thead><tr><th>splits</th><th>residual</th></tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
-def _costly(facts: Summary) -> str:
-    if not facts.costly:
+def _costly(summary: Summary) -> str:
+    if not summary.costly:
         return ""
     rows = "".join(
         f"<tr><td>{human_bytes(f.size)}</td><td>{'?' if f.rows is None else f'{f.rows:,}'}</td>"
         f"<td>{_delete_cell(f.deletes, f.delete_bytes)}</td><td><code>{escape(_short(f.path))}</code></td></tr>"
-        for f in facts.costly
+        for f in summary.costly
     )
     return (
-        "<h3>The files that cost most</h3><table><thead><tr><th>size</th><th>rows</th><th>deletes</th><th>file</th>"
+        "<h3>The most expensive files</h3><table><thead><tr><th>size</th><th>rows</th><th>deletes</th><th>file</th>"
         f"</tr></thead><tbody>{rows}</tbody></table>"
     )
 

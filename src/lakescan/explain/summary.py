@@ -1,4 +1,4 @@
-"""What an explanation shows, taken from a plan once: the same facts for text, terminal and page."""
+"""The summary of a plan that its explanations show, computed once for text, terminal and page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOP = 10
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the funnel: what is counted, how many are left, how many were left out and why."""
+    """One step of the funnel: what is counted, how many were kept, how many were skipped and why."""
 
     name: str
     kept: int
@@ -29,7 +29,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Bin:
-    """A column of a histogram: how many things are in the range that the label begins."""
+    """A column of a histogram: `label` is the lower bound of its range, `count` the number of items in it."""
 
     label: str
     count: int
@@ -37,7 +37,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class CostlyFile:
-    """A file among those that cost most to read: its bytes with its deletes', and what makes it so."""
+    """One of the most expensive files to read, by the bytes of the file and its deletes."""
 
     path: str
     rows: int | None
@@ -48,7 +48,7 @@ class CostlyFile:
 
 @dataclass(frozen=True)
 class Summary:
-    """The facts of a plan, in the order in which they are shown."""
+    """The figures of a plan, in the order in which they are shown."""
 
     table: str
     format: str
@@ -73,7 +73,7 @@ class Summary:
 
 
 def summarise(plan: ScanPlan) -> Summary:
-    """The facts of a plan."""
+    """Summarise a plan."""
     report, metrics, sizes = plan.report, plan.report.metrics, plan.groups.sizes
     return Summary(
         table=report.table,
@@ -102,8 +102,8 @@ def summarise(plan: ScanPlan) -> Summary:
 def _state(report: ScanReport) -> str:
     if report.snapshot_id is None:
         return "none yet"
-    moment = report.snapshot_timestamp
-    return str(report.snapshot_id) + ("" if moment is None else f" of {moment:%Y-%m-%d %H:%M:%S} UTC")
+    timestamp = report.snapshot_timestamp
+    return str(report.snapshot_id) + ("" if timestamp is None else f" of {timestamp:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _stages(plan: ScanPlan) -> tuple[Stage, ...]:
@@ -135,20 +135,20 @@ def _stages(plan: ScanPlan) -> tuple[Stage, ...]:
 
 
 def _residuals(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
-    """Each residual with its number of splits."""
+    """Return each residual with its number of splits."""
     counts = pc.value_counts(plan.splits["residual"].combine_chunks()).to_pylist() if plan.splits.num_rows else []
     return tuple((str(plan.residuals[c["values"]]), c["counts"]) for c in counts)
 
 
 def _deletes(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
-    """Each kind of delete that applies, with its number."""
+    """Return each kind of delete with its number of delete files or vectors."""
     counts = pc.value_counts(plan.deletes["kind"].combine_chunks()).to_pylist() if plan.deletes.num_rows else []
     names = {VECTOR: "deletion vectors"}
     return tuple((names.get(c["values"], c["values"].replace("-", " ")), c["counts"]) for c in counts)
 
 
 def _histogram(values: pa.ChunkedArray, label: Callable[[int], str]) -> tuple[Bin, ...]:
-    """Bins each twice as wide as the one before, from the least to the greatest that have something."""
+    """Count values in bins that double in width, from the first to the last non-empty bin."""
     numbers = np.maximum(values.to_numpy(), 1)
     powers = np.floor(np.log2(numbers)).astype(int)
     if not len(powers):
@@ -158,7 +158,7 @@ def _histogram(values: pa.ChunkedArray, label: Callable[[int], str]) -> tuple[Bi
 
 
 def _deletes_per_file(plan: ScanPlan) -> tuple[Bin, ...]:
-    """How many files have none, one, two to three, four to seven ... deletes; nothing where no file has any."""
+    """Count the files with 0, 1, 2 to 3, 4 to 7, ... deletes; empty if no file has any."""
     counts = delete_counts(plan.files)
     some = counts.filter(pc.greater(counts, 0))
     if not len(some):
@@ -186,7 +186,7 @@ def _costly(plan: ScanPlan) -> tuple[CostlyFile, ...]:
 
 
 def human_bytes(size: float) -> str:
-    """A size for people: 1.5 MB."""
+    """Format a size in bytes for people: 1.5 MB."""
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Plans as text: plain for logs and notebooks, and for a terminal by rich."""
+"""Plans as text: plain for logs and notebooks, and as a rich renderable for the terminal."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 def plan_as_text(plan: ScanPlan) -> str:
-    """The plan in plain text."""
-    facts = summarise(plan)
-    width = max(len(s.name) for s in facts.stages)
-    lines = [f"{facts.format} {facts.table}", *(f"  {name}: {value}" for name, value in _heading(facts))]
-    for stage in facts.stages:
+    """Return the plan as plain text."""
+    summary = summarise(plan)
+    width = max(len(s.name) for s in summary.stages)
+    lines = [f"{summary.format} {summary.table}", *(f"  {name}: {value}" for name, value in _heading(summary))]
+    for stage in summary.stages:
         skipped = f"   (skipped {stage.skipped:,}: {stage.note})" if stage.skipped else ""
         lines.append(f"  {stage.name:<{width}}  {stage.kept:>12,}{skipped}")
-    lines += [f"  {name}: {value}" for name, value in _details(facts)]
+    lines += [f"  {name}: {value}" for name, value in _details(summary)]
     return "\n".join(lines)
 
 
 def plan_for_terminal(plan: ScanPlan) -> RenderableType:
-    """The plan as a rich renderable: a panel with the funnel drawn in bars."""
+    """Return the plan as a rich renderable: a panel that draws the funnel as bars."""
     try:
         from rich.console import Group
         from rich.panel import Panel
@@ -33,36 +33,36 @@ def plan_for_terminal(plan: ScanPlan) -> RenderableType:
         from rich.text import Text
     except ImportError as error:
         raise missing_dependency("rich", "cli", "a plan drawn in the terminal") from error
-    facts = summarise(plan)
+    summary = summarise(plan)
     funnel = Table(box=None, pad_edge=False, expand=True)
     funnel.add_column("", no_wrap=True)
     funnel.add_column("kept", justify="right", no_wrap=True)
     funnel.add_column("", no_wrap=True)
     funnel.add_column("skipped", justify="right", no_wrap=True)
     funnel.add_column("why", ratio=1)
-    for stage in facts.stages:
+    for stage in summary.stages:
         bar = _bar(stage.kept, stage.kept + stage.skipped)
         skipped = f"{stage.skipped:,}" if stage.skipped else ""
         why = Text(stage.note if stage.skipped else "")
         funnel.add_row(Text(stage.name), f"{stage.kept:,}", bar, skipped, why)
-    about = Text("\n".join(f"{name}: {value}" for name, value in _heading(facts)))
-    details = Text("\n".join(f"{name}: {value}" for name, value in _details(facts)), style="dim")
-    title = Text.assemble(f"{facts.format} ", (facts.table, "bold"))
+    about = Text("\n".join(f"{name}: {value}" for name, value in _heading(summary)))
+    details = Text("\n".join(f"{name}: {value}" for name, value in _details(summary)), style="dim")
+    title = Text.assemble(f"{summary.format} ", (summary.table, "bold"))
     return Panel(Group(about, funnel, details), title=title, title_align="left")
 
 
-def _heading(facts: Summary) -> list[tuple[str, str]]:
-    return [(facts.state, facts.snapshot), ("filter", facts.filter), ("columns", ", ".join(facts.columns))]
+def _heading(summary: Summary) -> list[tuple[str, str]]:
+    return [(summary.state, summary.snapshot), ("filter", summary.filter), ("columns", ", ".join(summary.columns))]
 
 
-def _details(facts: Summary) -> list[tuple[str, str]]:
-    found = [("to read", f"{human_bytes(facts.file_bytes)} of data, {human_bytes(facts.delete_bytes)} of deletes")]
-    if facts.deletes:
-        found.append(("deletes", ", ".join(f"{n:,} {kind}" for kind, n in facts.deletes)))
-    if facts.filter != "true":
-        found += [(f"residual of {n:,} splits", text) for text, n in facts.residuals]
-    found += [("hint", text) for text in facts.hints]
-    return [*found, ("planned in", f"{facts.seconds * 1000:.0f} ms")]
+def _details(summary: Summary) -> list[tuple[str, str]]:
+    lines = [("to read", f"{human_bytes(summary.file_bytes)} of data, {human_bytes(summary.delete_bytes)} of deletes")]
+    if summary.deletes:
+        lines.append(("deletes", ", ".join(f"{n:,} {kind}" for kind, n in summary.deletes)))
+    if summary.filter != "true":
+        lines += [(f"residual of {n:,} splits", text) for text, n in summary.residuals]
+    lines += [("hint", text) for text in summary.hints]
+    return [*lines, ("planned in", f"{summary.seconds * 1000:.0f} ms")]
 
 
 def _bar(kept: int, total: int, width: int = 14) -> str:

@@ -1,1 +1,1 @@
-"""The engine in process: task groups read by a few threads."""
+"""The in-process engine: a few threads read task groups."""

@@ -1,4 +1,4 @@
-"""The in-process engine: a plan's task groups, read by a few threads, as Arrow record batches in plan order."""
+"""The in-process engine: threads read a plan's task groups into Arrow record batches, in plan order."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.reader import read_group
 
 _MANY = 1 << 30
-_AHEAD = 4  # batches that each reader may be ahead of the consumer
+_AHEAD = 4  # batches that each reader may buffer ahead of the consumer
 
 
 def default_readers() -> int:
-    """How many groups are read at once: one a core, eight at most."""
+    """Return the default number of groups read at once: one per core, at most eight."""
     return min(8, os.cpu_count() or 1)
 
 
 def read_batches(
     plans: Iterable[tuple[ScanPlan, ReadContext]], *, limit: int | None = None, readers: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of plans, in plan order, cut at a limit; a plan is asked for when the readers come to it.
+    """Yield the rows of plans in plan order, at most `limit` rows; plans are consumed lazily.
 
-    Memory is bounded by a few batches a reader, not by the table. Closing the iterator stops the readers.
+    Memory is bounded by a few batches per reader, whatever the table's size. Closing the iterator stops the readers.
     """
     remaining = limit
     if remaining == 0:
@@ -46,7 +46,7 @@ def read_batches(
 
 
 def _sources(plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The batches of each group of the plans, not read yet."""
+    """Yield an iterator of batches for each task group, unread."""
     for plan, context in plans:
         groups = plan.groups.sharing_deletes(readers)
         equality = EqualityDeletes(context, plan.deletes, groups.tasks)
@@ -74,7 +74,7 @@ def _batches(sources: Iterator[Iterator[pa.RecordBatch]], readers: int) -> Itera
 
 
 class _Reader:
-    """One group read by a thread of its own into a short queue."""
+    """Reads one group in its own thread into a bounded queue."""
 
     _END = object()
 
@@ -95,7 +95,7 @@ class _Reader:
             for batch in source:
                 if not self._put(batch):
                     return
-        except BaseException as error:  # handed to the consumer, which raises it
+        except BaseException as error:  # passed to the consumer, which raises it
             last = error
         self._put(last)
 
