@@ -64,7 +64,7 @@ def test_a_delete_in_another_spelling_applies(table: Any, spelling: str, is_refe
     assert numbers(scan) == [1, 2, 4, 10, 11, 12, 13, 14]
     assert numbers(scan.where("n < 3")) == [1, 2]
     assert scan.count() == 8
-    assert "in another spelling" in scan.explain()
+    assert "by another spelling" in scan.explain()
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -101,7 +101,7 @@ def test_a_delete_that_names_nothing_is_counted(table: Any) -> None:
 
 def test_rows_that_name_nothing_are_counted_in_the_explanation(table: Any) -> None:
     location = with_positions(table, [(f"file://{first_file(table)}", 0), ("/gone.parquet", 0), ("/gone.parquet", 1)])
-    assert "2 rows are of no data file of the table" in lakescan.table(location).scan().explain()
+    assert "2 rows refer to no data file of the table" in lakescan.table(location).scan().explain()
 
 
 def also_listed_as(table: Any, name: str) -> None:

@@ -17,9 +17,9 @@ def from_millis(milliseconds: int) -> datetime:
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def to_millis(moment: datetime) -> int:
+def to_millis(time: datetime) -> int:
     """Convert a datetime with a time zone to milliseconds since 1970, rounded down."""
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    return (time - EPOCH) // timedelta(milliseconds=1)
 
 
 def as_zone(name: str) -> tzinfo:
