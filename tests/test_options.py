@@ -51,7 +51,7 @@ def test_an_option_of_the_peers_that_is_not_obeyed_yet_is_refused_as_a_feature()
     ],
 )
 def test_a_malformed_value_is_refused_with_what_the_option_takes(name: str, value: str) -> None:
-    with pytest.raises(InvalidOption, match=f"{name}.*{value}.*takes"):
+    with pytest.raises(InvalidOption, match=f"{name}.*{value}.*expected"):
         Options({name: value})
 
 

@@ -108,7 +108,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("columns", BOTH, names, "the columns to read: a, b, c or a JSON list"),
     Option("where", BOTH, str, "filter on rows: SQL text, or an expression as JSON"),
     Option("filter", BOTH, str, "another name of where; both apply if both are given"),
-    Option("limit", BOTH, whole, "maximum number of rows", "a number"),
+    Option("limit", BOTH, whole, "maximum number of rows", "a number, 0 or more"),
     Option("nanosAsLong", BOTH, boolean, "on Spark, read nanosecond timestamps as BIGINT", "true or false"),
     Option("key-manager", BOTH, str, "key manager for encrypted files, as package.module:attribute"),
     Option("relocate", BOTH, mapping, "maps old location prefixes to new ones", "a JSON object of strings"),
