@@ -84,23 +84,23 @@ def _modified(commit: LogFile) -> int:
     return 0 if modified is None else to_millis(modified)
 
 
-def version_at(listing: LogListing, times: Mapping[int, int], moment: datetime) -> int:
-    """The newest version committed at or before `moment`; raises `NoSuchSnapshot` before the first or after the last.
+def version_at(listing: LogListing, times: Mapping[int, int], timestamp: datetime) -> int:
+    """The newest version committed at or before `timestamp`; raises `NoSuchSnapshot` outside the log.
 
     `times` are commit times in milliseconds, by version.
     """
-    wanted = to_millis(moment)
+    wanted = to_millis(timestamp)
     if not times:
         raise NoSuchSnapshot(f"{listing.location}: the log has no commits left to look up a timestamp in")
     first, last = min(times), max(times)
     if wanted < times[first]:
         raise NoSuchSnapshot(
-            f"{listing.location}: {moment} is before the oldest version in the log, {first}, committed at "
+            f"{listing.location}: {timestamp} is before the oldest version in the log, {first}, committed at "
             f"{from_millis(times[first])}"
         )
     if wanted > times[last]:
         raise NoSuchSnapshot(
-            f"{listing.location}: {moment} is after the newest version, {last}, committed at "
+            f"{listing.location}: {timestamp} is after the newest version, {last}, committed at "
             f"{from_millis(times[last])}: to read the newest version, leave the timestamp out"
         )
     return max(v for v, at in times.items() if at <= wanted)

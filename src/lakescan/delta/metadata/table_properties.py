@@ -101,9 +101,9 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     "delta.enableIcebergWriterCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
     "delta.enableInCommitTimestamps": (
         "false",
-        "Commits by deltalake have no in-commit timestamps, and the table would be unreadable.",
+        "deltalake commits have no in-commit timestamps, and the table would be unreadable.",
     ),
-    "delta.enableRowTracking": ("false", "Commits by deltalake assign no row ids."),
+    "delta.enableRowTracking": ("false", "deltalake commits assign no row ids."),
     "delta.enableTypeWidening": ("false", "deltalake does not list the required table feature."),
     "delta.enableVariantShredding": ("false", "lakescan does not write shredded variants."),
     "delta.universalFormat.enabledFormats": ("", "lakescan does not maintain Iceberg or Hudi metadata."),

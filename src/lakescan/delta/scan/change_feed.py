@@ -56,20 +56,20 @@ def resolve_range(
     return start, min(end, newest)
 
 
-def first_since(times: Mapping[int, int], moment: datetime, location: str) -> int:
-    """The first version committed at or after `moment`; raises `NoSuchSnapshot`."""
-    later = [version for version, at in times.items() if at >= to_millis(moment)]
+def first_since(times: Mapping[int, int], timestamp: datetime, location: str) -> int:
+    """The first version committed at or after `timestamp`; raises `NoSuchSnapshot`."""
+    later = [version for version, at in times.items() if at >= to_millis(timestamp)]
     if not later:
         newest = from_millis(max(times.values())) if times else "none"
-        raise NoSuchSnapshot(f"{location}: no commit at or after {moment}; the newest is from {newest}")
+        raise NoSuchSnapshot(f"{location}: no commit at or after {timestamp}; the newest is from {newest}")
     return min(later)
 
 
-def _last_until(times: Mapping[int, int], moment: datetime, location: str) -> int:
-    earlier = [version for version, at in times.items() if at <= to_millis(moment)]
+def _last_until(times: Mapping[int, int], timestamp: datetime, location: str) -> int:
+    earlier = [version for version, at in times.items() if at <= to_millis(timestamp)]
     if not earlier:
         oldest = from_millis(min(times.values())) if times else "none"
-        raise NoSuchSnapshot(f"{location}: no commit at or before {moment}; the oldest is from {oldest}")
+        raise NoSuchSnapshot(f"{location}: no commit at or before {timestamp}; the oldest is from {oldest}")
     return max(earlier)
 
 

@@ -183,9 +183,9 @@ class DeltaWrites(ByOptions):
         """The table's folder."""
         return self.location
 
-    def describe(self, found: FileStatistics) -> Mapping[str, Any]:
+    def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """The file's statistics as JSON text, by the member's name `stats`."""
-        return {"stats": stats_text(found, self.metadata.configuration)}
+        return {"stats": stats_text(statistics, self.metadata.configuration)}
 
 
 def _size(value: Any, location: str) -> int:

@@ -54,11 +54,12 @@ def path_of(name: str) -> tuple[str, ...]:
     return tuple((one.replace("``", "`") if one else other).lower() for one, other in _NAME.findall(name))
 
 
-def stats_text(found: FileStatistics, configuration: Mapping[str, str]) -> str:
+def stats_text(statistics: FileStatistics, configuration: Mapping[str, str]) -> str:
     """A file's statistics as JSON text, by physical column names."""
-    stats: dict[str, Any] = {"numRecords": found.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    for each, wanted in zip(found.leaves, is_indexed([one.leaf for one in found.leaves], configuration), strict=True):
-        if wanted:
+    stats: dict[str, Any] = {"numRecords": statistics.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    indexed = is_indexed([each.leaf for each in statistics.leaves], configuration)
+    for each, has_stats in zip(statistics.leaves, indexed, strict=True):
+        if has_stats:
             _add(stats, each)
     return _json(stats)
 
@@ -91,7 +92,7 @@ def _bound(value: Extreme, kind: t.Type, *, upper: bool) -> Any:
         case t.DATE:
             return str(np.datetime64(int(value), "D")) if value in _DAYS else None
         case t.Timestamp():
-            return _moment(int(value), kind, upper=upper)
+            return _timestamp(int(value), kind, upper=upper)
         case t.FLOAT | t.DOUBLE:
             return value if isfinite(float(value)) else None
     return value if kind in t.INTEGRAL else None
@@ -119,7 +120,7 @@ def _cut(value: Extreme, *, upper: bool) -> str | None:
     return text if end is None else text[:end] + _HIGHEST
 
 
-def _moment(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
+def _timestamp(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
     millis = -(-value // 1000) if upper else value // 1000
     if millis not in _MILLIS:
         return None
