@@ -32,11 +32,11 @@ def remove_unnamed(storage: Storage, locations: Sequence[str], look: Callable[[]
     `look` reads the table afresh and yields the locations of all files that it may reference. Raises what `look`
     raises, and `UnsupportedFeature` if it is unclear whether two locations are the same file; then no file is removed.
     """
-    gone = unnamed(storage, locations, look())
-    left = set(storage.remove(gone))
+    unreferenced = unnamed(storage, locations, look())
+    left = set(storage.remove(unreferenced))
     if left:
         _LOG.warning("%d unreferenced files could not be removed, %s among them", len(left), min(left))
-    return [each for each in gone if each not in left]
+    return [each for each in unreferenced if each not in left]
 
 
 def discard(storage: Storage, locations: Sequence[str], look: Callable[[], Named]) -> None:

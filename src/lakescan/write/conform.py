@@ -209,25 +209,25 @@ def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> I
             yield f"column {path!r} is {ours} in the table and {theirs} in the rows"
 
 
-def _widens(given: t.Type, wanted: t.Type) -> bool:
+def _widens(source: t.Type, target: t.Type) -> bool:
     """Whether a type can be written to another; where only some values fit, the cast checks each value."""
-    if given in (wanted, t.UNKNOWN):
+    if source in (target, t.UNKNOWN):
         return True
-    if given in t.INTEGRAL and wanted in t.INTEGRAL:
+    if source in t.INTEGRAL and target in t.INTEGRAL:
         return True
-    match given, wanted:
+    match source, target:
         case t.Decimal(), t.Decimal():
-            whole = given.precision - given.scale <= wanted.precision - wanted.scale
-            return whole and given.scale <= wanted.scale
-        case t.Decimal(scale=0), _ if wanted in t.INTEGRAL:  # DuckDB's sums, unsigned 64-bit integers
+            whole = source.precision - source.scale <= target.precision - target.scale
+            return whole and source.scale <= target.scale
+        case t.Decimal(scale=0), _ if target in t.INTEGRAL:  # DuckDB's sums, unsigned 64-bit integers
             return True
         case t.Timestamp(), t.Timestamp():
-            return given.zoned == wanted.zoned
+            return source.zoned == target.zoned
         case t.Fixed(), _:
-            return wanted == t.BINARY or (wanted == t.UUID and given.length == 16)
+            return target == t.BINARY or (target == t.UUID and source.length == 16)
         case t.UUID, _:
-            return wanted in (t.STRING, t.BINARY, t.Fixed(16))
-    return (given, wanted) == (t.FLOAT, t.DOUBLE) or (given == t.BINARY and isinstance(wanted, t.Fixed))
+            return target in (t.STRING, t.BINARY, t.Fixed(16))
+    return (source, target) == (t.FLOAT, t.DOUBLE) or (source == t.BINARY and isinstance(target, t.Fixed))
 
 
 def _shown(columns: tuple[t.Field, ...]) -> str:

@@ -37,14 +37,14 @@ def bounds(statistics: Sequence[ChunkStatistics], side: str, physical_type: str,
 def _numbers(values: list[bytes | None], layout: str, kind: pa.DataType) -> pa.Array | None:
     width = np.dtype(layout).itemsize
     missing = np.array([v is None or len(v) != width for v in values], dtype=bool)
-    joined = b"".join(bytes(width) if gone else v or b"" for v, gone in zip(values, missing, strict=True))
+    joined = b"".join(bytes(width) if absent else v or b"" for v, absent in zip(values, missing, strict=True))
     numbers = np.frombuffer(joined, dtype=layout)
     if layout == "u1":
         return pa.array(numbers != 0, mask=missing) if pa.types.is_boolean(kind) else None
     if pa.types.is_floating(kind):
         return pa.array(numbers, mask=missing | np.isnan(numbers)).cast(kind)
     if pa.types.is_decimal(kind):
-        return _decimals([None if gone else int(v) for v, gone in zip(numbers, missing, strict=True)], kind)
+        return _decimals([None if absent else int(v) for v, absent in zip(numbers, missing, strict=True)], kind)
     if pa.types.is_unsigned_integer(kind):
         return pa.array(numbers.view(layout.replace("i", "u")), mask=missing).cast(kind)
     whole = pa.array(numbers, mask=missing)

@@ -162,8 +162,8 @@ def local_zone() -> str:
     """This machine's time zone, as Java determines it: assumed for files that do not record their writer's zone."""
     if (named := os.environ.get("TZ", "").lstrip(":")) and not named.startswith("/"):
         return named
-    _, found, name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")
-    return name if found else "UTC"
+    _, separator, name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")
+    return name if separator else "UTC"
 
 
 def _nulls(array: pa.Array) -> pa.Array | None:
