@@ -67,7 +67,7 @@ def test_options_are_given_as_name_and_value(shop) -> None:
         ),
         (["head", "SHOP", "--relocate", "{old"], "--relocate '{old' is not a JSON object"),
         (["head", "SHOP", "-w", "country = '[/red]' and [bold]x = 1"], "InvalidFilter"),
-        (["--catalog", "a=/proc/nowhere", "tables", "a"], "StorageError: /proc/nowhere cannot be made"),
+        (["--catalog", "a=/proc/nowhere", "tables", "a"], "StorageError: /proc/nowhere cannot be created"),
     ],
 )
 def test_an_error_is_one_line_that_says_what_to_do(shop, arguments: list[str], message: str) -> None:

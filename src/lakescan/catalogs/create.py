@@ -156,7 +156,7 @@ def create_delta(
 
     mode = "overwrite" if replace else "error"
     try:
-        with storage_boundary("made", location, passing=DeltaError):
+        with storage_boundary("created", location, passing=DeltaError):
             DeltaTable.create(
                 location,
                 mode=mode,

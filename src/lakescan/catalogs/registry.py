@@ -129,7 +129,7 @@ def _completed(properties: dict[str, str]) -> dict[str, str]:
             f"an embedded catalog cannot be in {folder}: pyiceberg and deltalake decode percent-encoding and cut the "
             "path at ? or #, so they would write to another folder"
         )
-    with storage_boundary("made", str(folder)):
+    with storage_boundary("created", str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
     uri = f"sqlite:///{folder / _FILE}?timeout={_WAIT}"
     return {**properties, "type": "sql", "uri": uri, "warehouse": f"file://{folder}"}
