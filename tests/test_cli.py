@@ -60,7 +60,7 @@ def test_options_are_given_as_name_and_value(shop) -> None:
             ["expire-snapshots", "SHOP", "--older-than", "2100-01-01"],
             "--older-than 2100-01-01 is in the future",
         ),
-        (["remove-orphans", "SHOP", "--older-than", "2100-01-01"], "A dry run lists them"),
+        (["remove-orphans", "SHOP", "--older-than", "2100-01-01"], "list the files with a dry run"),
         (
             ["inspect", "SHOP", "history", "-s", "versoin"],
             "NoSuchColumn: history has no column 'versoin'. Did you mean",

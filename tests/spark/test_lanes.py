@@ -252,7 +252,7 @@ def test_a_file_that_deletes_were_not_looked_up_for_stops_the_query(
 
     scan = lakescan.table(with_deletes).scan()
     monkeypatch.setattr(facts.FileFacts, "__init__", corrupted)
-    with pytest.raises(Exception, match="whose size or path is not one of those"):
+    with pytest.raises(Exception, match="whose size or path is not in the plan"):
         scan.to_spark(spark).toArrow()
 
 
@@ -279,7 +279,7 @@ def test_a_file_that_spark_would_skip_is_read_through_arrow(spark, tmp_path: Pat
     text = lakescan.spark.explain(scan)
     assert "1 files in the native lane" in text
     assert "hidden file" in text
-    assert "for a pattern" in text
+    assert "as a glob pattern" in text
 
 
 def test_bitmaps_too_large_for_every_task_are_left_to_the_tasks_of_their_files(

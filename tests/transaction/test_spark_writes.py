@@ -115,7 +115,7 @@ def test_rows_are_brought_together_by_partition_before_they_are_written(here: An
     assert now().append(data, **apart).files == 8 * partitions
     assert now().scan().count() == 1200
     writer = data.write.format(format).mode("append").options(**(together or {"distribution-mode": "hash"}))
-    with pytest.raises(PySparkException, match=r"Table\.append does"):
+    with pytest.raises(PySparkException, match=r"use Table\.append"):
         writer.save(NAME)
 
 
