@@ -28,7 +28,7 @@ def test_where_spark_is_not_installed_nothing_of_it_is_wrong(monkeypatch: pytest
     monkeypatch.setattr("lakescan.doctor.find_spec", lambda name: None)
     found = lakescan.doctor()
     assert found.ok, str(found)
-    assert "Spark is not used here" in str(found)
+    assert "to use Spark: pip install" in str(found)
     assert {"pandas", "Java"}.isdisjoint(c.subject for c in found.checks)
 
 

@@ -169,7 +169,7 @@ def test_ranges_that_cannot_be_are_refused(table: Any) -> None:
         batch(table, end_snapshot_id=first)
     with pytest.raises(lakescan.InvalidOption, match="the same end of the range"):
         batch(table, start_snapshot_id=first, start_tag="x")
-    with pytest.raises(lakescan.InvalidOption, match="read by itself"):
+    with pytest.raises(lakescan.InvalidOption, match="a range of snapshots cannot be combined"):
         batch(table, start_snapshot_id=first, snapshot_id=second)
 
 

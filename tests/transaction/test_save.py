@@ -207,7 +207,7 @@ def test_a_commit_with_a_number_is_made_once(made: Make) -> None:
     now().append(rows(N), txnAppId="other", txnVersion=1)
     now().overwrite(rows(N), txnAppId="loader", txnVersion=2)
     assert pairs() == [A, B, N]
-    with pytest.raises(lakescan.InvalidOption, match="give both"):
+    with pytest.raises(lakescan.InvalidOption, match="must be given together"):
         now().append(rows(A), txnAppId="loader")
 
 
