@@ -429,7 +429,7 @@ def test_members_that_are_required_are_written_beside_structs_that_are_null(
     found = lakescan.table("local.db.t").scan().to_arrow().sort_by("p")
     found.validate(full=True)
     assert found.to_pylist() == rows
-    with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' is required, and 1 rows"):
+    with pytest.raises(lakescan.SchemaMismatch, match=r"'s\.x' is required, but is null in 1 rows"):
         table.append(pa.Table.from_pylist([{"s": {"x": None, "l": []}}, {"s": None}], loose))
 
 
