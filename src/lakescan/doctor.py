@@ -61,7 +61,18 @@ def doctor(
 ) -> Diagnosis:
     """Check this machine, and the Spark session and the storage location if given.
 
-    Changes nothing. With a session it runs one small job, to check Python and its libraries on the executors.
+    Changes nothing.
+
+    Args:
+        spark: A session; one small job checks Python and its libraries on the executors.
+        path: A location, to check that its storage can be reached.
+        storage_options: Settings of that storage.
+
+    Returns:
+        What was checked, what is wrong, and what to do.
+
+    Example:
+        >>> print(lakescan.doctor(spark, "s3://lake"))
     """
     checks = [*_driver_checks(spark)]
     if spark is not None:

@@ -120,5 +120,12 @@ METADATA = TableCache()
 
 
 def set_cache_limit(limit: int) -> None:
-    """Set the maximum memory for cached metadata in bytes (default 256 MiB); 0 disables the cache."""
+    """Set the maximum memory for cached metadata.
+
+    Args:
+        limit: Bytes; 256 MiB by default. 0 disables the cache.
+
+    Example:
+        >>> lakescan.set_cache_limit(64 * 1024 * 1024)
+    """
     METADATA.resize(limit)

@@ -88,5 +88,15 @@ class Column:
 
 
 def col(name: str) -> Column:
-    """Return a column for use in filters: `scan.where((col("price") > 20) & ~col("note").is_null())`."""
+    """Return a column for use in filters.
+
+    Args:
+        name: A column, or a member of a struct (`address.city`). Names with dots are quoted: "`a.b`".
+
+    Returns:
+        An object whose comparisons are predicates.
+
+    Example:
+        >>> scan.where((lakescan.col("price") > 20) & ~lakescan.col("note").is_null())
+    """
     return Column(name)
