@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_a_library_that_is_missing_or_too_new_comes_with_advice() -> None:
 
 
 def test_where_spark_is_not_installed_nothing_of_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakescan.doctor.find_spec", lambda name: None)
+    monkeypatch.setattr(sys.modules["lakescan.doctor"], "find_spec", lambda name: None)  # the function has its name
     found = lakescan.doctor()
     assert found.ok, str(found)
     assert "to use Spark: pip install" in str(found)

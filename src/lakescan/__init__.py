@@ -7,8 +7,10 @@
 
 from lakescan import errors, moved, spark
 from lakescan.catalog import Catalog, catalog
+from lakescan.changes import Changes
 from lakescan.common.cache import set_cache_limit
-from lakescan.doctor import doctor
+from lakescan.doctor import Diagnosis, doctor
+from lakescan.encryption import KeyManager
 from lakescan.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -38,6 +40,7 @@ from lakescan.errors import (
 )
 from lakescan.expressions.column import col
 from lakescan.expressions.predicate import Predicate
+from lakescan.formats.table_format import Snapshot
 from lakescan.opening import table
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
@@ -46,21 +49,25 @@ from lakescan.scan import Scan
 from lakescan.sql import sql
 from lakescan.streaming.stream import Follower
 from lakescan.table import Table
+from lakescan.transaction.base import WriteResult
 
 __version__ = "0.1.0"
 moved.install()
 
 __all__ = [
     "Catalog",
+    "Changes",
     "CommitConflict",
     "CommitStateUnknown",
     "CorruptData",
     "CorruptMetadata",
     "CreatedConcurrently",
+    "Diagnosis",
     "FileScanTask",
     "Follower",
     "InvalidFilter",
     "InvalidOption",
+    "KeyManager",
     "LakescanError",
     "LimitExceeded",
     "MissingDependency",
@@ -80,11 +87,13 @@ __all__ = [
     "ScanReport",
     "SchemaChanged",
     "SchemaMismatch",
+    "Snapshot",
     "StorageError",
     "Table",
     "TableExists",
     "TaskGroup",
     "UnsupportedFeature",
+    "WriteResult",
     "__version__",
     "catalog",
     "col",

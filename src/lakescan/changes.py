@@ -1,4 +1,4 @@
-"""What became of a table's rows between two states: inserted, deleted and updated ones, commit by commit."""
+"""Changes: the rows inserted, deleted and updated between two states of a table, commit by commit."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ _CHANGELOG = {f.name for f in CHANGELOG}
 class Changes:
     """The changes of rows, oldest commit first; see `Table.changes`.
 
-    Iceberg's are worked out: `_change_type` (INSERT, DELETE, and with identity UPDATE_BEFORE and UPDATE_AFTER),
-    `_change_ordinal` and `_commit_snapshot_id` stand beside the table's columns. Delta's are those that the table
-    recorded, with the columns of its change feed.
+    Iceberg's are computed and have, beside the table's columns, `_change_type` (INSERT, DELETE, and with identity
+    columns UPDATE_BEFORE and UPDATE_AFTER), `_change_ordinal` and `_commit_snapshot_id`. Delta's are those that the
+    table recorded, with the columns of its change data feed.
+
+    Example:
+        >>> orders.changes(start=3).to_pandas()
     """
 
     def __init__(self, spec: ScanSpec, identity: Sequence[str] = ()) -> None:
         self._spec, self._identity = spec, tuple(identity)
-        spec.output.select(self._identity)  # raises for names that the table has not
+        spec.output.select(self._identity)  # raises NoSuchColumn
 
     @property
     def scan(self) -> Scan:
-        """The changes as files have them: rows that a commit only moved are deleted and inserted there."""
+        """The changes as files record them: a row that a commit only moved is deleted and inserted."""
         return Scan(self._spec)
 
     @property
@@ -49,23 +52,25 @@ class Changes:
 
     @property
     def data_columns(self) -> tuple[str, ...]:
-        """The columns that say what a row is."""
+        """The table's columns, without those that describe the change."""
         return tuple(name for name in self._spec.output.names if name not in _CHANGELOG)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes as record batches: memory is bounded by what one commit that rewrites rows changes."""
+        """The changes as record batches. Memory is bounded by the changed rows of one commit."""
         if not are_computed(self._spec):
             yield from self.scan.to_batches()
             return
         for spec in commits_of(self._spec):
             plan = spec.plan()
-            found = read_batches([(plan, spec.read_context(plan))])
-            yield from found if not has_both(plan) else self.net(pa.Table.from_batches(found, self.schema)).to_batches()
+            batches = read_batches([(plan, spec.read_context(plan))])
+            if has_both(plan):
+                batches = iter(self._net(pa.Table.from_batches(batches, self.schema)).to_batches())
+            yield from batches
 
-    def net(self, rows: pa.Table) -> pa.Table:
-        """The net changes of one commit, whose changes as files have them these are."""
-        found = without_carry_overs(rows, CHANGE.name, self.data_columns)
-        return as_updates(found, CHANGE.name, self._identity) if self._identity else found
+    def _net(self, rows: pa.Table) -> pa.Table:
+        """The net changes of one commit: without the rows that it deleted and inserted unchanged."""
+        net = without_carry_overs(rows, CHANGE.name, self.data_columns)
+        return as_updates(net, CHANGE.name, self._identity) if self._identity else net
 
     def to_arrow(self) -> pa.Table:
         """The changes as a table."""
@@ -84,7 +89,7 @@ class Changes:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
-        """The changes as a data frame of a Spark session, worked out by its workers; in no order."""
+        """The changes as a Spark data frame, computed by its workers; their order is not defined."""
         engine = engines.load("spark")
         frame: DataFrame
         if are_computed(self._spec):
@@ -100,7 +105,7 @@ def are_computed(spec: ScanSpec) -> bool:
 
 
 def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
-    """Computed changes commit by commit, as files have them: rows that a commit only moved are among them."""
+    """Computed changes commit by commit, as files record them: moved rows are deleted and inserted."""
     snapshot = spec.snapshot
     for part in snapshot.state.parts:
         state = replace(snapshot.state, parts=(part,))
@@ -108,7 +113,7 @@ def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
 
 
 def has_both(plan: ScanPlan) -> bool:
-    """Whether rows are inserted and deleted by the files of a plan, so that some may cancel each other."""
+    """Whether a plan has inserted and deleted rows, so that some may cancel out."""
     if not len(plan.table):
         return False
     return len(pc.unique(pc.struct_field(plan.files["constants"], str(CHANGE.id)))) > 1

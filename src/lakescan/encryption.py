@@ -44,7 +44,18 @@ class KeyManager(Protocol):
     """Provides the keys of files, for example by unwrapping them with a key management service."""
 
     def file_key(self, path: str, key_metadata: bytes) -> FileKey:
-        """Return the key of the file at `path`, from its key metadata in the table's metadata."""
+        """Return the key of a file.
+
+        Args:
+            path: The file's location; for messages.
+            key_metadata: What the table's metadata has for the file.
+
+        Raises:
+            CorruptMetadata: The key metadata is in another format.
+
+        Example:
+            >>> manager.file_key("s3://lake/t/data/1.parquet", key_metadata)
+        """
 
 
 class StandardKeyManager:

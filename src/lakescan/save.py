@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.errors import InvalidOption, TableExists, nearest
-from lakescan.transaction.base import Saved
+from lakescan.transaction.base import WriteResult
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.open import exists, open_target
 from lakescan.transaction.rows import rows_of
@@ -26,7 +26,7 @@ def save(
     partition_by: str | Sequence[str] | None = None,
     properties: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Saved:
+) -> WriteResult:
     """Save rows in a table, which is created if it does not exist.
 
     Args:
@@ -56,7 +56,7 @@ def save(
         raise InvalidOption(f"mode {mode!r} is unknown.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
     if mode in ("error", "ignore") and exists(location, storage):
         if mode == "ignore":
-            return Saved(0, 0, 0)
+            return WriteResult(0, 0, 0)
         raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
     if partition_by is not None:
         options["partition-by"] = partition_by

@@ -26,7 +26,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import Follower, TableStream
-from lakescan.transaction.base import Saved
+from lakescan.transaction.base import WriteResult
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
 from lakescan.transaction.into import append_rows, overwrite_rows
@@ -228,7 +228,7 @@ class Table:
         """All rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(table)`, `pa.table(table)`."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
-    def append(self, rows: Any, **options: Any) -> Saved:
+    def append(self, rows: Any, **options: Any) -> WriteResult:
         """Add rows in one commit.
 
         Files are written by this process, or by Spark's workers for a Spark data frame. The commit is retried while
@@ -254,7 +254,7 @@ class Table:
         checked = WriteOptions.of(options, self.format)
         return self._written(append_rows(self._target(checked), rows_of(rows), checked))
 
-    def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> Saved:
+    def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> WriteResult:
         """Replace rows in one commit: all rows, those of a filter, or those of the partitions of the new rows.
 
         Args:
@@ -277,7 +277,9 @@ class Table:
         checked = WriteOptions.of(options, self.format)
         return self._written(overwrite_rows(self._target(checked), rows_of(rows), checked, where))
 
-    def compact(self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any) -> Saved:
+    def compact(
+        self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any
+    ) -> WriteResult:
         """Rewrite small files of each partition as larger ones, and files with deletes without the deleted rows.
 
         Streams skip the commit, because it changes no rows. Files of Delta tables that have deletion vectors are left

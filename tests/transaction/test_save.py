@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.transaction.base import Saved
+from lakescan.transaction.base import WriteResult
 from tests.transaction.support import Make, data_files, now, pairs, rows
 
 A, B, N = (1, "a"), (2, "b"), (3, None)
@@ -29,7 +29,7 @@ def test_rows_that_are_appended_are_there_and_in_their_partitions(made: Make) ->
 def test_appending_no_rows_commits_nothing(made: Make) -> None:
     made()
     before = now().history().num_rows
-    assert now().append(rows()) == Saved(0, 0, 0)
+    assert now().append(rows()) == WriteResult(0, 0, 0)
     assert now().history().num_rows == before
 
 
@@ -334,7 +334,7 @@ def test_a_path_is_a_delta_table_and_a_name_one_of_a_catalog(local: lakescan.Cat
     assert lakescan.save(rows(A), tmp_path / "d", format="delta", partition_by="part").rows == 1
     with pytest.raises(lakescan.TableExists, match="mode='append' adds to it"):
         lakescan.save(rows(A), tmp_path / "d")
-    assert lakescan.save(rows(A), tmp_path / "d", mode="ignore") == Saved(0, 0, 0)
+    assert lakescan.save(rows(A), tmp_path / "d", mode="ignore") == WriteResult(0, 0, 0)
     lakescan.save(rows(B), tmp_path / "d", mode="append")
     assert lakescan.table(tmp_path / "d").scan().count() == 2
     lakescan.save(rows(B), tmp_path / "d", mode="overwrite")
@@ -417,7 +417,7 @@ def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(loca
     assert pairs() == [B]
     with pytest.raises(lakescan.UnsupportedFeature, match="that have deletion vectors"):
         now().overwrite(rows(A), where="id < 5")
-    assert now().compact() == Saved(0, 0, 0)
+    assert now().compact() == WriteResult(0, 0, 0)
     assert "compaction skips 1 files that have deletion vectors" in caplog.text
     now().append(rows(N))
     assert pairs() == [B, N]

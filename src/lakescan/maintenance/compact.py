@@ -16,7 +16,7 @@ from lakescan.executors import PlanningExecutor
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.planning.partition_groups import partition_numbers
 from lakescan.scan_spec import ScanSpec
-from lakescan.transaction.base import WAITS, Saved, Target
+from lakescan.transaction.base import WAITS, Target, WriteResult
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.rewrite import rewrite_rows
 from lakescan.transaction.save import removed_on_failure, saved
@@ -26,7 +26,7 @@ _LOG = logging.getLogger("lakescan")
 _SMALL = 0.75  # of the target file size: smaller files are merged
 
 
-def compact(target: Target, where: str | None = None, executor: PlanningExecutor | None = None) -> Saved:
+def compact(target: Target, where: str | None = None, executor: PlanningExecutor | None = None) -> WriteResult:
     """Rewrite the small files of each partition, and all files that have deletes, in one commit.
 
     `where` limits the compaction to files that may have matching rows. Files of Delta tables that have deletion vectors
@@ -35,12 +35,12 @@ def compact(target: Target, where: str | None = None, executor: PlanningExecutor
     writes = target.writes.of_moved_rows
     scan = _all_rows(target, where)
     if scan.snapshot.id is None:
-        return Saved(0, 0, 0)
+        return WriteResult(0, 0, 0)
     plan = scan.plan()
     selected = _files_to_compact(plan.files, target.writes.target_size, applies_deletes=target.compacts_deletes)
     some = scan.plan_of(plan, pa.array(selected))
     if not some.files.num_rows:
-        return Saved(0, 0, 0)
+        return WriteResult(0, 0, 0)
     target.check_removals(as_removed(some.table))
     files = rewrite_rows(writes, some, scan.read_context(some), executor)
     with removed_on_failure(target, files):

@@ -26,7 +26,7 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Saved:
+class WriteResult:
     """What a write committed. `rows` is 0 where it is unknown: for files that deltalake wrote."""
 
     files: int

@@ -7,25 +7,25 @@ from typing import Any
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
-from lakescan.transaction.base import Saved, Target
+from lakescan.transaction.base import Target, WriteResult
 from lakescan.transaction.rows import Rows
 from lakescan.transaction.save import append, overwrite, prepared
 from lakescan.write.partitioned_writer import new_write_id
 
 
-def append_rows(target: Target, rows: Rows, options: WriteOptions) -> Saved:
+def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResult:
     """Append rows in one commit; do nothing if the transaction of the options was already committed."""
     if target.has_committed():
-        return Saved(0, 0, 0)
+        return WriteResult(0, 0, 0)
     options.check_appends()
     target = prepared(target, rows.schema, options)
     return append(target, rows.write(target, new_write_id(), None))
 
 
-def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str | Predicate | None) -> Saved:
+def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str | Predicate | None) -> WriteResult:
     """Overwrite rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`."""
     if target.has_committed():
-        return Saved(0, 0, 0)
+        return WriteResult(0, 0, 0)
     condition: Any = options.replace_where if where is None else where
     predicate = None if condition is None else as_predicate(condition)
     options.check_overwrites(condition)

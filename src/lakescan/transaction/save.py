@@ -17,7 +17,7 @@ from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
-from lakescan.transaction.base import WAITS, Saved, Target
+from lakescan.transaction.base import WAITS, Target, WriteResult
 from lakescan.transaction.overwritten_files import replaced_by
 from lakescan.write.conform import Fit
 from lakescan.write.partitioned_writer import write_rows
@@ -41,13 +41,13 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     return target
 
 
-def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
+def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
     """Commit an append of written files, if there are any.
 
     If a concurrent writer committed the same transaction, the files are removed and nothing is committed.
     """
     if not files:
-        return Saved(0, 0, 0)
+        return WriteResult(0, 0, 0)
     with removed_on_failure(target, files) as remove:
         try:
             target.append(files)
@@ -55,7 +55,7 @@ def append(target: Target, files: Sequence[WrittenFile]) -> Saved:
             if not target.reopened().has_committed():
                 raise
             remove()
-            return Saved(0, 0, 0)
+            return WriteResult(0, 0, 0)
     return saved(files)
 
 
@@ -66,7 +66,7 @@ def overwrite(
     where: Predicate | None,
     dynamic: bool,
     executor: PlanningExecutor | None = None,
-) -> Saved:
+) -> WriteResult:
     """Commit an overwrite: replace all rows, the rows that match `where`, or the partitions of `files` (`dynamic`).
 
     The executor rewrites files that match `where` only partly, without the matching rows. After a concurrent commit the
@@ -79,7 +79,7 @@ def overwrite(
         for wait in WAITS:
             if conflict is not None and target.has_committed():
                 remove()
-                return Saved(0, 0, 0)
+                return WriteResult(0, 0, 0)
             target.check_rules(first)
             now = replaced_by(target, files, where, dynamic=dynamic)
             if replaced is None or not now.has_same_files(replaced):
@@ -135,9 +135,9 @@ def _checked(
             yield rows
 
 
-def saved(files: Sequence[WrittenFile], removed: int = 0) -> Saved:
+def saved(files: Sequence[WrittenFile], removed: int = 0) -> WriteResult:
     """The result of a commit of these files."""
-    return Saved(len(files), sum(file.rows for file in files), sum(file.size for file in files), removed)
+    return WriteResult(len(files), sum(file.rows for file in files), sum(file.size for file in files), removed)
 
 
 @contextmanager
