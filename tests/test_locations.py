@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakescan.storage import Storage
 from lakescan.storage.locations import Places, is_normal, normal, normalize, without_root
-from lakescan.storage.storage import Storage
 
 SPELLINGS = {
     "s3://b/t/f": ["s3a://b/t/f", "s3n://b/t/f", "S3://b/t/f", "s3://b//t/f", "s3://b/t/./f", "s3a://b/t/f/"],

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.storage import Storage
 from lakescan.storage.removal import discard, remove_unnamed, unnamed
-from lakescan.storage.storage import Storage
 
 
 def left(files: list[str], *named: str, relocate: dict[str, str] | None = None) -> list[str]:

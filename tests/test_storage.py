@@ -12,8 +12,8 @@ import pytest
 
 from lakescan import limits
 from lakescan.errors import CorruptMetadata, InvalidOption, LakescanError, LimitExceeded, MissingFile, StorageError
+from lakescan.storage import Storage
 from lakescan.storage.locations import split_location
-from lakescan.storage.storage import Storage
 from tests.support.faulty import faulty_storage
 
 

@@ -11,11 +11,10 @@ import pyarrow.fs as pafs
 import pytest
 
 from lakescan.errors import InvalidOption, StorageError
-from lakescan.storage import filesystems
+from lakescan.storage import Storage, filesystems
 from lakescan.storage.advice import advice
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.settings import SETTINGS
-from lakescan.storage.storage import Storage
 
 KEYS = {"access_key": "k", "secret_key": "s"}
 

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from lakescan.errors import LakescanError
+from lakescan.storage import Storage
 from lakescan.storage.filesystems import HADOOP_ADVICE
-from lakescan.storage.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
 from lakescan.options.read import Options
 from lakescan.scan_spec import ScanSpec
-from lakescan.storage.storage import Storage, join
+from lakescan.storage import Storage, join
 from lakescan.table import Table
 from lakescan.time_travel import check_one_state
 

@@ -34,7 +34,7 @@ from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.planning.split import TARGET_SIZE
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.reporting import MetricsReporter
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from lakescan.time_travel import as_text, check_one_state, selector_from
 
 _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last

@@ -20,7 +20,7 @@ from lakescan.delta.log.json_checksum import has_right_checksum
 from lakescan.delta.table import DeltaTable
 from lakescan.errors import CorruptMetadata, LakescanError, StorageError
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from tests.support.delta_logs import VECTOR, change_action, commit_file, read, rewrite
 from tests.support.faulty import faulty_storage
 

@@ -15,7 +15,7 @@ from lakescan.delta.log.text import Action
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from tests.support.delta_logs import MISSING, change_action, commit_file, read, rewrite
 
 READER = ActionReader(Storage(), ("p",))

@@ -8,7 +8,7 @@ import pytest
 
 from lakescan.delta.log.segment import LogListing, end_of_log, list_log
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot, NotATable
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 UUID = "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"
 

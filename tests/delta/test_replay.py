@@ -18,7 +18,7 @@ from lakescan.delta.log.json_lines import parse_log_texts
 from lakescan.delta.log.replay import file_locations, reconcile
 from lakescan.delta.log.text import LogText, single_actions
 from lakescan.errors import CorruptMetadata
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 READER = ActionReader(Storage(), ("p",))
 LOOSE = frozenset({"stats", "partitionValues"})

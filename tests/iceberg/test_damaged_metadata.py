@@ -23,7 +23,7 @@ from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.scan.increments import lineage
 from lakescan.iceberg.table import IcebergTable
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 FIELDS = [{"id": 1, "name": "x", "required": True, "type": "long"}, {"id": 2, "name": "d", "type": "date"}]
 SPEC = {"source-id": 2, "field-id": 1000, "name": "d_day", "transform": "day"}

@@ -9,7 +9,7 @@ import pytest
 
 from lakescan.errors import NotATable
 from lakescan.iceberg.metadata.locate import current_metadata
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 
 def found(folder: Path, *names: str, hint: str | None = None) -> str:

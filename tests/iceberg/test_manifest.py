@@ -27,7 +27,7 @@ from lakescan.iceberg.manifests.manifest_list import _NAMES as LIST_NAMES
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from tests.conftest import corpus_folder
 
 SPEC = PartitionSpec(0, (PartitionField(1000, "p", 2, Transform("identity"), t.INT),))

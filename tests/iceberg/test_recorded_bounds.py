@@ -15,7 +15,7 @@ from lakescan.expressions.predicate import TRUE
 from lakescan.iceberg.manifests.bounds import column_stats, decode_values
 from lakescan.iceberg.scan.manifest_scan import ManifestScan
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 MEMBER = t.Field(2, "x", t.LONG)
 COLUMNS = (t.Field(1, "s", t.Struct((MEMBER,))), t.Field(3, "n", t.LONG), t.Field(4, "at", t.Timestamp()))

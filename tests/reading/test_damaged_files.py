@@ -29,7 +29,7 @@ from lakescan.reading.parquet.file import open_parquet
 from lakescan.reading.parquet.footer import Footer
 from lakescan.reading.projection import resolve
 from lakescan.reading.row_batches import check_rows
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from tests.support.catalog import local_catalog
 from tests.support.faulty import faulty_storage
 

@@ -23,7 +23,7 @@ from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 BY_ID = FieldMatching(by_id=True)
 AVRO = {

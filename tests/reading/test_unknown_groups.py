@@ -10,7 +10,7 @@ import pytest
 
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.reading.parquet.unknown_groups import REFUSAL, without_unknown_groups
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 ROWS = pa.table(
     {

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from lakescan.storage import storage
-from lakescan.storage.storage import Storage
+from lakescan import storage
+from lakescan.storage import Storage
 
 
 def faulty_storage(place: str, fault: Exception | None = None, *, after: int = 0) -> Storage:

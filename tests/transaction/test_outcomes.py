@@ -20,7 +20,7 @@ import lakescan
 from lakescan.delta.write import commit as delta_commits
 from lakescan.iceberg.write import outcomes
 from lakescan.options.write import WriteOptions
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from lakescan.transaction.into import append_rows
 from lakescan.transaction.rows import rows_of
 from tests.transaction.support import NAME, data_files, maker, now, pairs, rows

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 
 class Full(io.BytesIO):

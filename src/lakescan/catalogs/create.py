@@ -15,9 +15,9 @@ from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, 
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import create_version_3, iceberg_arguments
 from lakescan.iceberg.write.outcomes import commit_emptied
+from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
 from lakescan.storage.options import StorageOptions
-from lakescan.storage.storage import Storage, join
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

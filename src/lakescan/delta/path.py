@@ -14,7 +14,7 @@ from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.errors import InvalidOption
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.storage.storage import Storage, join
+from lakescan.storage import Storage, join
 
 _VERSION = re.compile(r"(.+)@[vV](\d{1,19})")
 _TIME = re.compile(r"(.+)@(\d{17})")  # yyyyMMddHHmmssSSS

@@ -47,7 +47,7 @@ from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_su
 from lakescan.formats.table_format import ChangeRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files")
 _READERS = 8

@@ -27,7 +27,7 @@ from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 HISTORY = pa.schema(
     [

@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 
 from lakescan.errors import StorageError
-from lakescan.storage.storage import Storage, join
+from lakescan.storage import Storage, join
 
 
 def time_of(storage: Storage, folder: str) -> datetime:

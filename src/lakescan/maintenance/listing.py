@@ -9,8 +9,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import normal, normalize
-from lakescan.storage.storage import FileEntry, Storage
 
 _ICEBERG = re.compile(r"(.*)/metadata/[^/]+\.metadata\.json(?:\.gz)?")
 _DELTA = re.compile(r"(.*)/_delta_log/[^/]+")

@@ -14,8 +14,8 @@ import pyarrow as pa
 from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import normalize
-from lakescan.storage.storage import FileEntry, Storage
 
 _HEAD = 1 << 14
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')

@@ -15,9 +15,9 @@ from lakescan.iceberg.scan.named_files import named_files as named_by_metadata
 from lakescan.maintenance.clocks import time_of
 from lakescan.maintenance.listing import Listing, is_in
 from lakescan.maintenance.neighbours import named_by_neighbours
+from lakescan.storage import FileEntry, join
 from lakescan.storage.locations import normal
 from lakescan.storage.removal import remove_unnamed, unnamed
-from lakescan.storage.storage import FileEntry, join
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
 

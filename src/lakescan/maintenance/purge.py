@@ -15,9 +15,9 @@ from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.maintenance.listing import is_in
 from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage
 from lakescan.storage.locations import normal
 from lakescan.storage.removal import remove_unnamed, unnamed
-from lakescan.storage.storage import Storage
 from lakescan.transaction.iceberg import GC_ENABLED, IcebergTarget
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.storage import Storage
 from lakescan.storage.locations import Places
-from lakescan.storage.storage import Storage
 
 BATCH_SIZE = 65_536
 WHOLE_TABLE_BATCH_SIZE = 1 << 20  # when all rows are collected anyway: fewer calls, the same memory

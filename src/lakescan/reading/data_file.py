@@ -13,8 +13,8 @@ from lakescan.reading.avro.file import open_avro
 from lakescan.reading.orc import open_orc
 from lakescan.reading.parquet.file import open_parquet
 from lakescan.reading.projection import Projection
+from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream
-from lakescan.storage.storage import Storage
 
 
 class DataFile(Protocol):

@@ -12,8 +12,8 @@ from pyarrow import orc
 from lakescan.errors import CorruptData
 from lakescan.reading.decoding import decoding
 from lakescan.reading.projection import Projection
+from lakescan.storage import Storage
 from lakescan.storage.faults import shown
-from lakescan.storage.storage import Storage
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from lakescan.catalogs.registry import give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
+from lakescan.storage import Storage, join
 from lakescan.storage.removal import discard
-from lakescan.storage.storage import Storage, join
 from lakescan.transaction.base import Target
 from lakescan.transaction.open import open_target
 from lakescan.transaction.save import append, overwrite, prepared, write_checked

@@ -1,1 +1,315 @@
-"""Storage: locations, filesystems and their settings, storage errors, and the one rule for removing files."""
+"""Storage: resolve a location string to a filesystem and a path, relocated if the table moved, and read from there.
+
+Locations are the raw strings in metadata: a URI (`s3://bucket/x`, `file:/x`, `hdfs://host/x`) or a plain path. They
+are never percent-decoded here: Iceberg writes raw paths, and Delta's are decoded when its log is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from lakescan import limits
+from lakescan.encryption import KeyManager
+from lakescan.errors import CorruptMetadata, InvalidOption, LimitExceeded, MissingFile, StorageError
+from lakescan.storage.faults import WholeFile, check_regular, read_whole, shown, storage_boundary
+from lakescan.storage.filesystems import account_of
+from lakescan.storage.filesystems import connected as _filesystem
+from lakescan.storage.locations import ALIASES, Places, split_location
+from lakescan.storage.options import StorageOptions
+
+_REQUESTS = 16  # files requested in parallel
+
+
+def join(base: str, *parts: str) -> str:
+    """Join path parts to the location `base`."""
+    return "/".join([base.rstrip("/"), *parts])
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A listed file: name, location, size in bytes, and time of the last modification."""
+
+    name: str
+    location: str
+    size: int
+    modified: datetime | None
+
+
+@dataclass
+class Storage:
+    """Opens, lists and removes files by location. Picklable: workers create their own filesystem handles.
+
+    `key_manager` provides the keys of files that have key metadata. `cache_folder` is an optional local folder for
+    decoded metadata. `io_properties` are the catalog's FileIO properties: if set, and `options` are not, pyiceberg
+    creates the filesystems. Both hold secrets; Azure's are sent to one account only: `azure_account`, by default that
+    of the first location. Raises `InvalidOption` for unknown options.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    relocate: Mapping[str, str] = field(default_factory=dict)
+    key_manager: KeyManager | None = None
+    cache_folder: str | None = None
+    io_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    azure_account: str | None = None
+
+    def __post_init__(self) -> None:
+        self.options = dict(self.options)
+        self._settings = StorageOptions.of(self.options)
+        self._of_catalog = StorageOptions.of(self.io_properties, ignore_unknown=True)
+        if wrong := [prefix for pair in self.relocate.items() for prefix in pair if not isinstance(prefix, str)]:
+            raise InvalidOption(f"relocate maps location prefixes, which are strings, but {wrong[0]!r} is not a string")
+        self.relocate = {old.rstrip("/"): new.rstrip("/") for old, new in self.relocate.items()}
+        self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "options": self.options,
+            "relocate": self.relocate,
+            "key_manager": self.key_manager,
+            "io_properties": self.io_properties,
+            "azure_account": self.azure_account,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def identity(self) -> Hashable:
+        """A key for caches: storages with the same identity read the same bytes at the same location."""
+        settings = sorted(self.options.items()), sorted(self.io_properties.items())
+        return repr(settings), tuple(sorted(self.relocate.items()))
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether there are settings that plans must not show."""
+        return bool(self.options or self.io_properties)
+
+    def relocated(self, location: str) -> str:
+        """Replace the longest matching prefix of `relocate` in a location.
+
+        A prefix without a scheme also matches the path part of a location that has one. If no prefix matches the
+        location as written, its normal form is tried (`locations.normalize`).
+        """
+        if not self.relocate:
+            return location
+        path = split_location(location)[2]
+        for old in sorted(self.relocate, key=len, reverse=True):
+            for candidate in (location, path):
+                if candidate == old or candidate.startswith(old + "/"):
+                    return self.relocate[old] + candidate[len(old) :]
+        return self.places().moved(location)
+
+    def places(self, home: str | None = None) -> Places:
+        """Compares the locations of a table by place; `home` is the table location in its metadata."""
+        return Places(self.relocate, home)
+
+    def resolve(self, location: str) -> tuple[pafs.FileSystem, str]:
+        """The filesystem of a location, and its path there."""
+        scheme, authority, path = split_location(self.relocated(location))
+        scheme = ALIASES.get(scheme, scheme)
+        if (scheme, authority) not in self._filesystems:
+            with storage_boundary("reached", location):
+                self._filesystems[scheme, authority] = self._connected(scheme, authority)
+        if scheme == "file":
+            return self._filesystems[scheme, authority], os.path.abspath(path)
+        bucket = authority.partition("@")[0] if scheme == "abfs" else authority
+        in_bucket = scheme in ("s3", "gcs", "abfs")
+        return self._filesystems[scheme, authority], (bucket + path) if in_bucket else path
+
+    def _connected(self, scheme: str, authority: str) -> pafs.FileSystem:
+        if scheme == "abfs":
+            self._check_account(authority)
+        if scheme == "file" or not self.io_properties or self.options:
+            return _filesystem(scheme, authority, self._settings)
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        return PyArrowFileIO(dict(self.io_properties)).fs_by_scheme(scheme, authority)
+
+    def _check_account(self, authority: str) -> None:
+        """Raise `StorageError` if the secrets are those of another Azure account: they must not be sent to this one."""
+        settings = self._settings if self.options else self._of_catalog
+        account = account_of(authority)
+        if self.azure_account is None:
+            self.azure_account = settings.azure_account or account
+        if settings.has_azure_credentials and account != self.azure_account.lower():
+            raise StorageError(
+                f"{authority} is in the Azure account {account!r}, but the credentials are for "
+                f"{self.azure_account!r} and are sent to no other. Open the table with credentials for {account!r}."
+            )
+
+    @contextmanager
+    def open(self, location: str) -> Iterator[pa.NativeFile]:
+        """Open a file for random access; raises `MissingFile`, and `StorageError` for what is not a regular file."""
+        filesystem, path = self.resolve(location)
+        with storage_boundary("opened", location, self._missing(location, path)):
+            if isinstance(filesystem, pafs.LocalFileSystem):
+                check_regular(location, path)
+            file = filesystem.open_input_file(path)
+            if isinstance(filesystem, pafs.PyFileSystem):
+                file = pa.PythonFile(WholeFile(file, location), mode="r")
+        try:
+            yield file
+        except BaseException:
+            with suppress(Exception):
+                file.close()
+            raise
+        with storage_boundary("closed", location):
+            file.close()
+
+    def create(self, location: str) -> pa.NativeFile:
+        """Create a file for writing, and its parent folders if needed; raises `StorageError`."""
+        filesystem, path = self.resolve(location)
+        with storage_boundary("written", location):
+            if isinstance(filesystem, pafs.LocalFileSystem):
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            return filesystem.open_output_stream(path)
+
+    def remove(self, locations: Sequence[str]) -> Sequence[str]:
+        """Delete files, ignoring missing ones; return those that could not be deleted."""
+        left = []
+        for location in locations:
+            try:
+                filesystem, path = self.resolve(location)
+                with storage_boundary("deleted", location, missing=""):
+                    filesystem.delete_file(path)
+            except MissingFile:
+                continue
+            except StorageError:
+                left.append(location)
+        return left
+
+    def read(self, location: str, offset: int = 0, length: int | None = None, *, size: int | None = None) -> bytes:
+        """Read a file: all of it, or `length` bytes from `offset`.
+
+        `size` is the file's size in bytes from a listing, if known. Raises `MissingFile`, `StorageError` for a short
+        read or a size other than listed, `CorruptMetadata` for a range outside the file, and `LimitExceeded` for more
+        than `limits.WHOLE_FILE` bytes.
+        """
+        with self.open(location) as file, storage_boundary("read", location):
+            actual = int(file.size())
+            if size is not None and actual != size:
+                raise StorageError(
+                    f"{shown(location)} has {actual:,} bytes, but was listed with {size:,}: it was overwritten, or "
+                    "storage is not yet consistent. Try again."
+                )
+            if offset < 0 or offset > actual or (length is not None and not 0 <= length <= actual - offset):
+                raise CorruptMetadata(
+                    f"{shown(location)} has {actual:,} bytes, but {length} are to be read from byte {offset}: it was "
+                    "truncated, or the metadata that points into it is damaged. Restore the file."
+                )
+            wanted = actual - offset if length is None else length
+            if wanted > limits.WHOLE_FILE:
+                raise LimitExceeded(
+                    f"{shown(location)}: {wanted:,} bytes are to be read at once, and the limit is "
+                    f"{limits.WHOLE_FILE:,}. If the size is legitimate, raise lakescan.limits.WHOLE_FILE."
+                )
+            if offset:
+                file.seek(offset)
+            return read_whole(file, location, wanted)
+
+    def read_all(self, locations: Sequence[str], sizes: Sequence[int | None] | None = None) -> Sequence[bytes]:
+        """Read several whole files, with `sizes` from a listing if known; see `read`.
+
+        Remote files are read in parallel, by threads.
+        """
+        known: Sequence[int | None] = sizes if sizes is not None else [None] * len(locations)
+
+        def one(location: str, size: int | None) -> bytes:
+            return self.read(location) if size is None else self.read(location, size=size)
+
+        if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
+            return list(map(one, locations, known))
+        with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
+            return list(pool.map(one, locations, known))
+
+    def exists(self, location: str) -> bool:
+        """Whether a file or folder exists."""
+        filesystem, path = self.resolve(location)
+        with storage_boundary("looked up", location):
+            return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
+
+    def check_bucket(self, location: str) -> None:
+        """Raise `StorageError` if the bucket or container of a location does not exist."""
+        scheme, authority, _ = split_location(self.relocated(location))
+        if ALIASES.get(scheme, scheme) not in ("s3", "gcs", "abfs"):
+            return
+        filesystem, path = self.resolve(location)
+        with storage_boundary("looked up", location):
+            bucket = filesystem.get_file_info(path.partition("/")[0])
+        if bucket.type == pafs.FileType.NotFound:
+            raise StorageError(
+                f"{shown(location)} cannot be found: there is no bucket {authority!r}. Check its name, the endpoint, "
+                "the region and the account."
+            )
+
+    def look_up(self, locations: Sequence[str]) -> list[FileEntry | None]:
+        """Look up files by location in one call, all on one filesystem; None for those that do not exist.
+
+        Pipes and folders are returned, too: reading them is an error, and not the same as a missing file.
+        """
+        if not locations:
+            return []
+        filesystem = self.resolve(locations[0])[0]
+        with storage_boundary("looked up", locations[0]):
+            infos = filesystem.get_file_info([self.resolve(each)[1] for each in locations])
+        return [
+            None if info.type == pafs.FileType.NotFound else _entry(info, location)
+            for location, info in zip(locations, infos, strict=True)
+        ]
+
+    def sizes(self, locations: Sequence[str]) -> np.ndarray:
+        """The current sizes of files, in bytes; raises `MissingFile`."""
+        entries = self.look_up(locations)
+        if missing := [location for location, entry in zip(locations, entries, strict=True) if entry is None]:
+            raise MissingFile(f"{self.relocated(missing[0])} is listed in the table's metadata but does not exist")
+        return np.array([entry.size for entry in entries if entry is not None], dtype=np.int64)
+
+    def list(self, folder: str) -> Iterator[FileEntry]:
+        """List the files directly in a folder, sorted by name; nothing if the folder does not exist.
+
+        Includes entries that have a file's name but are not files (a pipe, a folder `x.json`): reading them fails,
+        whereas omitting them would silently read a table without them.
+        """
+        for info in sorted(self._selected(folder, recursive=False), key=lambda i: i.base_name):
+            if info.type == pafs.FileType.File or "." in info.base_name[1:]:
+                yield _entry(info, join(folder, info.base_name))
+
+    def walk(self, folder: str) -> Iterator[FileEntry]:
+        """List the files under a folder, at any depth; nothing if the folder does not exist."""
+        path = self.resolve(folder)[1]
+        for info in self._selected(folder, recursive=True):
+            if info.type == pafs.FileType.File:
+                yield _entry(info, join(folder, info.path[len(path) :].lstrip("/")))
+
+    def find(self, folder: str, part: str) -> Sequence[str]:
+        """The files under a folder, at any depth, whose names contain `part`; lists the whole folder."""
+        return [entry.location for entry in self.walk(folder) if part in entry.name]
+
+    def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
+        filesystem, path = self.resolve(folder)
+        with storage_boundary("listed", folder):
+            infos: Sequence[pafs.FileInfo] = filesystem.get_file_info(
+                pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
+            )
+            return infos
+
+    def _missing(self, location: str, path: str) -> str:
+        moved = f" (looked for at {shown(path)})" if path != location else ""
+        return (
+            f"{shown(location)}{moved} is listed in the table's metadata but is not in storage: it was removed "
+            "(vacuum, expired snapshots), or the table was moved, in which case pass relocate={old_prefix: new_prefix}"
+        )
+
+
+def _entry(info: pafs.FileInfo, location: str) -> FileEntry:
+    return FileEntry(info.base_name, location, info.size or 0, info.mtime)

@@ -5,7 +5,7 @@ Key metadata alone does not prove encryption: some writers record it for plain f
 
 from __future__ import annotations
 
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 MAGIC = b"AGS1"
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import CommitConflict, SchemaMismatch, UnsupportedFeature
+from lakescan.storage import Storage
 from lakescan.storage.locations import split_location, without_root
-from lakescan.storage.storage import Storage
 
 _LOG = logging.getLogger("lakescan")
 _MANY = 1 << 20  # locations compared at once

@@ -23,7 +23,7 @@ from lakescan.delta.write.removed_paths import check_paths
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from lakescan.transaction.base import Removed, Target
 from lakescan.write.table_writes import WrittenFile
 

@@ -29,7 +29,7 @@ from lakescan.iceberg.write.expire import MAIN, Retention, commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from lakescan.transaction.base import WAITS, Removed, Target
 from lakescan.write.table_writes import WrittenFile
 

@@ -17,7 +17,7 @@ from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature
 from lakescan.iceberg.write.create import format_version
 from lakescan.options.write import WriteOptions
-from lakescan.storage.storage import Storage, join
+from lakescan.storage import Storage, join
 from lakescan.transaction.base import Target
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import Predicate
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from lakescan.write.statistics import FileStatistics
 
 Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical`)

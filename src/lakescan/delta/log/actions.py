@@ -26,7 +26,7 @@ from lakescan.delta.log.json_lines import LogLines, parse_log_texts
 from lakescan.delta.log.kept_rows import kept
 from lakescan.delta.log.text import LogText
 from lakescan.reading.decoding import decoding
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 # Numeric members of an add action, and the columns that hold them.
 _NUMBERS = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lakescan.delta.log.checkpoint_files import CheckpointFile
 from lakescan.delta.log.text import ADVICE, Action, LogText, single_actions
 from lakescan.errors import CorruptMetadata
-from lakescan.storage.storage import FileEntry, Storage
+from lakescan.storage import FileEntry, Storage
 
 # A required member of each action: rows of a Parquet checkpoint that hold the action have it.
 _REQUIRED_MEMBER = {

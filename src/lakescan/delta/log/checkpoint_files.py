@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lakescan.delta.log.text import ADVICE, Action
 from lakescan.errors import CorruptMetadata
 from lakescan.reading.decoding import decoding
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _BATCH_ROWS = 1 << 17
 # Each row is a distinct action with its own path or id, so no real checkpoint has more rows or unpacked bytes per byte

@@ -10,7 +10,7 @@ import logging
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.log.text import as_long, parse_object
 from lakescan.errors import LakescanError, MissingFile
-from lakescan.storage.storage import Storage, join
+from lakescan.storage import Storage, join
 
 _LOG = logging.getLogger("lakescan")
 

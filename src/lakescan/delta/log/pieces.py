@@ -18,8 +18,8 @@ from lakescan.delta.log.checkpoint_actions import check_checkpoint
 from lakescan.delta.log.segment import LOG_FOLDER, LogFile, LogSegment
 from lakescan.delta.log.text import ADVICE, LogText, shown
 from lakescan.errors import CorruptMetadata
+from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import split_location
-from lakescan.storage.storage import FileEntry, Storage, join
 
 _BATCH_BYTES, _COMMIT_COST = 1 << 24, 1 << 14  # bytes of a batch of commits, and what each commit adds to its size
 

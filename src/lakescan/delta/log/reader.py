@@ -27,7 +27,7 @@ from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
 from lakescan.formats.increments import Increment
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lakescan.delta.log.json_checksum import has_right_checksum
 from lakescan.delta.log.text import Action, parse_object
 from lakescan.errors import CorruptMetadata, LimitExceeded, MissingFile, NoSuchSnapshot, NotATable
-from lakescan.storage.storage import FileEntry, Storage, join
+from lakescan.storage import FileEntry, Storage, join
 
 LOG_FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"

@@ -15,7 +15,7 @@ from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.segment import LogFile, LogListing
 from lakescan.delta.log.text import ADVICE, LogText, as_long, shown, single_actions
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _ENABLED = "delta.enableInCommitTimestamps"
 _SINCE = "delta.inCommitTimestampEnablementVersion"

@@ -14,7 +14,7 @@ from lakescan.common.uuids import format_uuids
 from lakescan.delta.log.text import ADVICE, shown
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.file_table import DELETES, VECTOR
-from lakescan.storage.storage import join
+from lakescan.storage import join
 
 _ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGIT = np.full(256, 255, dtype=np.uint8)

@@ -22,7 +22,7 @@ from lakescan.delta.log.segment import LogFile, list_log
 from lakescan.delta.log.text import LogText
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CorruptMetadata, StorageError
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _FILE = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
 _ACTIONS = pa.schema(

@@ -26,7 +26,7 @@ from lakescan.errors import InvalidFilter, InvalidOption, NoSuchColumn, Unsuppor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
-from lakescan.storage.storage import Storage, join
+from lakescan.storage import Storage, join
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 

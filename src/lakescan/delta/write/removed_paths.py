@@ -16,7 +16,7 @@ from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.pieces import pieces_of, read_piece
 from lakescan.delta.log.segment import LogSegment
 from lakescan.errors import UnsupportedFeature
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _UNENCODED = "/!$&'()+,:;=@"  # in addition to letters, digits and _.-~, which `quote` never encodes
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakescan.common.cache import METADATA
 from lakescan.iceberg.manifests.manifest import read_manifests
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 16
 Manifest = Mapping[str, Any]  # a row of a manifest list

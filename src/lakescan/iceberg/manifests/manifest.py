@@ -25,8 +25,8 @@ from lakescan.iceberg.manifests.manifest_checks import (
     fault,
 )
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
+from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream
-from lakescan.storage.storage import Storage
 
 _STATS = {
     109: "value_counts",

@@ -14,8 +14,8 @@ from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
 from lakescan.iceberg.manifests.avro_container import of_one_schema, open_container
 from lakescan.iceberg.manifests.list_checks import check_manifests, check_whole, fault
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
+from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream
-from lakescan.storage.storage import Storage
 
 _NAMES = {
     500: "manifest_path",

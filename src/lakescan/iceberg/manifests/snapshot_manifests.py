@@ -16,7 +16,7 @@ from lakescan.iceberg.manifests.manifest import open_manifests
 from lakescan.iceberg.manifests.manifest_checks import DELETED
 from lakescan.iceberg.manifests.manifest_list import DATA, DELETES, read_manifest_list
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 # By content: the summary's keys for the total, added and removed files.
 _COUNTED = {

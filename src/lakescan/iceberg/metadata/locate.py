@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakescan.errors import NotATable
-from lakescan.storage.storage import FileEntry, Storage, join
+from lakescan.storage import FileEntry, Storage, join
 
 _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 HINT = "version-hint.text"

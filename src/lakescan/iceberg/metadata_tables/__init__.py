@@ -20,7 +20,7 @@ from lakescan.iceberg.metadata_tables.entries import EntriesTable
 from lakescan.iceberg.metadata_tables.manifests import AllManifestsTable, ManifestsTable
 from lakescan.iceberg.metadata_tables.partitions import PartitionsTable
 from lakescan.iceberg.metadata_tables.position_deletes import PositionDeletesTable
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 Builder = Callable[[TableMetadata, Storage, IcebergSnapshot | None], MetadataTable]
 

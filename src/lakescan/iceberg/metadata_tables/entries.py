@@ -33,7 +33,7 @@ from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.readable_metrics import READABLE_METRICS, metrics_column, metrics_type
 from lakescan.planning.file_table import struct_of
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 PARTITION_ID = 102
 _SEQUENCE_NUMBER = t.Field(3, "sequence_number", t.LONG)

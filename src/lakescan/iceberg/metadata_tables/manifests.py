@@ -18,7 +18,7 @@ from lakescan.iceberg.manifests.manifest_list import DATA
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.partition_spec import PartitionField
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _SUMMARY = t.Struct(
     (

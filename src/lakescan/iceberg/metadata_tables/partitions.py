@@ -18,7 +18,7 @@ from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, read_entries
 from lakescan.iceberg.scan.partition_key import with_partition_key
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _DATA, _POSITION, _EQUALITY = 0, 1, 2
 _COUNTS = (

@@ -25,7 +25,7 @@ from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION
 from lakescan.reading.deletes.vectors import load_vector
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import resolve
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _BY_ID = FieldMatching(by_id=True)
 _BATCH = 1 << 16

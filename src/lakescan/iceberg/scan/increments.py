@@ -28,7 +28,7 @@ from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FileTable, joined_tables
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 # Specification, "Snapshots": how each operation changes rows. Version 1 may omit it: then assume an overwrite.
 _CHANGES = {"append": APPEND, "replace": NOTHING, "delete": DELETE, "overwrite": OVERWRITE}

@@ -34,7 +34,7 @@ from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import FILES, FileTable, no_deletes, struct_of
 from lakescan.planning.prune import might_match
 from lakescan.planning.residual import needed_conjuncts
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _MATCHED_BY = ("file_path", "sequence_number", "spec_id", "partition_key")
 

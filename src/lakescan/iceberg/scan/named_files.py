@@ -13,7 +13,7 @@ from lakescan.iceberg.metadata.locate import HINT
 from lakescan.iceberg.metadata.parse import STATISTICS
 from lakescan.iceberg.metadata_tables.entries import read_entries
 from lakescan.iceberg.table import IcebergTable
-from lakescan.storage.storage import join
+from lakescan.storage import join
 
 
 def named_files(table: IcebergTable) -> Iterator[pa.Array]:

@@ -29,7 +29,7 @@ from lakescan.iceberg.scan.file_names import FileNames
 from lakescan.iceberg.scan.manifest_scan import ManifestScan, ScannedFiles
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.file_table import FileTable
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 _NAMED_TOGETHER = 10_000  # data files per batch in which the names in deletes are looked up
 

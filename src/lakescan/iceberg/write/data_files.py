@@ -22,7 +22,7 @@ from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import check_obeyed
 from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.reading.casting import cast_leaf
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 

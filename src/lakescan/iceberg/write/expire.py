@@ -13,7 +13,7 @@ from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.table_metadata import Reference, TableMetadata
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import Failed, commit
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

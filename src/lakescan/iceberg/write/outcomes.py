@@ -12,8 +12,8 @@ import pyarrow as pa
 from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage
 from lakescan.storage.removal import discard
-from lakescan.storage.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction

@@ -14,7 +14,7 @@ from lakescan.reading.avro.records import arrow_field, column
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
 from lakescan.reading.projection import Projection
-from lakescan.storage.storage import Storage
+from lakescan.storage import Storage
 
 
 @dataclass(frozen=True)

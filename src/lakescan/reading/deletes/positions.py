@@ -31,9 +31,9 @@ from lakescan.reading.deletes.roaring import bitmap_of, within
 from lakescan.reading.deletes.vectors import load_vector, of_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import Projection, resolve
+from lakescan.storage import Storage
 from lakescan.storage.faults import shown
 from lakescan.storage.locations import Places, without_root
-from lakescan.storage.storage import Storage
 
 # The reserved fields of a position delete file (Iceberg specification, "Reserved Field IDs").
 DELETED_PATH = t.Field(2147483546, "file_path", t.STRING, required=True)

@@ -11,9 +11,9 @@ from lakescan import limits
 from lakescan.errors import CorruptData, CorruptMetadata, LimitExceeded, UnsupportedFeature
 from lakescan.reading.decoding import decoding
 from lakescan.reading.deletes.roaring import decode_bitmaps, decode_framed
+from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream
 from lakescan.storage.faults import shown
-from lakescan.storage.storage import Storage
 
 
 def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:

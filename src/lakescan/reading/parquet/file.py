@@ -28,8 +28,8 @@ from lakescan.reading.parquet.bounds import bounds
 from lakescan.reading.parquet.footer import ChunkStatistics, Footer, parsed_footer, read_footer_bytes
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import Projection
+from lakescan.storage import Storage
 from lakescan.storage.faults import is_storage_fault, shown, storage_boundary
-from lakescan.storage.storage import Storage
 
 _PROBE = 1 << 13  # rows decoded at once when locating damage
 
