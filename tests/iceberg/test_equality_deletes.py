@@ -250,8 +250,8 @@ def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.Mo
     location = committed(table, *[again] * 9).metadata_location
     monkeypatch.setattr(equality, "KEYS_AT_ONCE", 4)
     made: list[int] = []
-    keys = equality._Held.keys
-    monkeypatch.setattr(equality._Held, "keys", lambda self: made.append(self.rows) or keys(self))
+    keys = equality._KeyBuffer.keys
+    monkeypatch.setattr(equality._KeyBuffer, "keys", lambda self: made.append(self.rows) or keys(self))
     assert lakescan.table(location).scan().to_arrow()["id"].to_pylist() == [3]
     assert len(made) == 1
     assert made[0] <= 4

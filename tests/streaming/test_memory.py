@@ -41,7 +41,7 @@ def test_memory_stays_flat_over_ten_thousand_commits_in_a_thousand_batches(tmp_p
     """What is left of ten commits, their names in the listing, is small: memory is that of a batch."""
     path = tmp_path / "t"
     DeltaTable.create(path, SCHEMA, partition_by=["part"])
-    stream = TableStream(lakescan.table(path).scan().options(startingVersion=0))
+    stream = TableStream(lakescan.table(path).scan().options(startingVersion=0).spec)
     at, files, early = stream.initial_offset(), 0, 0
     tracemalloc.start()
     try:

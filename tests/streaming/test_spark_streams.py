@@ -84,8 +84,8 @@ def test_the_first_batch_stays_what_it_was_where_the_table_goes_on(growing: Grow
     growing.append(1, 2)
 
     def reader() -> CommitReader:
-        scan = lakescan.table(growing.path).scan().options(maxRowsPerTrigger=1)
-        return CommitReader(scan, schema_of(lakescan.table(growing.path).scan()), 2)
+        spec = lakescan.table(growing.path).scan().options(maxRowsPerTrigger=1).spec
+        return CommitReader(spec, schema_of(lakescan.table(growing.path).scan().spec), 2)
 
     first = reader()
     end = first.latestOffset(first.initialOffset(), None)

@@ -170,7 +170,7 @@ def test_every_type_of_spark_comes_back(here: Any, local: lakescan.Catalog) -> N
         rows.write.format(name).mode("append").save(table)
         found = here.read.format(name).load(table)
         assert sorted(map(str, found.collect())) == sorted(map(str, rows.collect()))
-        assert schema_of(lakescan.table(table).scan()).names == rows.columns
+        assert schema_of(lakescan.table(table).scan().spec).names == rows.columns
 
 
 class Copy:
