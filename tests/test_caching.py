@@ -81,6 +81,6 @@ def test_a_planning_finds_checkpoints_in_the_folder(tmp_path: Path, monkeypatch:
 
 def plan_anew(location: str, folder: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of files of a plan in a process that has nothing in memory."""
-    for module in ("iceberg.manifest_batches", "delta.log_pieces"):
+    for module in ("iceberg.manifests.batches", "delta.log.pieces"):
         monkeypatch.setattr(f"lakescan.{module}.METADATA", TableCache())
     return len(lakescan.table(location, **{"cache-folder": folder}).scan().plan().table)
