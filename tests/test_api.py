@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
@@ -26,6 +28,8 @@ def rows() -> pa.Table:
                 [datetime(2026, 1, 1, i % 24, tzinfo=UTC) for i in range(number)], pa.timestamp("us", "UTC")
             ),
             "a.b": range(number),
+            "small": pa.array([i / 10 for i in range(number)], pa.float32()),
+            "exact": pa.array([Decimal(i) / 10 for i in range(number)], pa.decimal128(5, 2)),
         }
     )
 
@@ -79,6 +83,29 @@ def test_a_write_whose_table_cannot_be_read_again_is_no_failed_write(tmp_path: P
     assert table.count() == 2
 
 
+def test_a_table_does_not_go_on_with_another_that_took_its_place(table: lakescan.Table, rows: pa.Table) -> None:
+    table.append(rows)
+    if table.format == "iceberg":
+        catalog = lakescan.catalog("api")
+        catalog.drop_table("db.t")
+        catalog.create_table("db.t", rows.schema)
+    else:
+        shutil.rmtree(table.location)
+        lakescan.save(rows, table.location, format="delta")
+    with pytest.raises(lakescan.CommitConflict, match="recreated"):
+        table.count()
+    with pytest.raises(lakescan.CommitConflict, match="open it again"):
+        table.append(rows)
+    assert table.refresh().count() in (0, len(rows))  # asked for
+
+
+def test_a_table_whose_columns_were_replaced_is_the_same_table(tmp_path: Path, rows: pa.Table) -> None:
+    lakescan.save(rows, tmp_path / "t", format="delta")
+    table = lakescan.table(tmp_path / "t")
+    table.overwrite(pa.table({"other": [1]}), overwriteSchema=True)
+    assert table.to_arrow().to_pydict() == {"other": [1]}
+
+
 def test_filter_is_where(table: lakescan.Table) -> None:
     scan = table.scan()
     assert scan.filter("id > 30").to_arrow().equals(scan.where("id > 30").to_arrow())
@@ -119,6 +146,10 @@ FILTERS = [
     pl.col("id") > 10.5,
     pl.col("id").cast(pl.String) == "7",
     pl.col("name").str.starts_with("n2"),
+    pl.col("small") == 0.1,
+    pl.col("exact") <= 0.3,
+    pl.col("id") == float(2**53),
+    pl.col("exact").cast(pl.Float64) > 0.25,
 ]
 
 

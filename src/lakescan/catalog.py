@@ -271,11 +271,9 @@ class Catalog:
             >>> lake.namespace_exists("shop")
             True
         """
-        try:
-            self.list_tables(name)
-        except NoSuchNamespace:
-            return False
-        return True
+        parts = self._parts(name)
+        with translated(Identifier(self.name, parts, "")):
+            return bool(self._catalog.namespace_exists(parts))
 
     def _replace(self, identifier: Identifier, definition: TableDefinition, format: str) -> None:
         before = find(identifier)

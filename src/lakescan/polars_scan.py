@@ -1,7 +1,8 @@
 """A scan as a Polars lazy frame: the columns and filters of the query are pushed into the scan.
 
-Polars hands its filter over as an expression. Comparisons of a column with a literal, and tests for null, are pushed
-down as far as they are understood; Polars' own filter then runs on every batch, so the rows never depend on it.
+Polars passes its filter as an expression. Tests for null, and comparisons of a column with a literal of exactly the
+column's type, are pushed down: with other types, Polars may round one side, and rows could be lost. The rest of the
+filter is Polars' own, which runs on every batch.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     ) -> Iterator[polars.DataFrame]:
         refined = spec if columns is None else spec.select(*columns)
         if predicate is not None:
-            refined = _filtered(refined, predicate)
+            refined = _filtered(refined, predicate, empty.schema)
         elif rows is not None:
             refined = refined.limit(rows)
         left = rows
@@ -54,9 +55,15 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     return register_io_source(frames, schema=empty.schema)
 
 
-def _filtered(spec: ScanSpec, predicate: polars.Expr) -> ScanSpec:
-    """The scan with those conjuncts of a filter that it understands."""
-    for conjunct in _conjuncts(json.loads(predicate.meta.serialize(format="json"))):
+def _filtered(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema) -> ScanSpec:
+    """The scan with those conjuncts of a filter that mean the same in it."""
+    from polars.exceptions import PolarsError
+
+    try:
+        tree = json.loads(predicate.meta.serialize(format="json"))
+    except (PolarsError, ValueError):  # Python functions, for one, are not text
+        return spec
+    for conjunct in _conjuncts(tree, schema):
         refined = spec.where(conjunct)
         try:
             refined.filter  # noqa: B018  bound here: types that do not compare are left to Polars
@@ -66,13 +73,13 @@ def _filtered(spec: ScanSpec, predicate: polars.Expr) -> ScanSpec:
     return spec
 
 
-def _conjuncts(node: Any) -> Iterator[Predicate]:
+def _conjuncts(node: Any, schema: polars.Schema) -> Iterator[Predicate]:
     match node:
         case {"BinaryExpr": {"left": left, "op": "And", "right": right}}:
-            yield from _conjuncts(left)
-            yield from _conjuncts(right)
+            yield from _conjuncts(left, schema)
+            yield from _conjuncts(right, schema)
         case {"BinaryExpr": {"left": {"Column": str(name)}, "op": str(op), "right": {"Literal": literal}}}:
-            value = _value(literal)
+            value = _value(literal, schema[name])
             if op in _OPS and value is not None:
                 yield Comparison(dotted_path([name]), op=_OPS[op], value=value)
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNull"}}}:
@@ -81,18 +88,20 @@ def _conjuncts(node: Any) -> Iterator[Predicate]:
             yield ~IsNull(dotted_path([name]))
 
 
-def _value(literal: Any) -> Any:
-    """A literal as Python has it; None for one that is not pushed down."""
+def _value(literal: Any, kind: polars.DataType) -> Any:
+    """A literal as Python has it; None unless it is of the column's type."""
+    import polars as pl
+
     match literal:
         case {"Dyn": {"Int": int(value)}} | {"Scalar": {"Int64": int(value)}} | {"Scalar": {"Int32": int(value)}}:
-            return value
+            return value if kind.is_integer() else None
         case {"Dyn": {"Float": float(value)}} | {"Scalar": {"Float64": float(value)}}:
-            return value
+            return value if kind == pl.Float64() else None
         case {"Scalar": {"String": str(value)}}:
-            return value
+            return value if kind == pl.String() else None
         case {"Scalar": {"Date": int(days)}} if abs(days) < 700_000:
-            return date(1970, 1, 1) + timedelta(days=days)
+            return date(1970, 1, 1) + timedelta(days=days) if kind == pl.Date() else None
         case {"Scalar": {"Datetime": [int(count), "Microseconds", None | "UTC" as zone]}} if abs(count) < 6 * 10**16:
             time = _EPOCH + timedelta(microseconds=count)
-            return time if zone is None else time.replace(tzinfo=UTC)
+            return (time if zone is None else time.replace(tzinfo=UTC)) if kind == pl.Datetime("us", zone) else None
     return None

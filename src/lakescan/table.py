@@ -53,7 +53,9 @@ class Table:
     """
 
     def __init__(self, spec: ScanSpec, name: Identifier | None = None) -> None:
-        self._opened, self._name, self._has_written = spec, name, False
+        self._opened, self._name = spec, name
+        self._has_written = False  # since it was opened or read again
+        self._written_to: str | None = None  # the identity of the table that was written to
 
     def __repr__(self) -> str:
         return f"Table({self.format} {str(self.name or self.location)!r})"
@@ -66,7 +68,10 @@ class Table:
     def _spec(self) -> ScanSpec:
         """A scan of all rows, of the newest state if this table has written since it was opened."""
         if self._has_written:
-            self.refresh()
+            now = self._opened.table.reopened()
+            if self._written_to not in (None, now.identity):
+                raise CommitConflict(f"{self} was dropped and recreated since it was written to: open it again")
+            self._opened, self._has_written = replace(self._opened, table=now), False
         return self._opened
 
     @property
@@ -252,7 +257,8 @@ class Table:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
         checked = WriteOptions.of(options, self.format)
-        return self._written(append_rows(self._target(checked), rows_of(rows), checked))
+        target = self._target(checked)
+        return self._written(target, append_rows(target, rows_of(rows), checked))
 
     def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> WriteResult:
         """Replace rows in one commit: all rows, those of a filter, or those of the partitions of the new rows.
@@ -275,7 +281,8 @@ class Table:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
         checked = WriteOptions.of(options, self.format)
-        return self._written(overwrite_rows(self._target(checked), rows_of(rows), checked, where))
+        target = self._target(checked)
+        return self._written(target, overwrite_rows(target, rows_of(rows), checked, where))
 
     def compact(
         self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any
@@ -299,7 +306,8 @@ class Table:
         Example:
             >>> orders.compact(where="day >= '2026-01-01'", target_file_size_bytes="256m")
         """
-        return self._written(compact(self._target(WriteOptions.of(options, self.format)), where, executor))
+        target = self._target(WriteOptions.of(options, self.format))
+        return self._written(target, compact(target, where, executor))
 
     def expire_snapshots(
         self,
@@ -342,7 +350,7 @@ class Table:
         moment = None if older_than is None else as_moment(older_than)
         if moment is not None and moment > datetime.now(UTC) + _SKEW:
             _LOG.warning("expire_snapshots: %s is in the future: all but what branches and tags keep expires", moment)
-        return self._written(target.expire(moment, retain_last, dry_run=dry_run))
+        return self._written(target, target.expire(moment, retain_last, dry_run=dry_run))
 
     def remove_orphans(
         self,
@@ -395,9 +403,9 @@ class Table:
             raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
         target.checkpoint()
 
-    def _written(self, result: _Result) -> _Result:
+    def _written(self, target: IcebergTarget | DeltaTarget, result: _Result) -> _Result:
         """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""
-        self._has_written = True
+        self._has_written, self._written_to = True, target.identity
         return result
 
     def _target(self, options: WriteOptions, *, same: bool = True) -> IcebergTarget | DeltaTarget:
