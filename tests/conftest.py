@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from samples.shop import Shop, make_shop
 
+from tests.support.failed_tables import describe_tables
 from tests.support.session import local_session
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -36,6 +37,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     lakescan.spark.register(session)
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that takes the Spark session is a Spark test: `-m "not spark"` leaves it out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, object, object]:
+    """Print the tables that a failed test made below its `tmp_path`."""
+    report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if call.when == "call" and report.failed and isinstance(folder, Path) and (tables := describe_tables(folder)):
+        report.sections.append(("Tables that the test made", tables))
+    return report
 
 
 def corpus_folder() -> Path | None:
