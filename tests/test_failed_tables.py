@@ -8,14 +8,19 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from tests.support import own_catalog
 from tests.support.failed_tables import ROWS, describe_tables
+
+local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
 
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_a_table_is_described_by_its_columns_history_files_and_first_rows(tmp_path: Path, format: str) -> None:
-    lakescan.save(pa.table({"city": ["Oslo"] * (ROWS + 1)}), str(tmp_path / "towns"), format=format)
+def test_a_table_is_described_by_its_columns_history_files_and_first_rows(
+    tmp_path: Path, local: lakescan.Catalog, format: str
+) -> None:
+    lakescan.save(pa.table({"city": ["Oslo"] * (ROWS + 1)}), "local.db.towns", format=format)
     text = describe_tables(tmp_path)
-    assert text.startswith(f"towns: {format}")
+    assert f"towns: {format}" in text
     assert "city: string" in text
     assert ".parquet (" in text
     assert "append" in text.lower() or "write" in text.lower()
