@@ -10,7 +10,7 @@ from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
 from lakescan.catalogs.lookup import InCatalog, find, identifier_of
-from lakescan.common.schema import dotted_path
+from lakescan.common.references import dotted_path
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.path import DeltaPath, resolve_path
 from lakescan.delta.table import DeltaTable

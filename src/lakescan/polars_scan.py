@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakescan.common.schema import dotted_path
+from lakescan.common.references import dotted_path
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate
 from lakescan.in_process import batches

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.common import types as t
-from lakescan.common.schema import Schema, dotted_path
+from lakescan.common.references import dotted_path
+from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter, NoSuchColumn
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
+from lakescan.common.references import dotted_path, parse_reference
 from lakescan.common.types import Field, Struct, children, walk
 from lakescan.errors import NoSuchColumn, nearest
 
@@ -41,6 +41,11 @@ class Schema:
         """The dotted path of every field, by id."""
         return {field.id: ".".join(path) for path, field in _paths(self.fields, ())}
 
+    @cached_property
+    def _references(self) -> dict[int, str]:
+        """What to write for each field, by id: its path, with names in backquotes that need it."""
+        return {field.id: dotted_path(path) for path, field in _paths(self.fields, ())}
+
     def physical_path(self, field: Field) -> tuple[str, ...]:
         """Return the path of a field in data files: the physical names from its column down to the field."""
         path, among = [], self.fields
@@ -64,15 +69,15 @@ class Schema:
     def field(self, name: str, *, case_sensitive: bool = True) -> Field:
         """Return the field with that dotted name; raises `NoSuchColumn`, which suggests the nearest name."""
         by_path, by_text = self._names
-        lookups: tuple[tuple[_Names, tuple[str, ...] | str], ...] = ((by_path, path_parts(name)), (by_text, name))
+        lookups: tuple[tuple[_Names, tuple[str, ...] | str], ...] = ((by_path, parse_reference(name)), (by_text, name))
         for names, key in lookups:
             if len(matches := names.matches(key, case_sensitive)) == 1:
                 return matches[0]
             if matches:
-                shown = ", ".join(self.path_of[m.id] for m in matches)
+                shown = ", ".join(self._references[m.id] for m in matches)
                 why = "" if case_sensitive else " when case is ignored"
                 raise NoSuchColumn(f"column {name!r} is ambiguous{why}: {shown}; put names with dots in backquotes")
-        raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self.path_of.values())}")
+        raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self._references.values())}")
 
     def column(self, name: str, *, case_sensitive: bool = True) -> Field:
         """Return the top-level column of that name, which may contain dots; raises `NoSuchColumn`."""
@@ -146,29 +151,6 @@ class _Names:
 
 def _lowered(key: tuple[str, ...] | str) -> tuple[str, ...] | str:
     return key.lower() if isinstance(key, str) else tuple(name.lower() for name in key)
-
-
-_PLAIN = re.compile(r"[^`.]+", re.DOTALL)
-_PART = re.compile(rf"`((?:[^`]|``)*)`|({_PLAIN.pattern})", re.DOTALL)
-
-
-def path_parts(path: str) -> tuple[str, ...]:
-    """Split a dotted path into names: `` a.`b.c` `` gives `a`, `b.c`. Malformed text is one name."""
-    names, position = [], 0
-    while part := _PART.match(path, position):
-        quoted, plain = part.groups()
-        names.append(plain if quoted is None else quoted.replace("``", "`"))
-        if part.end() == len(path):
-            return tuple(names)
-        if path[part.end()] != ".":
-            break
-        position = part.end() + 1
-    return (path,)
-
-
-def dotted_path(parts: Iterable[str]) -> str:
-    """Join names into a dotted path; names that contain dots or backquotes are quoted."""
-    return ".".join(name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in parts)
 
 
 def _paths(fields: tuple[Field, ...], prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Field]]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from lakescan.common.references import parse_reference
 from lakescan.errors import InvalidFilter, NoTruthValue
 from lakescan.expressions.predicate import Comparison, In, IsNaN, IsNull, Like, Predicate, starts_with
+
+__all__ = ["Column", "col", "parse_reference"]
 
 
 class Column:

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from lakescan.common.schema import dotted_path
+from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidFilter, missing_dependency
 from lakescan.expressions.instants import instant_of, is_far
 from lakescan.expressions.like import joined, parts

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from pyspark.sql import datasource as ds
 
-from lakescan.common.schema import Schema, dotted_path
+from lakescan.common.references import dotted_path
+from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
 from lakescan.expressions.like import escaped

@@ -1,0 +1,39 @@
+"""References to columns: how users write the name of a column, or of a member of a struct, as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_PLAIN = re.compile(r"[^`.]+", re.DOTALL)
+_PART = re.compile(rf"`((?:[^`]|``)*)`|({_PLAIN.pattern})", re.DOTALL)
+
+
+def parse_reference(text: str) -> tuple[str, ...]:
+    """Split a reference to a column into names, from the column down to the member.
+
+    This is the syntax of every place that takes a column as text: `select`, `where` and `col`, `partition_by`, keys,
+    sort orders and options. Names are parted by dots. A name with dots or backquotes is put in backquotes, in which a
+    backquote is doubled. Text that is no reference (`a..b`) is taken as one name, because columns may be named so.
+
+    Example:
+        >>> parse_reference("address.city")
+        ('address', 'city')
+        >>> parse_reference("`a.b`")
+        ('a.b',)
+    """
+    names, position = [], 0
+    while part := _PART.match(text, position):
+        quoted, plain = part.groups()
+        names.append(plain if quoted is None else quoted.replace("``", "`"))
+        if part.end() == len(text):
+            return tuple(names)
+        if text[part.end()] != ".":
+            break
+        position = part.end() + 1
+    return (text,)
+
+
+def dotted_path(names: Iterable[str]) -> str:
+    """Join names into a reference that `parse_reference` splits into the same names; quotes those that need it."""
+    return ".".join(name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in names)
