@@ -23,8 +23,7 @@ def scan_as_html(spec: ScanSpec) -> str:
 
 def _state(spec: ScanSpec) -> dict[str, str]:
     snapshot = spec.snapshot
-    name = "version" if spec.table.name == "delta" else "snapshot"
-    facts = {name: "none" if snapshot.id is None else str(snapshot.id)}
+    facts = {spec.table.words.state: "none" if snapshot.id is None else str(snapshot.id)}
     return facts if snapshot.timestamp is None else facts | {"committed": f"{snapshot.timestamp:%Y-%m-%d %H:%M:%S} UTC"}
 
 

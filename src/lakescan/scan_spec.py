@@ -258,6 +258,7 @@ class ScanSpec:
                 "snapshot_id": snapshot.id,
                 "snapshot_timestamp": snapshot.timestamp,
                 "schema_id": snapshot.schema.id,
+                "words": self.table.words,
             },
         )
 

@@ -19,7 +19,7 @@ from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
-from lakescan.formats.table_format import AppendRange, ChangeRange, Snapshot, SnapshotSelector
+from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.maintenance import compact, remove_orphans
 from lakescan.notebook import table_as_html
 from lakescan.options.write import WriteOptions
@@ -457,13 +457,8 @@ class Table:
             >>> orders.changes(start=3, identity=["id"]).to_pandas()
         """
         spec = self._refined(where, options)
-        ends = [as_moment(end) if isinstance(end, datetime) else end for end in (start, end)]
-        if self.format == "iceberg":
-            appends = AppendRange(ends[0], ends[1], changes=True)
-            return Changes(spec.at(SnapshotSelector(appends=appends)), identity)
-        if identity:
-            raise UnsupportedFeature("identity columns for Delta's changes", "Its feed records updates as such.")
-        return Changes(spec.at(SnapshotSelector(changes=_recorded(*ends))))
+        after, upto = (as_moment(end) if isinstance(end, datetime) else end for end in (start, end))
+        return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity)
 
     def follow(
         self, *, start: Mapping[str, Any] | None = None, wait: bool = True, where: str | None = None, **options: Any
@@ -493,17 +488,3 @@ class Table:
     def _refined(self, where: str | None, options: dict[str, Any]) -> ScanSpec:
         spec = self._spec.with_options(options)
         return spec if where is None else spec.where(where)
-
-
-def _recorded(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
-    """The range of Delta versions after `start`, up to and including `end`."""
-    for name in (start, end):
-        if isinstance(name, str):
-            raise InvalidOption(f"{name!r} is not a Delta version or timestamp: give a number or a datetime")
-    after = start + timedelta(milliseconds=1) if isinstance(start, datetime) else None
-    return ChangeRange(
-        start_version=start + 1 if isinstance(start, int) else None if after else 0,
-        start_timestamp=after,
-        end_version=end if isinstance(end, int) else None,
-        end_timestamp=end if isinstance(end, datetime) else None,
-    )

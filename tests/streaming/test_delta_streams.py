@@ -119,8 +119,8 @@ def test_a_thousand_files_are_a_batch_where_nothing_is_said(tmp_path: Path) -> N
 
     append(tmp_path / "t", 1)
     scan = lakescan.table(tmp_path / "t").scan()
-    assert limits_from(scan.spec.options, "delta").files == 1000
-    assert limits_from(scan.options(maxBytesPerTrigger="1g").spec.options, "delta").files is None
+    assert limits_from(scan.spec.options, scan.spec.table.default_limits).files == 1000
+    assert limits_from(scan.options(maxBytesPerTrigger="1g").spec.options, scan.spec.table.default_limits).files is None
 
 
 @pytest.fixture

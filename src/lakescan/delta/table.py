@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -37,16 +37,16 @@ from lakescan.delta.metadata_tables import (
     history_row,
 )
 from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
-from lakescan.delta.scan.change_feed import check_recorded, check_schemas, first_since, resolve_range
+from lakescan.delta.scan.change_feed import check_recorded, check_schemas, first_since, range_after, resolve_range
 from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of, as_inserts
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.executors import ShufflingExecutor, executor_for
-from lakescan.formats.increments import Commit, Increment, Offset
+from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_such_table
 from lakescan.formats.table_format import ChangeRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.report import ScanMetrics, Words
 from lakescan.storage import Storage
 
 _METADATA_TABLES = ("history", "detail", "files")
@@ -60,6 +60,9 @@ class DeltaTable:
     """A table with its log listed once: it does not see versions committed later."""
 
     name = "delta"
+    words = Words(state="version", metadata_files="log files")
+    offset_names = OffsetNames("version", "index", "initial-snapshot")
+    default_limits = Limits(files=1000)  # Delta's own
 
     def __init__(
         self, location: str, storage: Storage, end: LogListing, *, is_whole: bool, seen: SeenCommits | None = None
@@ -136,6 +139,14 @@ class DeltaTable:
             self._seen = SeenCommits(reader)
         if start <= self._end.latest:
             yield from self._seen.commits(self._commits(start, self._end.latest))
+
+    def changes_between(
+        self, start: int | str | datetime | None, end: int | str | datetime | None, identity: Sequence[str]
+    ) -> SnapshotSelector:
+        """The recorded changes after one version or time, up to another; the feed itself has no use for `identity`."""
+        if identity:
+            raise UnsupportedFeature("identity columns for Delta's changes", "Its feed records updates as such.")
+        return SnapshotSelector(changes=range_after(start, end))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot of the newest version's change feed."""

@@ -78,7 +78,7 @@ def summarise(plan: ScanPlan) -> Summary:
     return Summary(
         table=report.table,
         format=report.format,
-        state="version" if report.format == "delta" else "snapshot",
+        state=report.words.state,
         snapshot=_state(report),
         filter=report.filter,
         columns=report.projected_fields,
@@ -108,14 +108,11 @@ def _state(report: ScanReport) -> str:
 
 def _stages(plan: ScanPlan) -> tuple[Stage, ...]:
     report, metrics = plan.report, plan.report.metrics
-    what = "log files" if report.format == "delta" else "manifests"
     by_partition = metrics.result_data_files + report.skipped_by_limit + report.skipped_by_stats
     by_stats = metrics.result_data_files + report.skipped_by_limit
-    stages = [
-        Stage(what, metrics.scanned_data_manifests, metrics.skipped_data_manifests, "by partition summaries"),
-    ]
+    note = "by partition summaries"
+    stages = [Stage(report.words.metadata_files, metrics.scanned_data_manifests, metrics.skipped_data_manifests, note)]
     if metrics.total_delete_manifests:
-        note = "by partition summaries"
         stages.append(
             Stage("delete manifests", metrics.scanned_delete_manifests, metrics.skipped_delete_manifests, note)
         )

@@ -51,6 +51,15 @@ BEFORE = Offset(-1)  # before the first commit
 
 
 @dataclass(frozen=True)
+class OffsetNames:
+    """The JSON keys of an offset's members, as the format's own streaming source names them."""
+
+    commit: str
+    files: str
+    initial: str
+
+
+@dataclass(frozen=True)
 class Commit:
     """A commit as described by its own metadata, without listing its files; `change` is its effect on rows.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -13,10 +13,10 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.types import Field
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate, leaves
-from lakescan.formats.increments import Commit, Increment, Offset
+from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.report import ScanMetrics
+from lakescan.planning.report import ScanMetrics, Words
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,10 @@ class TableFormat(Protocol):
         """'iceberg' or 'delta'."""
 
     @property
+    def words(self) -> Words:
+        """The format's own words, for people."""
+
+    @property
     def location(self) -> str:
         """The table's root location."""
 
@@ -190,6 +194,14 @@ class TableFormat(Protocol):
     def reopened(self) -> TableFormat:
         """Open the table now at the same location or under the same name; raises `NotATable` or `NoSuchTable`."""
 
+    @property
+    def offset_names(self) -> OffsetNames:
+        """The names of an offset's members in checkpoints."""
+
+    @property
+    def default_limits(self) -> Limits:
+        """The limits of a stream's batch where the options set none."""
+
     def starting_point(self, start: Start, branch: str | None = None) -> Offset:
         """Return the offset at which a stream begins; raises `NoSuchSnapshot`."""
 
@@ -197,6 +209,16 @@ class TableFormat(Protocol):
         """Yield commits, oldest first; `Commit.obstacle` is relative to the schema of `snapshot`.
 
         Raises `NoSuchSnapshot` if the first requested commit was expired or removed.
+        """
+
+    def changes_between(
+        self, start: int | str | datetime | None, end: int | str | datetime | None, identity: Sequence[str]
+    ) -> SnapshotSelector:
+        """Return the selector of the changes after the state `start`, up to and including `end`.
+
+        Each is a snapshot id, a version, a time or the name of a tag; None is the beginning, or the current state.
+        Raises `UnsupportedFeature` if columns of the `identity` of rows cannot be taken into account, `InvalidOption`
+        for a state that the format does not have.
         """
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
-from lakescan.formats.increments import APPEND, NOTHING, Commit, Increment, Offset, Part
+from lakescan.formats.increments import APPEND, NOTHING, Commit, Increment, Limits, Offset, OffsetNames, Part
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
@@ -27,6 +27,7 @@ from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.report import Words
 from lakescan.storage import Storage
 
 HISTORY = pa.schema(
@@ -46,6 +47,9 @@ class IcebergTable:
     """One version of a table's metadata, and the storage that holds its files."""
 
     name = "iceberg"
+    words = Words(state="snapshot", metadata_files="manifests")
+    offset_names = OffsetNames("snapshot-id", "position", "scan-all-files")
+    default_limits = Limits()
 
     def __init__(self, metadata: TableMetadata, storage: Storage, source: MetadataSource) -> None:
         self.metadata, self.storage, self._source = metadata, storage, source
@@ -155,6 +159,12 @@ class IcebergTable:
         base = self._resolved(None if head is None else self.metadata.snapshots[head], own_schema=False)
         base = self.with_changes(base) if wanted.changes else base
         return self.increment(base, Increment(parts, changes=wanted.changes))
+
+    def changes_between(
+        self, start: int | str | datetime | None, end: int | str | datetime | None, identity: Sequence[str]
+    ) -> SnapshotSelector:
+        """The changes after one snapshot, time or tag, up to another, computed from added and removed files."""
+        return SnapshotSelector(appends=AppendRange(start, end, changes=True))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the changelog columns added to its schema."""

@@ -46,7 +46,6 @@ _STRATEGIES = {
     "INCREMENTAL_FROM_SNAPSHOT_ID": "commit",
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": "time",
 }
-_DELTA_FILES = 1000  # files per batch without any limit option: Delta's default
 
 
 def start_from(options: Options) -> Start:
@@ -83,8 +82,8 @@ def reads_changes(options: Options) -> bool:
     return options.get("on-change") == "changelog" or any(options.get(name) for name in FEED)
 
 
-def limits_from(options: Options, format_name: str) -> Limits:
-    """Return the size limits of a batch: the strictest of the options for each."""
+def limits_from(options: Options, default: Limits) -> Limits:
+    """Return the size limits of a batch: the strictest of the options for each; `default` without any."""
 
     def least(*names: str) -> int | None:
         return min((options[name] for name in names if name in options), default=None)
@@ -95,7 +94,7 @@ def limits_from(options: Options, format_name: str) -> Limits:
         size=least("maxBytesPerTrigger"),
         commits=least("max-planning-snapshot-count"),
     )
-    return Limits(files=_DELTA_FILES) if format_name == "delta" and limits == Limits() else limits
+    return default if limits == Limits() else limits
 
 
 @dataclass(frozen=True)

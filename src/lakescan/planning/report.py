@@ -73,6 +73,14 @@ class ScanMetrics:
 
 
 @dataclass(frozen=True)
+class Words:
+    """A format's own words: for a state of a table, and for the metadata files that list data files."""
+
+    state: str = "snapshot"
+    metadata_files: str = "manifests"
+
+
+@dataclass(frozen=True)
 class ScanReport:
     """The report of a plan: the request, the result, and the funnel from manifests to task groups."""
 
@@ -92,11 +100,12 @@ class ScanReport:
     splits: int = 0
     groups: int = 0
     records: int | None = None
+    words: Words = Words()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values; counters have the hyphenated names of Iceberg's ScanMetrics."""
         counters = {f.name.replace("_", "-"): getattr(self.metrics, f.name) for f in fields(self.metrics)}
-        shown = [f.name for f in fields(self) if f.name not in ("metrics", "predicate")]
+        shown = [f.name for f in fields(self) if f.name not in ("metrics", "predicate", "words")]
         own = {name.replace("_", "-"): getattr(self, name) for name in shown}
         timestamp = None if self.snapshot_timestamp is None else self.snapshot_timestamp.isoformat()
         return {**own, "snapshot-timestamp": timestamp, "metrics": counters}

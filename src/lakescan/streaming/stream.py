@@ -25,9 +25,7 @@ from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.time_travel import SELECTING
 
-# The JSON keys of an offset (commit, files, initial), as each format's own streaming source names them.
-_ORDER = "watermark-column"
-_NAMES = {"iceberg": ("snapshot-id", "position", "scan-all-files"), "delta": ("version", "index", "initial-snapshot")}
+_ORDER = "watermark-column"  # also a key of an offset within a commit whose files it orders
 
 
 class TableStream:
@@ -41,7 +39,7 @@ class TableStream:
         self._table: TableFormat = scan.table
         self._identity = self._table.identity
         self._start = start_from(options)
-        self._limits = limits_from(options, self._table.name)
+        self._limits = limits_from(options, self._table.default_limits)
         self._policy = Policy.of(options)
         self.interval: float = options.get("monitor-interval", 1.0)
         self._branch = options.get("branch")
@@ -136,15 +134,16 @@ class TableStream:
 
     def encode(self, offset: Offset) -> dict[str, Any]:
         """Encode an offset as a small JSON object, with the keys of the format's own streaming source."""
-        commit, files, initial = _NAMES[self._table.name]
-        node = {commit: offset.commit, files: offset.files, initial: offset.initial, "table": self._identity}
+        names = self._table.offset_names
+        position = {names.commit: offset.commit, names.files: offset.files, names.initial: offset.initial}
+        node = {**position, "table": self._identity}
         return node if self._order(offset) is None else node | {_ORDER: self._order(offset)}
 
     def decode(self, node: Mapping[str, Any]) -> Offset:
         """Decode an offset that `encode` made; raises `InvalidOption` for an offset of another table."""
-        commit, files, initial = _NAMES[self._table.name]
+        names = self._table.offset_names
         try:
-            offset = Offset(int(node[commit]), int(node[files]), bool(node[initial]))
+            offset = Offset(int(node[names.commit]), int(node[names.files]), bool(node[names.initial]))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidOption(f"{dict(node)} is not a valid {self._table.name} stream offset: {error}") from error
         if node.get("table") not in (None, self._identity):

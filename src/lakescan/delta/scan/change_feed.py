@@ -9,7 +9,7 @@ only in the old vector were restored (inserts).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +29,20 @@ from lakescan.formats.table_format import ChangeRange
 ENABLED = "delta.enableChangeDataFeed"
 COLUMNS = (m.CHANGE_TYPE, m.COMMIT_VERSION, m.COMMIT_TIMESTAMP)
 _UNCHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+
+
+def range_after(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
+    """The range of versions after `start`, up to and including `end`; raises `InvalidOption` for names of states."""
+    for state in (start, end):
+        if isinstance(state, str):
+            raise InvalidOption(f"{state!r} is not a Delta version or timestamp: give a number or a datetime")
+    after = start + timedelta(milliseconds=1) if isinstance(start, datetime) else None
+    return ChangeRange(
+        start_version=start + 1 if isinstance(start, int) else None if after else 0,
+        start_timestamp=after,
+        end_version=end if isinstance(end, int) else None,
+        end_timestamp=end if isinstance(end, datetime) else None,
+    )
 
 
 def resolve_range(
