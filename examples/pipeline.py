@@ -90,7 +90,7 @@ def live(spark: Any, source: str, output: Path) -> None:
     orphans = lakescan.table(NAME).remove_orphans(datetime.now(UTC) + timedelta(seconds=1), dry_run=True)
     say(
         "maintained",
-        f"{count} files compacted into {compacted.files}; {expired} snapshots expired, {len(orphans)} orphan files",
+        f"{count} files: {compacted}; {expired}; {len(orphans)} orphan files",
     )
     check(abs(total(spark) - revenue) < 0.01, "the rows are unchanged")
 

@@ -49,7 +49,7 @@ from lakescan.scan import Scan
 from lakescan.sql import sql
 from lakescan.streaming.stream import Follower
 from lakescan.table import Table
-from lakescan.transaction.base import WriteResult
+from lakescan.transaction.results import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
 
 __version__ = "0.1.0"
 moved.install()
@@ -57,12 +57,15 @@ moved.install()
 __all__ = [
     "Catalog",
     "Changes",
+    "CheckpointResult",
     "CommitConflict",
     "CommitStateUnknown",
+    "CompactResult",
     "CorruptData",
     "CorruptMetadata",
     "CreatedConcurrently",
     "Diagnosis",
+    "ExpireResult",
     "FileScanTask",
     "Follower",
     "InvalidFilter",
@@ -80,6 +83,7 @@ __all__ = [
     "NoTruthValue",
     "NotATable",
     "NotEnoughMemory",
+    "OrphanResult",
     "Predicate",
     "RowsChanged",
     "Scan",

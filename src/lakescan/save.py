@@ -8,9 +8,9 @@ from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.errors import InvalidOption, TableExists, nearest
-from lakescan.transaction.base import WriteResult
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.open import exists, open_target
+from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import rows_of
 
 _SAVE_MODES = ("error", "append", "overwrite", "ignore")

@@ -26,10 +26,10 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import Follower, TableStream
-from lakescan.transaction.base import WriteResult
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
 from lakescan.transaction.into import append_rows, overwrite_rows
+from lakescan.transaction.results import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
 from lakescan.transaction.rows import rows_of
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class Table:
 
     def compact(
         self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any
-    ) -> WriteResult:
+    ) -> CompactResult:
         """Rewrite small files of each partition as larger ones, and files with deletes without the deleted rows.
 
         Streams skip the commit, because it changes no rows. Files of Delta tables that have deletion vectors are left
@@ -298,7 +298,7 @@ class Table:
             options: `target_file_size_bytes`, `compression_codec` and others of writes.
 
         Returns:
-            How many files, rows and bytes were written, and how many files were removed.
+            How many files and bytes were replaced, and by how many.
 
         Raises:
             CommitConflict: Another writer changed the files that were compacted.
@@ -315,7 +315,7 @@ class Table:
         *,
         retain_last: int | None = None,
         dry_run: bool = False,
-    ) -> int:
+    ) -> ExpireResult:
         """Expire old Iceberg snapshots, except those that branches and tags keep.
 
         Data files stay; `remove_orphans` removes those that only expired snapshots referenced. Branches and tags other
@@ -326,10 +326,10 @@ class Table:
                 `history.expire.max-snapshot-age-ms`, five days. A branch's own retention takes precedence.
             retain_last: Keep at least this many snapshots of each branch. By default the property
                 `history.expire.min-snapshots-to-keep`, one. A branch's own retention takes precedence.
-            dry_run: Only count.
+            dry_run: Only say what would expire.
 
         Returns:
-            The number of snapshots that expired, or would expire.
+            The snapshots, branches and tags that expired, or would expire. `int(result)` is the number of snapshots.
 
         Raises:
             UnsupportedFeature: `gc.enabled` is not true; or a Delta table, which cleans up its log by
@@ -337,8 +337,8 @@ class Table:
             CommitConflict: Other writers committed during every attempt.
 
         Example:
-            >>> orders.expire_snapshots("2026-01-31", retain_last=10)
-            12
+            >>> print(orders.expire_snapshots("2026-01-31", retain_last=10))
+            12 snapshots expired
         """
         target = self._target(WriteOptions())
         if not isinstance(target, IcebergTarget):
@@ -358,7 +358,7 @@ class Table:
         *,
         dry_run: bool = False,
         location: str | os.PathLike[str] | None = None,
-    ) -> list[str]:
+    ) -> OrphanResult:
         """Remove files in the table's folders that the table does not reference.
 
         For Iceberg these are files that no retained snapshot references, in any spelling of their locations; for Delta
@@ -373,7 +373,7 @@ class Table:
                 `write.data.path` put elsewhere, because other tables may be there.
 
         Returns:
-            The locations of the removed files.
+            A sequence of the locations of the removed files, which also has their size.
 
         Raises:
             InvalidOption: The time is less than 24 hours ago, or within Delta's retention: files that are being written
@@ -382,26 +382,30 @@ class Table:
                 Nothing is removed.
 
         Example:
-            >>> orders.remove_orphans(dry_run=True)
-            ['file:///lake/db/events/data/00000-left-behind.parquet']
+            >>> print(orders.remove_orphans(dry_run=True))
+            1.2 MB in 3 files would be removed
         """
         moment = None if older_than is None else as_moment(older_than)
         folder = None if location is None else location_of(location)
         return remove_orphans(self._target(WriteOptions(), same=False), moment, dry_run=dry_run, location=folder)
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version of a Delta table.
+
+        Returns:
+            The version that the checkpoint holds.
 
         Raises:
             UnsupportedFeature: An Iceberg table, which has no checkpoints.
 
         Example:
-            >>> customers.checkpoint()
+            >>> print(customers.checkpoint())
+            wrote a checkpoint of version 12
         """
         target = self._target(WriteOptions())
         if not isinstance(target, DeltaTarget):
             raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
-        target.checkpoint()
+        return target.checkpoint()
 
     def _written(self, target: IcebergTarget | DeltaTarget, result: _Result) -> _Result:
         """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""

@@ -49,11 +49,7 @@ def compact(
     where: Annotated[str | None, typer.Option("--where", "-w", help="Only files that may have matching rows.")] = None,
 ) -> None:
     """Compact small files, and apply their deletes."""
-    saved = table(name).compact(where=where)
-    if saved.removed_files:
-        console.print(f"compacted {saved.removed_files:,} files into {saved.files:,} ({saved.bytes:,} bytes)")
-    else:
-        console.print("nothing to compact")
+    console.print(str(table(name).compact(where=where)))
 
 
 @app.command()
@@ -66,8 +62,7 @@ def expire_snapshots(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
     """Expire old snapshots of an Iceberg table, by default by its properties; remove-orphans deletes their files."""
-    expired = table(name).expire_snapshots(_past(older_than), retain_last=retain_last, dry_run=dry_run)
-    console.print(f"{expired:,} snapshots {'would be ' if dry_run else ''}expired")
+    console.print(str(table(name).expire_snapshots(_past(older_than), retain_last=retain_last, dry_run=dry_run)))
 
 
 @app.command()
@@ -81,7 +76,7 @@ def remove_orphans(
     orphans = table(name).remove_orphans(older_than, dry_run=dry_run, location=location)
     for orphan in orphans:
         console.print(orphan, soft_wrap=True)
-    console.print(f"{len(orphans):,} files {'would be ' if dry_run else ''}removed")
+    console.print(str(orphans))
 
 
 def _past(text: str | None) -> datetime | None:

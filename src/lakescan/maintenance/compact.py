@@ -16,8 +16,9 @@ from lakescan.executors import PlanningExecutor
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.planning.partition_groups import partition_numbers
 from lakescan.scan_spec import ScanSpec
-from lakescan.transaction.base import WAITS, Target, WriteResult
+from lakescan.transaction.base import WAITS, Target
 from lakescan.transaction.overwritten_files import as_removed
+from lakescan.transaction.results import CompactResult
 from lakescan.transaction.rewrite import rewrite_rows
 from lakescan.transaction.save import removed_on_failure, saved
 from lakescan.write.table_writes import WrittenFile
@@ -26,7 +27,7 @@ _LOG = logging.getLogger("lakescan")
 _SMALL = 0.75  # of the target file size: smaller files are merged
 
 
-def compact(target: Target, where: str | None = None, executor: PlanningExecutor | None = None) -> WriteResult:
+def compact(target: Target, where: str | None = None, executor: PlanningExecutor | None = None) -> CompactResult:
     """Rewrite the small files of each partition, and all files that have deletes, in one commit.
 
     `where` limits the compaction to files that may have matching rows. Files of Delta tables that have deletion vectors
@@ -35,17 +36,19 @@ def compact(target: Target, where: str | None = None, executor: PlanningExecutor
     writes = target.writes.of_moved_rows
     scan = _all_rows(target, where)
     if scan.snapshot.id is None:
-        return WriteResult(0, 0, 0)
+        return CompactResult(0, 0, 0)
     plan = scan.plan()
     selected = _files_to_compact(plan.files, target.writes.target_size, applies_deletes=target.compacts_deletes)
     some = scan.plan_of(plan, pa.array(selected))
     if not some.files.num_rows:
-        return WriteResult(0, 0, 0)
+        return CompactResult(0, 0, 0)
     target.check_removals(as_removed(some.table))
     files = rewrite_rows(writes, some, scan.read_context(some), executor)
     with removed_on_failure(target, files):
         _commit_as_planned(target, where, some.table, files)
-    return saved(files, len(some.table))
+    new = saved(files)
+    removed_bytes = pc.sum(some.files["size"]).as_py()
+    return CompactResult(new.files, new.rows, new.bytes, len(some.table), removed_bytes)
 
 
 def _all_rows(target: Target, where: str | None) -> ScanSpec:

@@ -20,6 +20,7 @@ from lakescan.storage.locations import normal
 from lakescan.storage.removal import remove_unnamed, unnamed
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.transaction.results import OrphanResult
 
 _LEAST = timedelta(hours=24)  # younger files may belong to running writes
 _DEFAULT_AGE = timedelta(days=3)  # of orphan files of Iceberg tables
@@ -29,8 +30,8 @@ _SHOWN = ("_change_data", "_delta_index")  # folders of Delta tables that belong
 
 def remove_orphans(
     target: IcebergTarget | DeltaTarget, older_than: datetime | None, *, dry_run: bool, location: str | None = None
-) -> list[str]:
-    """Remove orphan files from the table's folders, or from `location`; return their locations.
+) -> OrphanResult:
+    """Remove orphan files from the table's folders, or from `location`.
 
     Only files last modified before `older_than` are removed. The default is 3 days ago (Iceberg), or the retention of
     deleted files, at least 24 hours (Delta). Ages are measured by the store's clock. The folders are listed before the
@@ -44,7 +45,7 @@ def remove_orphans(
 
 def _iceberg_orphans(
     target: IcebergTarget, older_than: datetime | None, *, dry_run: bool, location: str | None
-) -> list[str]:
+) -> OrphanResult:
     target.check_owned("removing orphan files of")
     metadata = target.opened.metadata
     now = _now(target, metadata.source.rpartition("/")[0], dry_run=dry_run)
@@ -71,7 +72,7 @@ def _folders(location: str, properties: Mapping[str, str]) -> list[str]:
 
 def _delta_orphans(
     target: DeltaTarget, older_than: datetime | None, *, dry_run: bool, location: str | None
-) -> list[str]:
+) -> OrphanResult:
     state = target.scan.snapshot.state
     check_vacuum(state.protocol, target.name)
     retention = retention_of(state.metadata.configuration)
@@ -106,21 +107,21 @@ def _check_age(cutoff: datetime, now: datetime, least: timedelta, what: str, *, 
         )
 
 
-def _older(entries: Iterable[FileEntry], cutoff: datetime) -> list[str]:
-    return [each.location for each in entries if each.modified is not None and each.modified < cutoff]
+def _older(entries: Iterable[FileEntry], cutoff: datetime) -> dict[str, int]:
+    """The locations and sizes of the files last modified before `cutoff`."""
+    return {each.location: each.size for each in entries if each.modified is not None and each.modified < cutoff}
 
 
 def _remove(
     target: IcebergTarget | DeltaTarget,
-    orphans: list[str],
+    sizes: dict[str, int],
     referenced: Callable[[], Iterator[pa.Array]],
     *,
     dry_run: bool,
-) -> list[str]:
-    if not orphans:
-        return []
-    return (
-        unnamed(target.storage, orphans, referenced())
-        if dry_run
-        else remove_unnamed(target.storage, orphans, referenced)
-    )
+) -> OrphanResult:
+    """Remove those of some files, given with their sizes, that the table does not reference."""
+    if not sizes:
+        return OrphanResult(dry_run=dry_run)
+    old = list(sizes)
+    files = unnamed(target.storage, old, referenced()) if dry_run else remove_unnamed(target.storage, old, referenced)
+    return OrphanResult(tuple(files), sum(sizes[each] for each in files), dry_run)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.scan_spec import ScanSpec
+from lakescan.transaction.results import WriteResult as WriteResult
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
 # Seconds to wait between attempts to commit, while other writers commit to the same table.
@@ -23,16 +24,6 @@ class Removed:
     location: str
     partition: Mapping[str, Any]
     size: int
-
-
-@dataclass(frozen=True)
-class WriteResult:
-    """What a write committed. `rows` is 0 where it is unknown: for files that deltalake wrote."""
-
-    files: int
-    rows: int
-    bytes: int
-    removed_files: int = 0
 
 
 class Target(Protocol):

@@ -25,6 +25,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
 from lakescan.transaction.base import Removed, Target
+from lakescan.transaction.results import CheckpointResult
 from lakescan.write.table_writes import WrittenFile
 
 _FEATURE_TYPES = {t.Timestamp(zoned=False), t.VARIANT}  # types that require a table feature
@@ -162,10 +163,12 @@ class DeltaTarget:
         paths = [self.writes.relative_path(each.location) for each in removed]
         check_paths(self.scan.snapshot.state.segment, columns, self.storage, paths)
 
-    def checkpoint(self) -> None:
-        """Write a checkpoint."""
+    def checkpoint(self) -> CheckpointResult:
+        """Write a checkpoint of the newest version."""
         with refusals(self.location):
-            self._deltalake_table().create_checkpoint()
+            table = self._deltalake_table()
+            table.create_checkpoint()
+        return CheckpointResult(table.version())
 
     def _deltalake_table(self) -> Any:
         check_location(self.location)

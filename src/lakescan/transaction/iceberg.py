@@ -31,6 +31,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
 from lakescan.transaction.base import WAITS, Removed, Target
+from lakescan.transaction.results import ExpireResult
 from lakescan.write.table_writes import WrittenFile
 
 GC_ENABLED = "gc.enabled"
@@ -144,8 +145,10 @@ class IcebergTarget:
                 "'gc.enabled'='true' first.",
             )
 
-    def expire(self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False) -> int:
-        """Expire snapshots older than a timestamp, except those that branches and tags retain; return their number.
+    def expire(
+        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
+    ) -> ExpireResult:
+        """Expire snapshots older than a timestamp, except those that branches and tags retain.
 
         After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the
         reloaded table. Raises `CommitConflict` after the last attempt.
@@ -156,12 +159,13 @@ class IcebergTarget:
         for wait in WAITS:
             metadata = target.opened.metadata
             expired = Retention.of(metadata.properties, to_millis(now), before, retain_last).expired(metadata)
-            if dry_run or not (expired.snapshots or expired.refs):
-                return len(expired.snapshots)
+            result = ExpireResult(tuple(sorted(expired.snapshots)), tuple(sorted(expired.refs)), dry_run)
+            if dry_run or not result:
+                return result
             with translated(self.identifier):
                 failure = commit_expiry(copy(target._table), target.opened, expired, self.storage)
             if failure is None:
-                return len(expired.snapshots)
+                return result
             time.sleep(wait)
             target = target.reopened()
         raise CommitConflict(

@@ -7,7 +7,8 @@ from typing import Any
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
-from lakescan.transaction.base import Target, WriteResult
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import Rows
 from lakescan.transaction.save import append, overwrite, prepared
 from lakescan.write.partitioned_writer import new_write_id

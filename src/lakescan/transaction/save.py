@@ -17,8 +17,9 @@ from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
-from lakescan.transaction.base import WAITS, Target, WriteResult
+from lakescan.transaction.base import WAITS, Target
 from lakescan.transaction.overwritten_files import replaced_by
+from lakescan.transaction.results import WriteResult
 from lakescan.write.conform import Fit
 from lakescan.write.partitioned_writer import write_rows
 from lakescan.write.table_writes import TableWrites, WrittenFile

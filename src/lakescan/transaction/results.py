@@ -1,0 +1,202 @@
+"""The results of writes and of maintenance. They are printed as a sentence, in Python as in the command line."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import overload
+
+from lakescan.explain.summary import human_bytes
+
+
+class _Result:
+    """Prints as the sentence that `__str__` returns."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+
+@dataclass(frozen=True, repr=False)
+class WriteResult(_Result):
+    """What a write committed.
+
+    Attributes:
+        files: How many data files were added.
+        rows: How many rows these have; 0 where it is unknown: for files that deltalake wrote.
+        bytes: The size of these files.
+        removed_files: How many data files the commit removed from the table.
+
+    Example:
+        >>> print(orders.append(rows))
+        1 file written (1,200 rows, 18.2 KB)
+    """
+
+    files: int
+    rows: int
+    bytes: int
+    removed_files: int = 0
+
+    def __str__(self) -> str:
+        if not self.files and not self.removed_files:
+            return "nothing written"
+        removed = f"; {_counted(self.removed_files, 'file')} removed" if self.removed_files else ""
+        content = f"{_counted(self.rows, 'row')}, {human_bytes(self.bytes)}"
+        return f"{_counted(self.files, 'file')} written ({content}){removed}"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CompactResult(WriteResult):
+    """What a compaction replaced.
+
+    Attributes:
+        files: How many data files were written.
+        rows: How many rows these have.
+        bytes: The size of these files.
+        removed_files: How many data files they replace.
+        removed_bytes: The size of the replaced files.
+
+    Example:
+        >>> print(orders.compact())
+        compacted 40 files into 1 (12.1 MB into 11.8 MB)
+    """
+
+    removed_bytes: int = 0
+
+    def __str__(self) -> str:
+        if not self.removed_files:
+            return "nothing to compact"
+        sizes = f"{human_bytes(self.removed_bytes)} into {human_bytes(self.bytes)}"
+        return f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal numbers; those of a `WriteResult`, which compactions returned before, have no `removed_bytes`."""
+        if isinstance(other, CompactResult):
+            return astuple(self) == astuple(other)
+        return astuple(self)[:4] == astuple(other) if isinstance(other, WriteResult) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:4])
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ExpireResult(_Result):
+    """The snapshots, branches and tags that expired; with `dry_run`, those that would.
+
+    It stands for the number of snapshots: `int(result)`. Data files stay until `Table.remove_orphans`.
+
+    Attributes:
+        snapshots: The ids of the snapshots, in ascending order.
+        references: The names of the branches and tags, in ascending order.
+        dry_run: Whether this is only what would expire.
+
+    Example:
+        >>> print(orders.expire_snapshots("2026-01-31"))
+        12 snapshots expired
+    """
+
+    snapshots: tuple[int, ...] = ()
+    references: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        names = ", ".join(map(repr, self.references))
+        also = f", and the branches and tags {names}" if names else ""
+        return f"{_counted(len(self.snapshots), 'snapshot')}{also} {'would be ' if self.dry_run else ''}expired"
+
+    def __int__(self) -> int:
+        return len(self.snapshots)
+
+    __index__ = __int__
+
+    def __bool__(self) -> bool:
+        return bool(self.snapshots or self.references)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ExpireResult):
+            return astuple(self) == astuple(other)
+        if not isinstance(other, int):
+            return NotImplemented
+        _warn("expire_snapshots", "an ExpireResult, not a number", "int(result)")
+        return int(self) == other
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec) if spec else str(self)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class OrphanResult(_Result, Sequence[str]):
+    """The orphan files that were removed; with `dry_run`, those that would be. It is a sequence of their locations.
+
+    Attributes:
+        files: The locations of the files.
+        bytes: The size of these files.
+        dry_run: Whether the files are still there.
+
+    Example:
+        >>> print(orders.remove_orphans())
+        1.2 MB in 3 files removed
+    """
+
+    files: tuple[str, ...] = ()
+    bytes: int = 0
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        size = f"{human_bytes(self.bytes)} in " if self.files else ""
+        return f"{size}{_counted(len(self), 'file')} {'would be ' if self.dry_run else ''}removed"
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        return self.files[index]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, OrphanResult):
+            return (self.files, self.bytes, self.dry_run) == (other.files, other.bytes, other.dry_run)
+        if not isinstance(other, list):
+            return NotImplemented
+        _warn("remove_orphans", "an OrphanResult, not a list", "list(result)")
+        return list(self.files) == other
+
+    def __hash__(self) -> int:
+        return hash(self.files)
+
+
+@dataclass(frozen=True, repr=False)
+class CheckpointResult(_Result):
+    """The checkpoint of a Delta table.
+
+    Attributes:
+        version: The version that the checkpoint holds.
+
+    Example:
+        >>> print(customers.checkpoint())
+        wrote a checkpoint of version 12
+    """
+
+    version: int
+
+    def __str__(self) -> str:
+        return f"wrote a checkpoint of version {self.version}"
+
+
+def _warn(method: str, what: str, instead: str) -> None:
+    warnings.warn(f"{method} now returns {what}: compare {instead}", DeprecationWarning, stacklevel=3)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
