@@ -37,6 +37,9 @@ def test_metadata_tables_are_those_of_java(jvm, warehouse: Path, case: str) -> N
             continue
         expected = jvm.table(f"{identifier}.{name}").toArrow()
         actual = lakescan.table(location).inspect(name)
+        if name == "history":
+            assert actual.column_names[4:] == ["operation", "summary"]  # these are lakescan's own
+            actual = actual.select(expected.column_names)
         assert actual.column_names == expected.column_names, name
         if name in ("manifests", "all_manifests"):
             expected = with_true_nulls(expected)

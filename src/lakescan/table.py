@@ -140,11 +140,11 @@ class Table:
         return self._spec.table.sort_order
 
     def history(self) -> pa.Table:
-        """The table's commits, oldest first.
+        """The table's commits, oldest first: the same as `inspect("history")`.
 
         Returns:
-            For Iceberg, the snapshot log with each snapshot's operation and summary. For Delta, the columns of
-            `DESCRIBE HISTORY` for the commits that the log still has.
+            For Iceberg, the snapshot log: the columns of Iceberg's metadata table `history`, and each snapshot's
+            operation and summary. For Delta, the columns of `DESCRIBE HISTORY` for the commits that the log still has.
 
         Example:
             >>> orders.history().to_pandas().tail()

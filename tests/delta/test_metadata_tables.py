@@ -29,9 +29,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_history_has_the_newest_commit_first(table: Path) -> None:
-    rows = lakescan.table(str(table)).inspect("history").to_pylist()
-    assert [r["version"] for r in rows] == [2, 1, 0]
+def test_history_has_the_oldest_commit_first_and_is_the_tables_history(table: Path) -> None:
+    found = lakescan.table(str(table)).inspect("history")
+    assert found.equals(lakescan.table(str(table)).history())
+    rows = found.to_pylist()
+    assert [r["version"] for r in rows] == [0, 1, 2]
     assert rows[1]["operation"] == "WRITE"
     assert dict(rows[1]["operationParameters"])["mode"] == "Append"
 

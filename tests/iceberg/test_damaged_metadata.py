@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lakescan import limits
 from lakescan.common.timestamps import from_millis
 from lakescan.errors import CorruptMetadata, LimitExceeded, NoSuchSnapshot, UnsupportedFeature
+from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.metadata.json_node import LONG_MAX
 from lakescan.iceberg.metadata.locate import InFolder
@@ -205,6 +206,17 @@ def test_a_damaged_snapshot_log_fails_only_what_needs_it(log: Any) -> None:
         table.snapshot(SnapshotSelector(timestamp=from_millis(2_000)))
     with pytest.raises(CorruptMetadata, match="snapshot-log"):
         table.metadata_table("history", table.snapshot(SnapshotSelector()))
+
+
+@pytest.mark.parametrize(("current", "expected"), [(3, [1, 2, 3]), (-1, [])])
+def test_without_a_snapshot_log_only_a_table_with_a_current_snapshot_has_a_history(
+    current: int, expected: list[int]
+) -> None:
+    """All snapshots may be on other branches: then none was ever current."""
+    table = opened(changed(lambda n: n.update({"snapshot-log": [], "current-snapshot-id": current, "refs": {}})))
+    rows = as_table(table.metadata_table("history", table.snapshot(SnapshotSelector())))
+    assert rows["snapshot_id"].to_pylist() == expected
+    assert rows.equals(table.history())
 
 
 def test_a_damaged_metadata_log_fails_only_what_needs_it() -> None:

@@ -74,7 +74,11 @@ def test_snapshots_have_their_operation_and_summary(table: Any) -> None:
 
 
 def test_history_and_log_end_with_the_current_state(table: Any) -> None:
-    history = opened(table).inspect("history").to_pylist()
+    found = opened(table).inspect("history")
+    assert found.equals(opened(table).history())
+    javas = ["made_current_at", "snapshot_id", "parent_id", "is_current_ancestor"]
+    assert found.column_names == [*javas, "operation", "summary"]
+    history = found.to_pylist()
     assert [r["snapshot_id"] for r in history] == [e.snapshot_id for e in table.history()]
     assert all(r["is_current_ancestor"] for r in history)
     last = opened(table).inspect("metadata_log_entries").to_pylist()[-1]

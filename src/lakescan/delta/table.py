@@ -314,8 +314,12 @@ class DeltaTable:
         return self._location, SnapshotSelector(changes=ChangeRange(start_version=start, end_version=end))
 
     def history(self) -> pa.Table:
+        """The rows of the metadata table `history`."""
+        return as_table(self._history())
+
+    def _history(self) -> Rows:
         """The commits still in the log, oldest first, with the columns of `DESCRIBE HISTORY`."""
-        return as_table(Rows(HISTORY, tuple(history_row(*each) for each in self._commit_infos())))
+        return Rows(HISTORY, tuple(history_row(*each) for each in self._commit_infos()))
 
     def _commit_infos(self) -> list[tuple[int, datetime, Mapping[str, Any]]]:
         """Version, commit time and commitInfo of the commits still in the log, oldest first."""
@@ -333,7 +337,7 @@ class DeltaTable:
         """Read `history`, `detail` or `files`; raises `InvalidOption` for another name."""
         state: DeltaState = snapshot.state
         if name == "history":
-            return Rows(HISTORY, tuple(history_row(*each) for each in reversed(self._commit_infos())))
+            return self._history()
         if name not in _METADATA_TABLES:
             raise no_such_table(name, _METADATA_TABLES)
         fields = state.partition_fields(snapshot.schema)

@@ -16,7 +16,7 @@ from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.formats.increments import APPEND, NOTHING, Commit, Increment, Limits, Offset, OffsetNames, Part
-from lakescan.formats.metadata_table import MetadataTable
+from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
@@ -24,22 +24,13 @@ from lakescan.iceberg.metadata.name_mapping import matching_of
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
+from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import Words
 from lakescan.storage import Storage
 
-HISTORY = pa.schema(
-    [
-        pa.field("made_current_at", pa.timestamp("ms", "UTC"), nullable=False),
-        pa.field("snapshot_id", pa.int64(), nullable=False),
-        pa.field("parent_id", pa.int64()),
-        pa.field("operation", pa.string()),
-        pa.field("is_current_ancestor", pa.bool_(), nullable=False),
-        pa.field("summary", pa.map_(pa.string(), pa.string())),
-    ]
-)
 _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)  # seconds
 
 
@@ -186,27 +177,8 @@ class IcebergTable:
         return None if snapshot is None else snapshot.id
 
     def history(self) -> pa.Table:
-        """The snapshot log: when each snapshot became current, oldest first (`HISTORY`).
-
-        If the log is missing or damaged, lists the snapshots by commit timestamp instead.
-        """
-        log = self.metadata.snapshot_log or tuple(
-            (s.timestamp_ms, s.id) for s in sorted(self.metadata.snapshots.values(), key=lambda s: s.timestamp_ms)
-        )
-        rows = []
-        for milliseconds, snapshot_id in log:
-            known = self.metadata.snapshots.get(snapshot_id)
-            rows.append(
-                {
-                    "made_current_at": from_millis(milliseconds),
-                    "snapshot_id": snapshot_id,
-                    "parent_id": known.parent_id if known else None,
-                    "operation": known.operation if known else None,
-                    "is_current_ancestor": snapshot_id in self.metadata.current_ancestors,
-                    "summary": list(known.summary.items()) if known else None,
-                }
-            )
-        return pa.Table.from_pylist(rows, schema=HISTORY)
+        """The rows of the metadata table `history`; if the snapshot log is damaged, of the snapshots instead."""
+        return as_table(snapshot_log(self.metadata))
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:

@@ -27,6 +27,9 @@ HISTORY = Schema(
         t.Field(2, "snapshot_id", t.LONG, required=True),
         t.Field(3, "parent_id", t.LONG),
         t.Field(4, "is_current_ancestor", t.BOOLEAN, required=True),
+        # Not in Iceberg's Java implementation:
+        t.Field(5, "operation", t.STRING),
+        t.Field(6, "summary", _SUMMARY),
     )
 )
 REFS = Schema(
@@ -56,31 +59,48 @@ def snapshots_table(metadata: TableMetadata) -> Rows:
 
 
 def _snapshot(snapshot: IcebergSnapshot) -> dict[str, Any]:
-    summary = {k: v for k, v in snapshot.summary.items() if k != "operation"}
     return {
         "committed_at": from_millis(snapshot.timestamp_ms),
         "snapshot_id": snapshot.id,
         "parent_id": snapshot.parent_id,
         "operation": snapshot.operation or None,
         "manifest_list": snapshot.manifest_list,
-        "summary": list(summary.items()),
+        "summary": _summary(snapshot),
     }
 
 
+def _summary(snapshot: IcebergSnapshot) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in snapshot.summary.items() if name != "operation"]
+
+
 def history_table(metadata: TableMetadata) -> Rows:
-    """The snapshot log: when each snapshot became current."""
+    """The snapshot log: when each snapshot became current, oldest first. Raises `CorruptMetadata` if it is damaged."""
     metadata.check_log("snapshot-log")
-    ancestors = metadata.current_ancestors
-    rows = (
-        {
-            "made_current_at": from_millis(at),
-            "snapshot_id": snapshot_id,
-            "parent_id": known.parent_id if (known := metadata.snapshots.get(snapshot_id)) else None,
-            "is_current_ancestor": snapshot_id in ancestors,
-        }
-        for at, snapshot_id in metadata.snapshot_log
-    )
-    return Rows(HISTORY, tuple(rows))
+    return snapshot_log(metadata)
+
+
+def snapshot_log(metadata: TableMetadata) -> Rows:
+    """The rows of `history`; if the log is missing or damaged, all snapshots, by the time of their commit.
+
+    A table of which all snapshots are on other branches than `main` has an empty log: none of them was ever current.
+    """
+    log = metadata.snapshot_log
+    if not log and metadata.current_snapshot_id is not None:
+        log = tuple(sorted(((s.timestamp_ms, s.id) for s in metadata.snapshots.values()), key=lambda each: each[0]))
+    return Rows(HISTORY, tuple(_logged_snapshot(metadata, at, snapshot_id) for at, snapshot_id in log))
+
+
+def _logged_snapshot(metadata: TableMetadata, at: int, snapshot_id: int) -> dict[str, Any]:
+    """A row of `history`; of a snapshot that has expired, only its id and the time are known."""
+    known = metadata.snapshots.get(snapshot_id)
+    return {
+        "made_current_at": from_millis(at),
+        "snapshot_id": snapshot_id,
+        "parent_id": known.parent_id if known else None,
+        "is_current_ancestor": snapshot_id in metadata.current_ancestors,
+        "operation": known.operation or None if known else None,
+        "summary": _summary(known) if known else None,
+    }
 
 
 def refs_table(metadata: TableMetadata) -> Rows:
