@@ -13,7 +13,6 @@ from deltalake import DeltaTable, write_deltalake
 from samples.delta_deletes import commit_vectors, stored_vector
 
 import lakescan
-from lakescan.common.cache import TableCache
 from lakescan.planning.rest_report import as_rest, expression
 from lakescan.reporting import InMemoryReporter, LoggingReporter
 from tests.support.catalog import local_catalog
@@ -115,33 +114,3 @@ def test_a_limit_needs_no_more_manifests_than_it_takes(tmp_path: Path) -> None:
     assert len(scan.limit(1).plan().table) == 1
     assert scan.limit(35).to_arrow().num_rows == 35
     assert scan.count() == 40
-
-
-def test_the_cache_keeps_what_fits_and_forgets_the_longest_unused() -> None:
-    def table(rows: int) -> pa.Table:
-        return pa.table({"x": pa.array(range(rows), pa.int64())})
-
-    cache = TableCache(limit=240)
-    made: list[str] = []
-
-    def get(name: str, rows: int = 10) -> None:
-        cache.get(name, lambda: made.append(name) or table(rows))  # type: ignore[func-returns-value]
-
-    for name in ("a", "b", "c", "a", "d", "a", "b"):
-        get(name)
-    assert made == ["a", "b", "c", "d", "b"]
-    assert cache.nbytes == 240
-    get("large", 1000)
-    get("large", 1000)
-    assert made[-2:] == ["large", "large"]
-    cache.resize(0)
-    assert cache.nbytes == 0
-
-
-def test_planning_again_decodes_nothing(shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakescan.iceberg.manifests import batches as manifest_batches
-
-    scan = lakescan.table(shop.orders).scan().where("price > 20")
-    first = scan.plan().files
-    monkeypatch.setattr(manifest_batches, "read_manifests", None)
-    assert lakescan.table(shop.orders).scan().where("price > 20").plan().files.equals(first)

@@ -17,7 +17,6 @@ from samples.iceberg_deletes import commit_deletes, local, write_equality_delete
 import lakescan
 from lakescan.errors import CorruptData
 from lakescan.reading.deletes import positions as deletes
-from lakescan.reading.deletes.cache import DeleteCache, size_of, size_of_all
 from lakescan.reading.deletes.positions import RowSelection
 from lakescan.reading.deletes.roaring import bitmap_of, within, words_of
 from lakescan.reading.deletes.vectors import of_file
@@ -45,24 +44,6 @@ def test_words_hold_a_bit_a_position(positions: list[int]) -> None:
     bits = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
     assert bits.tolist() == sorted(positions)
     assert len(words) == (max(positions) // 64 + 1 if positions else 0)
-
-
-def test_the_longest_unused_makes_room() -> None:
-    bitmap = BitMap64(range(0, 1000, 2))
-    cache = DeleteCache(size_of_all, limit=3 * size_of(bitmap))
-    loads: list[str] = []
-
-    def load(key: str) -> BitMap64:
-        def make() -> dict[str, BitMap64]:
-            loads.append(key)
-            return {"": bitmap}
-
-        return cache.get(key, make)[""]
-
-    for key in ("a", "b", "a", "c", "d", "a", "b"):
-        assert load(key) == bitmap
-    assert loads == ["a", "b", "c", "d", "b"]
-    assert cache.nbytes <= cache.limit
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from samples.delta_deletes import commit_vectors, inline_vector, stored_vector
 
 import lakescan
+from lakescan.common.cache import CACHE
 from lakescan.local.reader import read_batches
-from lakescan.reading.deletes.cache import DeleteCache, size_of_all
 
 ROWS = 1_000
 
@@ -70,9 +70,7 @@ def test_a_vector_with_the_wrong_number_of_rows_is_refused(tmp_path: Path) -> No
         lakescan.table(tmp_path).scan().to_arrow()
 
 
-def test_a_vector_file_that_is_gone_is_an_error_never_a_row_too_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vector_file_that_is_gone_is_an_error_never_a_row_too_many(tmp_path: Path) -> None:
     from deltalake import write_deltalake
 
     write_deltalake(str(tmp_path), pa.table({"n": [1, 2, 3]}))
@@ -80,9 +78,7 @@ def test_a_vector_file_that_is_gone_is_an_error_never_a_row_too_many(
     commit_vectors(tmp_path, {data.name: stored_vector(tmp_path, [1])})
     assert lakescan.table(tmp_path).scan().to_arrow()["n"].to_pylist() == [1, 3]
     next(tmp_path.glob("deletion_vector_*.bin")).unlink()
-    monkeypatch.setattr(
-        "lakescan.reading.deletes.positions.DELETES", DeleteCache(size_of_all)
-    )  # as a process that has not read it
+    CACHE.clear()  # as a process that has not read it
     with pytest.raises(lakescan.MissingFile, match="deletion_vector"):
         lakescan.table(tmp_path).scan().to_arrow()
 

@@ -26,7 +26,7 @@ from samples.iceberg_deletes import (
 from samples.iceberg_table import write_table
 
 import lakescan
-from lakescan.reading.deletes.cache import DeleteCache, size_of_all
+from lakescan.common.cache import CACHE
 from lakescan.spark.native import file_facts as facts
 from lakescan.spark.native.file_facts import Places
 from tests.support.catalog import local_catalog
@@ -304,7 +304,7 @@ def test_large_position_delete_files_are_decoded_by_spark_in_pieces(
     expected = native(spark, scan).num_rows
     monkeypatch.setattr("lakescan.spark.native.lower.MIN_BYTES", 1)
     monkeypatch.setattr("lakescan.spark.native.delete_strategy.MIN_BYTES", 1)
-    monkeypatch.setattr("lakescan.reading.deletes.positions.DELETES", DeleteCache(size_of_all))
+    CACHE.clear()
     monkeypatch.setattr("lakescan.reading.deletes.positions._PIECE", 700)
     assert native(spark, scan.options(verify=True)).num_rows == expected
     assert "decoded by Spark's workers" in lakescan.spark.explain(scan)

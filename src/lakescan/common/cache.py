@@ -1,131 +1,195 @@
-"""Caches of immutable metadata (decoded manifests, parsed commits and checkpoints), in memory and optionally on disk.
+"""The one in-memory cache of a process, for what is decoded from immutable files.
 
-The memory cache is a least-recently-used cache, bounded in bytes and shared by all tables of the process;
-`set_cache_limit(0)` switches it off. The folder cache is used if the option `cache-folder` names a folder; it outlives
-the process and is shared by the processes of the machine.
+It holds values of several kinds: decoded manifests, parsed pieces of Delta logs, deleted rows. All kinds share one
+limit in bytes, `set_cache_limit`; the least recently used values are evicted first. A module declares what it caches as
+a `Kind`. `common.folder_cache` keeps tables on disk as well.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
 
 import pyarrow as pa
 
-DEFAULT_LIMIT = 256 * 2**20
-DEFAULT_FOLDER_LIMIT = 4 * 2**30
-_FORMAT = 3  # version of the cached tables' layout, part of each key: increase it when decoding gives other columns
+from lakescan.errors import InvalidOption
+
+T = TypeVar("T")
+
+DEFAULT_LIMIT = 384 * 2**20
+ENTRY = 512  # approximate bytes of an entry without its value: its key, and its place in the cache
 
 
-class TableCache:
-    """A least-recently-used cache of Arrow tables, bounded in bytes; safe to share between threads."""
+@dataclass(eq=False)
+class _Computation:
+    """A value that a thread computes, for the others that wait for it: a tuple of one, so that a value may be None."""
+
+    thread: int
+    value: tuple[Any] | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Cache:
+    """A least-recently-used cache of any values, bounded in bytes, for all threads of a process.
+
+    Threads that ask for the same key at the same time compute its value once.
+    """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
-        self._tables: OrderedDict[Hashable, pa.Table] = OrderedDict()
-        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, tuple[tuple[Any], int]] = OrderedDict()
         self._bytes = 0
+        self._lock = threading.Lock()  # never held while a value is computed
+        self._computations: dict[Hashable, _Computation] = {}
+        self._waiting: dict[int, _Computation] = {}  # what each waiting thread waits for
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     @property
     def nbytes(self) -> int:
-        """Total size of the cached tables in bytes."""
+        """The approximate number of bytes of all entries."""
         return self._bytes
 
-    def get(self, key: Hashable, make: Callable[[], pa.Table], folder: str | None = None) -> pa.Table:
-        """Return the table cached under `key`, else call `make` and cache its result unless it exceeds the limit.
+    def get(self, key: Hashable, make: Callable[[], T], size_of: Callable[[T], int]) -> T:
+        """Return the value cached under `key`, else call `make` and cache its result.
 
-        With a folder, the folder cache is consulted before `make` is called.
+        A value larger than the limit is returned, but not cached. If another thread is computing the value, wait for
+        it. If that thread fails, the threads that waited compute the value themselves: the cause may be its own, such
+        as an interrupt. `make` may get other keys.
+
+        Args:
+            key: Everything that the value depends on.
+            make: Computes the value; an exception of it is raised, and nothing is cached.
+            size_of: The size of the value in bytes.
         """
         with self._lock:
-            if (cached := self._tables.get(key)) is not None:
-                self._tables.move_to_end(key)
-                return cached
-        table = make() if folder is None else FolderCache(folder).get(key, make)
-        size = table.nbytes
-        if size <= self.limit:
-            with self._lock:
-                if key not in self._tables:
-                    self._tables[key] = table
-                    self._bytes += size
-                self._make_room()
-        return table
+            found = self._cached(key)
+        if found is None:
+            own = _Computation(threading.get_ident())
+            try:
+                found = self._found_or_awaited(key, own)
+                if found is None:
+                    found = own.value = (make(),)
+                    self._keep(key, found, size_of(found[0]) + ENTRY)
+            finally:
+                self._end(key, own)
+        return cast(T, found[0])
 
     def resize(self, limit: int) -> None:
-        """Set the limit in bytes, and evict tables that exceed it."""
+        """Set the limit in bytes, and evict entries that exceed it."""
         with self._lock:
             self.limit = limit
             self._make_room()
 
+    def clear(self) -> None:
+        """Remove all entries."""
+        with self._lock:
+            self._entries.clear()
+            self._bytes = 0
+
+    def _cached(self, key: Hashable) -> tuple[Any] | None:
+        if key not in self._entries:
+            return None
+        self._entries.move_to_end(key)
+        return self._entries[key][0]
+
+    def _found_or_awaited(self, key: Hashable, own: _Computation) -> tuple[Any] | None:
+        """The value that is cached by now, or that another thread computes; None if `own` has to compute it."""
+        with self._lock:
+            if (found := self._cached(key)) is not None:
+                return found
+            other = self._computations.setdefault(key, own)
+            if self._waits_for(other, own.thread):
+                return None
+            self._waiting[own.thread] = other
+        try:
+            other.done.wait()
+        finally:
+            with self._lock:
+                self._waiting.pop(own.thread, None)
+        return other.value
+
+    def _end(self, key: Hashable, own: _Computation) -> None:
+        with self._lock:
+            if self._computations.get(key) is own:
+                del self._computations[key]
+        own.done.set()
+
+    def _waits_for(self, computation: _Computation | None, thread: int) -> bool:
+        """Whether a computation cannot end before one of `thread` does: waiting for it would never end."""
+        while computation is not None and computation.thread != thread:
+            computation = self._waiting.get(computation.thread)
+        return computation is not None
+
+    def _keep(self, key: Hashable, value: tuple[Any], size: int) -> None:
+        with self._lock:
+            if size <= self.limit and key not in self._entries:
+                self._entries[key] = (value, size)
+                self._bytes += size
+                self._make_room()
+
     def _make_room(self) -> None:
         while self._bytes > self.limit:
-            _, table = self._tables.popitem(last=False)
-            self._bytes -= table.nbytes
+            _, (_, size) = self._entries.popitem(last=False)
+            self._bytes -= size
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+
+    def _after_fork(self) -> None:
+        self._lock.release()
+
+    def _in_child(self) -> None:
+        """Forget the threads that a forked process does not have."""
+        self._computations.clear()
+        self._waiting.clear()
+        self._lock.release()
 
 
-class FolderCache:
-    """A cache of Arrow tables as files in a folder, bounded in bytes; a hit is memory-mapped.
+CACHE = Cache()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=CACHE._before_fork, after_in_parent=CACHE._after_fork, after_in_child=CACHE._in_child)
 
-    Cached files are trusted, so only you should be able to write to the folder. Files are renamed into place when
-    complete, so processes may share the folder. An unreadable file is made again; a failed write (a full disk) is
-    ignored.
+
+class Kind(Generic[T]):
+    """One kind of values in the process's cache: `name` keeps its keys apart from those of other kinds.
+
+    Args:
+        name: A name that no other kind has.
+        size_of: The approximate size of a value in bytes.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], limit: int = DEFAULT_FOLDER_LIMIT) -> None:
-        self.folder, self.limit = Path(folder), limit
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, name: str, size_of: Callable[[T], int]) -> None:
+        self.name, self._size_of = name, size_of
 
-    def get(self, key: Hashable, make: Callable[[], pa.Table]) -> pa.Table:
-        """Return the table cached under `key`, else call `make` and write its result."""
-        path = self.folder / f"{hashlib.sha256(repr((_FORMAT, key)).encode()).hexdigest()}.arrow"
-        with contextlib.suppress(OSError, ValueError, pa.ArrowException):
-            cached = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-            cached.validate()
-            os.utime(path)
-            return cached
-        table = make()
-        with contextlib.suppress(OSError):
-            self._write(path, table)
-            self._make_room()
-        return table
-
-    def _write(self, path: Path, table: pa.Table) -> None:
-        handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
-        os.close(handle)
-        try:
-            with pa.OSFile(temporary, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table)
-            os.replace(temporary, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-
-    def _make_room(self) -> None:
-        """Remove the least recently used files until the folder is within its limit; linear in the number of files."""
-        files = [(each.stat().st_mtime, each.stat().st_size, each) for each in self.folder.glob("*.arrow")]
-        excess = sum(size for _, size, _ in files) - self.limit
-        for _, size, path in sorted(files):
-            if excess <= 0:
-                return
-            path.unlink(missing_ok=True)
-            excess -= size
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the value cached under `key`, else call `make` and cache its result; see `Cache.get`."""
+        return CACHE.get((self.name, key), make, self._size_of)
 
 
-METADATA = TableCache()
+# Tables decoded from metadata files.
+METADATA: Kind[pa.Table] = Kind("metadata", lambda table: table.nbytes)
 
 
 def set_cache_limit(limit: int) -> None:
-    """Set the maximum memory for cached metadata.
+    """Set the maximum memory of the cache of decoded metadata and deletes, which all tables of the process share.
+
+    The least recently used entries are evicted first.
 
     Args:
-        limit: Bytes; 256 MiB by default. 0 disables the cache.
+        limit: Bytes; 384 MiB by default. 0 disables the cache.
+
+    Raises:
+        InvalidOption: The limit is negative.
 
     Example:
         >>> lakescan.set_cache_limit(64 * 1024 * 1024)
     """
-    METADATA.resize(limit)
+    if limit < 0:
+        raise InvalidOption(f"the cache limit is a number of bytes, not {limit}: set 0 to disable the cache")
+    CACHE.resize(limit)

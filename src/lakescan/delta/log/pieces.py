@@ -8,11 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from lakescan.common.cache import METADATA
+from lakescan.common.folder_cache import in_folder
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import check_checkpoint
 from lakescan.delta.log.segment import LOG_FOLDER, LogFile, LogSegment
@@ -45,7 +47,7 @@ def read_piece(reader: ActionReader, piece: LogPiece) -> pa.Table:
     """The file actions of a piece, from the metadata cache if possible."""
     files = tuple(c.entry for c in piece.commits) if piece.checkpoint is None else (piece.checkpoint,)
     key = (tuple((f.location, f.size, f.modified) for f in files), reader.partition_columns, reader.storage.identity)
-    return METADATA.get(key, lambda: _read(reader, piece), reader.storage.cache_folder)
+    return METADATA.get(key, in_folder(reader.storage.cache_folder, key, partial(_read, reader, piece)))
 
 
 def _read(reader: ActionReader, piece: LogPiece) -> pa.Table:

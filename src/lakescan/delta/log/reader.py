@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.cache import Kind
 from lakescan.common.schema import Schema
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
@@ -58,17 +59,23 @@ class DeltaState:
         return tuple(fields[name] for name in self.metadata.partition_columns)
 
 
+def _size_of(state: DeltaState) -> int:
+    """The approximate bytes of a state; its commits are 8-byte references to the log's listing."""
+    texts = (state.metadata.schema_string, *state.metadata.configuration.values())
+    return sum(map(len, texts)) + 8 * len(state.segment.commits)
+
+
+_STATES: Kind[DeltaState] = Kind("states of Delta tables", _size_of)
+
+
 class LogReader:
     """Reads the files of one table's log."""
 
     def __init__(self, location: str, storage: Storage) -> None:
         self._location, self.storage = location, storage
-        self._states: dict[int, DeltaState] = {}
-
-    @property
-    def known_id(self) -> str | None:
-        """The table's id if a metaData action was already read, else None."""
-        return next((state.metadata.id for state in self._states.values()), None)
+        self._log_id = object()  # part of cache keys: a later log at this location may be another table's
+        self._last: DeltaState | None = None  # most calls ask for the same state again
+        self.known_id: str | None = None  # the table's id, once a metaData action was read
 
     def read(self, commit: LogFile) -> LogText:
         """Read a commit."""
@@ -79,8 +86,14 @@ class LogReader:
 
         Raises `CorruptMetadata`.
         """
-        if segment.version in self._states:
-            return self._states[segment.version]
+        last = self._last
+        if last is None or last.segment.version != segment.version:
+            key = (self._log_id, segment.version)
+            last = self._last = _STATES.get(key, lambda: self._read_state(segment))
+            self.known_id = self.known_id or last.metadata.id
+        return last
+
+    def _read_state(self, segment: LogSegment) -> DeltaState:
         names = ("protocol", "metaData")
         newest: dict[str, Action] = {}
         for actions in self._newest_first(segment, names):
@@ -90,9 +103,7 @@ class LogReader:
         for name in names:
             if name not in newest:
                 raise CorruptMetadata(f"{self._location}: the log has no {name} action up to version {segment.version}")
-        state = DeltaState(segment, Protocol.parse(newest["protocol"]), Metadata.parse(newest["metaData"]))
-        self._states[segment.version] = state
-        return state
+        return DeltaState(segment, Protocol.parse(newest["protocol"]), Metadata.parse(newest["metaData"]))
 
     def domain(self, segment: LogSegment, domain: str) -> Action | None:
         """The newest domainMetadata action of a domain; None if there is none or it was removed."""

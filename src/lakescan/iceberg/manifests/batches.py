@@ -7,12 +7,14 @@ snapshots form the same batches again and hit the cache.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 
 from lakescan.common.cache import METADATA
+from lakescan.common.folder_cache import in_folder
 from lakescan.iceberg.manifests.manifest import read_manifests
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
@@ -25,10 +27,11 @@ def read_batch(
     batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, *, with_stats: bool, removed: bool = False
 ) -> pa.Table:
     """The live (or `removed`) entries of manifests that share one spec, in order; see `read_manifests`."""
+    read = partial(read_manifests, batch, spec, storage, with_stats=with_stats, removed=removed)
     if removed:
-        return read_manifests(batch, spec, storage, with_stats=with_stats, removed=True)
+        return read()
     key = _key(batch, spec, storage, with_stats)
-    return METADATA.get(key, lambda: read_manifests(batch, spec, storage, with_stats=with_stats), storage.cache_folder)
+    return METADATA.get(key, in_folder(storage.cache_folder, key, read))
 
 
 def _key(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, with_stats: bool) -> Hashable:

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from lakescan.common.cache import Kind
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.evaluate import Columns, columns_of
@@ -31,7 +32,6 @@ from lakescan.planning.split import NO_END
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
-from lakescan.reading.deletes.cache import DeleteCache
 from lakescan.reading.deletes.keys import DeletedKeys, comparable
 from lakescan.reading.deletes.positions import check_columns, check_count
 from lakescan.reading.deletes.roaring import bitmap_of, within
@@ -43,7 +43,7 @@ _BATCH = 1 << 17
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 KEYS_AT_ONCE = 1 << 21
 # None if there are more than `KEYS_AT_ONCE` keys.
-KEYS: DeleteCache[DeletedKeys | None] = DeleteCache(lambda keys: 0 if keys is None else keys.nbytes)
+_KEYS: Kind[DeletedKeys | None] = Kind("equality deletes", lambda keys: 0 if keys is None else keys.nbytes)
 
 
 class _Matcher(Protocol):
@@ -171,7 +171,7 @@ class EqualityDeletes:
             started.append(chain([first, second], pieces))
             return None
 
-        if (keys := KEYS.get(key, load)) is not None:
+        if (keys := _KEYS.get(key, load)) is not None:
             return _ByKey(keys)
         return _ByPosition(self._positions(place, started[0] if started else self._pieces(ids, files)))
 

@@ -14,8 +14,10 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.reading.deletes.cache import Deletes, size_of
+from lakescan.reading.deletes.roaring import size_of
 from lakescan.storage.locations import Places
+
+Deletes = dict[str, BitMap64]  # deleted positions by the location of their data file
 
 
 class NamedPositions:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakescan.common import types as t
+from lakescan.common.cache import Kind
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, CorruptMetadata
 from lakescan.executors import PlanningExecutor
@@ -25,9 +26,8 @@ from lakescan.planning.file_table import EQUALITY, VECTOR
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
-from lakescan.reading.deletes.cache import DELETES, DeleteCache, Deletes
-from lakescan.reading.deletes.named_positions import NamedPositions
-from lakescan.reading.deletes.roaring import bitmap_of, within
+from lakescan.reading.deletes.named_positions import Deletes, NamedPositions
+from lakescan.reading.deletes.roaring import bitmap_of, size_of, within
 from lakescan.reading.deletes.vectors import load_vector, of_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import Projection, resolve
@@ -44,7 +44,9 @@ _NO_POSITIONS = np.empty(0, np.int64)
 _BATCH = 1 << 17
 _PIECE = 16 * 2**20  # bytes of a delete file that one worker decodes
 _PIECES = 4096  # maximum per delete file, since the recorded size may be wrong
-POSITIONS: DeleteCache[NamedPositions] = DeleteCache(lambda positions: positions.nbytes)
+# Decoded delete files: they never change.
+_VECTORS: Kind[BitMap64] = Kind("deletion vectors", size_of)
+_POSITIONS: Kind[NamedPositions] = Kind("position deletes", lambda positions: positions.nbytes)
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,11 @@ class DeleteLoader:
         if delete["inline"] is not None:
             return load_vector(self._storage, delete)
         key = (delete["path"], delete["offset"], delete["length"], self._storage.identity)
-        return DELETES.get(key, lambda: {"": load_vector(self._storage, delete)})[""]
+        return _VECTORS.get(key, lambda: load_vector(self._storage, delete))
 
     def _position_file(self, delete: Mapping[str, Any]) -> NamedPositions:
         key = (delete["path"], delete["size"], self._verify, self._storage.identity, self._places.home)
-        positions = POSITIONS.get(key, lambda: NamedPositions(self._read_position_file(delete), self._places))
+        positions = _POSITIONS.get(key, lambda: NamedPositions(self._read_position_file(delete), self._places))
         if self._family is None or self._family != positions.family:
             self._report_spellings(delete["path"], positions)
         return positions

@@ -18,6 +18,7 @@ from lakescan.errors import CorruptMetadata
 
 _MAGIC = 1681511377
 _WORDS = 1 << 16
+_BITMAP = 200  # approximate bytes of an empty bitmap
 
 
 def decode_framed(blob: bytes, where: str) -> BitMap64:
@@ -65,3 +66,12 @@ def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
         bits = np.zeros(length * 64, dtype=bool)
         bits[within(bitmap, start * 64, length * 64)] = True
         yield np.packbits(bits, bitorder="little").view("<i8")
+
+
+def size_of(bitmap: BitMap64) -> int:
+    """The approximate bytes of a bitmap in memory."""
+    stats = bitmap.get_statistics()
+    containers = (
+        stats["n_bytes_array_containers"] + stats["n_bytes_run_containers"] + stats["n_bytes_bitset_containers"]
+    )
+    return _BITMAP + int(containers)
