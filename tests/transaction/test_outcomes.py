@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.common import retries
 from lakescan.delta.write import commit as delta_commits
 from lakescan.iceberg.write import outcomes
 from lakescan.options.write import WriteOptions
@@ -74,6 +75,11 @@ def fault(owner: Any, name: str, number: int, error: Exception, *, after: bool) 
         yield
 
 
+def looks(number: int) -> Any:
+    """Look for a commit of unknown outcome so often, without waiting."""
+    return patch.object(retries, "LOOKS", retries.RetryPolicy(attempts=number, first=0))
+
+
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])
 def test_rows_are_there_once_or_not_at_all_wherever_a_call_fails(kind: str) -> None:
     operations = [name for name in OPERATIONS if kind != "delta" or name != "expire"]
@@ -92,9 +98,8 @@ def test_rows_are_there_once_or_not_at_all_wherever_a_call_fails(kind: str) -> N
             local.create_namespace("db")
             maker(kind, local)().append(rows(A, B))
             act, expected = OPERATIONS[operation]
-            waits = patch.object(outcomes, "_LOOKS", (0, 0)), patch.object(delta_commits, "_LOOKS", (0, 0))
             is_done = False
-            with fault(*call, number, error, after=after), waits[0], waits[1]:
+            with fault(*call, number, error, after=after), looks(2):
                 try:
                     act()
                     is_done = True
@@ -122,8 +127,7 @@ def test_a_commit_of_which_nothing_is_known_says_so_and_leaves_its_files(kind: s
     owner, name = calls_of(kind)[3]
     with (
         fault(owner, name, 1, TimeoutError("no answer"), after=False),
-        patch.object(outcomes, "_LOOKS", (0,)),
-        patch.object(delta_commits, "_LOOKS", (0,)),
+        looks(1),
         pytest.raises(lakescan.CommitStateUnknown, match=r"files (stay|are kept)"),
     ):
         now().append(rows(A))
@@ -214,8 +218,7 @@ def test_an_abort_after_a_commit_was_begun_removes_nothing(kind: str, local, tmp
         fault(owner, name, 1, TimeoutError("no answer"), after=True),
         patch.object(outcomes, "_loaded", side_effect=TimeoutError),
         patch.object(delta_commits, "list_log", side_effect=TimeoutError),
-        patch.object(outcomes, "_LOOKS", (0,)),
-        patch.object(delta_commits, "_LOOKS", (0,)),
+        looks(1),
         pytest.raises(lakescan.CommitStateUnknown),
     ):
         writer.commit([written])

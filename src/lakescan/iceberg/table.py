@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import metadata_columns as m
+from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
@@ -31,7 +31,8 @@ from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import Words
 from lakescan.storage import Storage
 
-_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)  # seconds
+# On storage without atomic puts, the newest metadata file may be half written.
+_HALF_WRITTEN = RetryPolicy(attempts=6, first=0.02, factor=2.5, ceiling=0.5)
 
 
 class IcebergTable:
@@ -63,17 +64,16 @@ class IcebergTable:
 
     def refreshed(self) -> IcebergTable:
         """The table with its newest metadata. A table opened by metadata file never changes."""
-        for pause in (*_PAUSES, None):  # on storage without atomic puts, the newest file may be half written
+        attempts = Attempts(_HALF_WRITTEN)
+        while True:
             location = self._source.current()
             if location == self.metadata.source:
                 return self
             try:
                 return IcebergTable(parse_metadata(self.storage.read(location), location), self.storage, self._source)
             except CorruptMetadata:
-                if pause is None:
+                if not attempts.wait():
                     raise
-                time.sleep(pause)
-        return self
 
     def reopened(self) -> IcebergTable:
         """The table with its newest metadata."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.retries import COMMITS, Attempts
 from lakescan.errors import CommitConflict
 from lakescan.executors import PlanningExecutor
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.planning.partition_groups import partition_numbers
 from lakescan.scan_spec import ScanSpec
-from lakescan.transaction.base import WAITS, Target
+from lakescan.transaction.base import Target
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import CompactResult
 from lakescan.transaction.rewrite import rewrite_rows
@@ -62,18 +62,16 @@ def _commit_as_planned(target: Target, where: str | None, table: FileTable, file
 
     Raises `CommitConflict` if one of them changed the rewritten files or their deletes.
     """
-    before, conflict = table.state(), None
-    for wait in WAITS:
+    before, attempts = table.state(), Attempts(COMMITS)
+    while True:
         try:
             return target.rewrite(as_removed(table), files)
         except CommitConflict as error:
-            conflict = error
-            time.sleep(wait)
+            attempts.again(target.name, error)
             target = target.reopened()
             now = _all_rows(target, where).plan().table.state()
             if {path: now.get(path) for path in before} != before:
                 raise CommitConflict(f"{target.name}: another writer changed files that were compacted") from error
-    raise conflict or AssertionError
 
 
 def _files_to_compact(files: pa.Table, target_size: int, *, applies_deletes: bool) -> np.ndarray:

@@ -13,9 +13,6 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.transaction.results import WriteResult as WriteResult
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
-# Seconds to wait between attempts to commit, while other writers commit to the same table.
-WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, *[1.0] * 25)
-
 
 @dataclass(frozen=True)
 class Removed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ import pyarrow as pa
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import of_storage, translated
 from lakescan.catalogs.registry import connection
+from lakescan.common.retries import COMMITS, Attempts
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, UnsupportedFeature
@@ -30,7 +30,7 @@ from lakescan.iceberg.write.outcomes import check_same
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
-from lakescan.transaction.base import WAITS, Removed, Target
+from lakescan.transaction.base import Removed, Target
 from lakescan.transaction.results import ExpireResult
 from lakescan.write.table_writes import WrittenFile
 
@@ -154,9 +154,9 @@ class IcebergTarget:
         reloaded table. Raises `CommitConflict` after the last attempt.
         """
         self.check_owned("expiring snapshots of")
-        target, now = self, datetime.now(UTC)
+        target, now, attempts = self, datetime.now(UTC), Attempts(COMMITS)
         before = None if older_than is None else to_millis(older_than)
-        for wait in WAITS:
+        while True:
             metadata = target.opened.metadata
             expired = Retention.of(metadata.properties, to_millis(now), before, retain_last).expired(metadata)
             result = ExpireResult(tuple(sorted(expired.snapshots)), tuple(sorted(expired.refs)), dry_run)
@@ -166,11 +166,8 @@ class IcebergTarget:
                 failure = commit_expiry(copy(target._table), target.opened, expired, self.storage)
             if failure is None:
                 return result
-            time.sleep(wait)
+            attempts.again(self.name, failure.error)
             target = target.reopened()
-        raise CommitConflict(
-            f"{self.name}: the commit failed after {len(WAITS)} attempts because of concurrent commits"
-        )
 
     def _commit(self) -> IcebergCommit:
         options = self.options
@@ -212,15 +209,16 @@ def _with_branch(table: Any, branch: str) -> Any:
     """The table, with the branch created if missing; raises `UnsupportedFeature` if it has no snapshot yet."""
     from pyiceberg.exceptions import CommitFailedException
 
-    at = table.current_snapshot()
-    if branch in table.metadata.refs or branch == MAIN:
-        return table
-    if at is None:
-        raise UnsupportedFeature(
-            f"creating the branch {branch!r} of a table without snapshots", "Write to its main branch first."
-        )
-    try:
-        table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
-    except CommitFailedException:  # another writer created it, or committed to the table
-        return _with_branch(table.refresh(), branch)
-    return table.refresh()
+    attempts = Attempts(COMMITS)
+    while branch != MAIN and branch not in table.metadata.refs:
+        at = table.current_snapshot()
+        if at is None:
+            raise UnsupportedFeature(
+                f"creating the branch {branch!r} of a table without snapshots", "Write to its main branch first."
+            )
+        try:
+            table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
+        except CommitFailedException as error:  # another writer created it, or committed to the table
+            attempts.again(".".join(table.name()), error)
+        table = table.refresh()
+    return table

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.retries import COMMITS, Attempts
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitConflict, SchemaMismatch
 from lakescan.executors import PlanningExecutor
@@ -17,7 +17,7 @@ from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
-from lakescan.transaction.base import WAITS, Target
+from lakescan.transaction.base import Target
 from lakescan.transaction.overwritten_files import replaced_by
 from lakescan.transaction.results import WriteResult
 from lakescan.write.conform import Fit
@@ -76,8 +76,9 @@ def overwrite(
     transaction, the files are removed and nothing is committed.
     """
     written, replaced, conflict, first = list(files), None, None, target
+    attempts = Attempts(COMMITS)
     with removed_on_failure(target, written) as remove:
-        for wait in WAITS:
+        while True:
             if conflict is not None and target.has_committed():
                 remove()
                 return WriteResult(0, 0, 0)
@@ -102,9 +103,8 @@ def overwrite(
                 return saved(files, len(removed))
             except CommitConflict as error:
                 conflict = error
-                time.sleep(wait)
+                attempts.again(target.name, error)
                 target = target.reopened()
-        raise conflict or AssertionError
 
 
 def write_checked(

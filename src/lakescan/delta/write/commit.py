@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakescan.common.retries import outcome_of
 from lakescan.delta.log.pieces import read_commits
 from lakescan.delta.log.segment import list_log
 from lakescan.delta.log.text import single_actions
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import (
     CommitConflict,
-    CommitStateUnknown,
     StorageError,
     UnsupportedFeature,
     missing_dependency,
@@ -28,7 +28,6 @@ from lakescan.write.table_writes import WrittenFile
 
 _RETRIES = 60
 _ID = "txnId"  # member of commitInfo, as in Delta on Spark
-_LOOKS = (0.0, 0.1, 0.5, 1.0)  # seconds to wait before each look-up in the log
 
 
 @dataclass(frozen=True)
@@ -118,21 +117,12 @@ class DeltaCommit:
             raise UnsupportedFeature(f"committing to {where} with deltalake", str(error)) from error
         # After a conflict no attempt is still running, but the last one may have succeeded with its response lost.
         is_conflict = isinstance(error, CommitFailedError) and not _is_storage_error(error)
-        why: Exception = error
-        for wait in _LOOKS:
-            time.sleep(wait)
-            try:
-                if self._is_in_log(own_id):
-                    return
-            except Exception as failure:
-                why = failure
-                continue
-            if is_conflict:
-                raise CommitConflict(f"{where}: {error}") from error
-        raise CommitStateUnknown(
-            f"a commit to {where} ended with {type(error).__name__}: {error}. Whether it succeeded is unknown"
-            f"{'' if why is error else f' ({why})'}, so its files are kept. Check the table before you retry."
-        ) from error
+
+        def look() -> bool | None:
+            return True if self._is_in_log(own_id) else False if is_conflict else None
+
+        if not outcome_of(where, error, look):
+            raise CommitConflict(f"{where}: {error}") from error
 
     def _is_in_log(self, own_id: str) -> bool:
         """Whether a commit after `version` has the id; raises `StorageError` if the log lacks one of them."""

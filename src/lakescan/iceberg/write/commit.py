@@ -6,12 +6,12 @@ has definitely failed, or its state is unknown. Files written for a failed commi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lakescan.common.retries import APPENDS, Attempts
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
@@ -21,8 +21,6 @@ from lakescan.write.table_writes import WrittenFile
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
-
-_RETRY_SECONDS, _FIRST_WAIT = 120.0, 0.05  # total time for retries of an append, and the first pause
 
 # The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
 QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
@@ -64,7 +62,7 @@ class IcebergCommit:
         from lakescan.iceberg.write.producers import appending
 
         written = list(files)
-        started, wait, table = time.monotonic(), _FIRST_WAIT, copy(self.table)
+        attempts, table = Attempts(APPENDS), copy(self.table)
         while True:
 
             def add(transaction: Transaction, table: Table = table) -> Any:
@@ -78,13 +76,7 @@ class IcebergCommit:
                 return
             if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
                 raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
-            if time.monotonic() - started > _RETRY_SECONDS:
-                raise CommitConflict(
-                    f"{self._where}: commit failed after {_RETRY_SECONDS:.0f} s of retries because of concurrent "
-                    f"commits: {failed.error}"
-                )
-            time.sleep(wait)
-            wait = min(2 * wait, 1.0)
+            attempts.again(self._where, failed.error)
             table = failed.table
 
     def replace(self, removed: Collection[str], files: Iterable[WrittenFile], *, same_rows: bool = False) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.errors import CommitConflict, CommitStateUnknown, LakescanError, NoSuchTable, UnsupportedFeature
+from lakescan.common.retries import outcome_of
+from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
@@ -17,8 +17,6 @@ from lakescan.storage.removal import discard
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
-
-_LOOKS = (0.0, 0.1, 0.5, 1.0)  # seconds before each look at the table
 
 
 @dataclass(frozen=True)
@@ -110,25 +108,16 @@ def commit(
 def _looked_up(
     table: Table, error: Exception, storage: Storage, is_made: Callable[[IcebergTable], bool]
 ) -> Failed | None:
-    name, refused = ".".join(table.name()), _is_refusal(error, table)
-    why: Exception = error
-    for wait in _LOOKS:
-        time.sleep(wait)
-        try:
-            fresh, now = _loaded(table, storage)
-        except (CommitConflict, NoSuchTable):
-            raise
-        except Exception as load_error:
-            why = load_error
-            continue
+    is_refused = _is_refusal(error, table)
+
+    def look() -> Failed | bool | None:
+        fresh, now = _loaded(table, storage)
         if is_made(now):
-            return None
-        if refused:
-            return Failed(error, fresh, now)
-    raise CommitStateUnknown(
-        f"a commit to {name} ended with {type(error).__name__}: {error}. Whether it succeeded is unknown"
-        f"{'' if why is error else f' ({why})'}, so its files are kept. Check the table before you repeat it."
-    ) from error
+            return True
+        return Failed(error, fresh, now) if is_refused else None
+
+    outcome = outcome_of(".".join(table.name()), error, look, definite=(CommitConflict, NoSuchTable))
+    return outcome if isinstance(outcome, Failed) else None
 
 
 def _loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:

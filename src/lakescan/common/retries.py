@@ -1,0 +1,114 @@
+"""When to try again: commits that lost a race, commits whose outcome is unknown, files that are being written."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakescan.errors import CommitConflict, CommitStateUnknown
+
+T = TypeVar("T")
+
+_JITTER = 0.5  # of a wait: what is added to it at most, so that writers that collided do not collide again
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often to try, and how long to wait between attempts.
+
+    `attempts` counts the first one, too; None means any number. The first wait takes `first` seconds, each further one
+    `factor` times the one before, up to `ceiling`; up to half of each is added at random. No wait begins after
+    `timeout` seconds. Iceberg's table properties `commit.retry.*` describe the same: `num-retries` is `attempts` - 1,
+    `min-wait-ms` is `first`, `max-wait-ms` is `ceiling`, and `total-timeout-ms` is `timeout`.
+    """
+
+    attempts: int | None
+    first: float
+    factor: float = 2.0
+    ceiling: float = 1.0
+    timeout: float | None = None
+
+    def waits(self) -> Iterator[float]:
+        """The seconds of each wait, without the random part; one fewer than the attempts."""
+        wait, number = min(self.first, self.ceiling), 1
+        while self.attempts is None or number < self.attempts:
+            yield wait
+            wait, number = min(self.factor * wait, self.ceiling), number + 1
+
+
+# A commit that other writers' commits got ahead of, if its files are decided again before each attempt.
+COMMITS = RetryPolicy(attempts=30, first=0.05)
+# An append, which fits any state of the table.
+APPENDS = RetryPolicy(attempts=None, first=0.05, timeout=120)
+# Looks at a table for a commit whose response was lost: it may arrive a little later.
+LOOKS = RetryPolicy(attempts=4, first=0.1, factor=4)
+
+
+class Attempts:
+    """The attempts of one operation by a policy.
+
+    Example:
+        >>> attempts = Attempts(COMMITS)
+        >>> while True:
+        ...     try:
+        ...         return commit(table)
+        ...     except CommitConflict as error:
+        ...         attempts.again(table.name, error)
+        ...         table = table.reopened()
+    """
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._timeout, self._waits = policy.timeout, policy.waits()
+        self._started = time.monotonic()
+        self.number = 1
+
+    def wait(self) -> bool:
+        """Wait before another attempt; returns False, at once, if there is none left."""
+        seconds = next(self._waits, None)
+        if seconds is None or (self._timeout is not None and time.monotonic() - self._started > self._timeout):
+            return False
+        time.sleep(seconds * random.uniform(1, 1 + _JITTER))
+        self.number += 1
+        return True
+
+    def again(self, name: str, error: Exception) -> None:
+        """Wait before another attempt to commit to a table, after one that definitely failed with `error`.
+
+        Raises `CommitConflict` with the number of attempts if there is none left.
+        """
+        if not self.wait():
+            seconds = time.monotonic() - self._started
+            raise CommitConflict(
+                f"{name}: the commit failed after {self.number} attempts in {seconds:.0f} s because of concurrent "
+                f"commits: {str(error).removeprefix(f'{name}: ')}"
+            ) from error
+
+
+def outcome_of(
+    name: str, error: Exception, look: Callable[[], T | None], definite: tuple[type[Exception], ...] = ()
+) -> T:
+    """The outcome of a commit that ended with `error`: whether it succeeded is looked up in the table.
+
+    `look` reads the table anew and returns the outcome, or None if the commit is not there yet but may still arrive. If
+    it raises one of the `definite` errors, that is the outcome; after any other error, the table is read again.
+
+    Raises:
+        CommitStateUnknown: The last look has no outcome, either.
+    """
+    attempts, why = Attempts(LOOKS), error
+    while True:
+        try:
+            if (outcome := look()) is not None:
+                return outcome
+        except definite:
+            raise
+        except Exception as failure:
+            why = failure
+        if not attempts.wait():
+            raise CommitStateUnknown(
+                f"a commit to {name} ended with {type(error).__name__}: {error}. Whether it succeeded is unknown"
+                f"{'' if why is error else f' ({why})'}, so its files are kept. Check the table before you repeat it."
+            ) from error
