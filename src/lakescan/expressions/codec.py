@@ -77,7 +77,7 @@ _TAGGED: dict[str, tuple[type | tuple[type, ...], Callable[[Any], str], Callable
 
 def to_json(predicate: Predicate) -> str:
     """Encode a predicate as JSON text."""
-    return json.dumps(_encode(predicate))
+    return json.dumps(PredicateEncoder().encode(predicate))
 
 
 def from_json(text: str) -> Predicate:
@@ -88,40 +88,54 @@ def from_json(text: str) -> Predicate:
         raise InvalidFilter(f"not a filter expression in JSON: {text!r} ({error})") from error
 
 
-def _encode(predicate: Predicate) -> Any:
-    match predicate:
-        case Constant(value):
-            return value
-        case And(left, right) | Or(left, right):
-            name = "and" if isinstance(predicate, And) else "or"
-            return {"type": name, "left": _encode(left), "right": _encode(right)}
-        case Comparison():
-            return {
-                "type": _OPS[predicate.op],
-                "term": predicate.column,
-                "value": _encode_value(predicate.value),
-            }
-        case In():
-            values = [_encode_value(v) for v in predicate.values] + [None] * predicate.has_null
-            return {
-                "type": "not-in" if predicate.negate else "in",
-                "term": predicate.column,
-                "values": values,
-            }
-        case IsNull():
-            return {"type": "not-null" if predicate.negate else "is-null", "term": predicate.column}
-        case IsNaN():
-            return {"type": "not-nan" if predicate.negate else "is-nan", "term": predicate.column}
-        case Like():
-            return _encode_like(predicate)
-    raise TypeError(f"cannot encode {predicate!r}")
+class PredicateEncoder:
+    """Encodes predicates as values that JSON can represent; subclasses change how constants and literals are encoded.
 
+    Every literal can be decoded again.
+    """
 
-def _encode_like(predicate: Like) -> dict[str, Any]:
-    kind, value = ("ilike" if predicate.ignore_case else "like"), predicate.pattern
-    if predicate.is_prefix_match:
-        kind, value = "starts-with", predicate.prefix
-    return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
+    def encode(self, predicate: Predicate) -> Any:
+        """The predicate as nested dictionaries."""
+        match predicate:
+            case Constant(value):
+                return self.constant(value)
+            case And(left, right) | Or(left, right):
+                name = "and" if isinstance(predicate, And) else "or"
+                return {"type": name, "left": self.encode(left), "right": self.encode(right)}
+            case Comparison(op=op, value=value):
+                return {"type": _OPS[op], "term": predicate.column, "value": self.literal(value)}
+            case In(negate=negate):
+                return {
+                    "type": "not-in" if negate else "in",
+                    "term": predicate.column,
+                    "values": self.values(predicate),
+                }
+            case IsNull(negate=negate):
+                return {"type": "not-null" if negate else "is-null", "term": predicate.column}
+            case IsNaN(negate=negate):
+                return {"type": "not-nan" if negate else "is-nan", "term": predicate.column}
+            case Like():
+                return self.like(predicate)
+        raise TypeError(f"cannot encode {predicate!r}")
+
+    def constant(self, value: bool | None) -> Any:
+        """True, False, or the unknown truth of SQL."""
+        return value
+
+    def literal(self, value: Any) -> Any:
+        """The literal of a comparison."""
+        return _encode_value(value)
+
+    def values(self, predicate: In) -> list[Any]:
+        """The literals of a list, with None for null."""
+        return [self.literal(value) for value in predicate.values] + [None] * predicate.has_null
+
+    def like(self, predicate: Like) -> Any:
+        """A pattern."""
+        kind, value = ("ilike" if predicate.ignore_case else "like"), predicate.pattern
+        if predicate.is_prefix_match:
+            kind, value = "starts-with", predicate.prefix
+        return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
 
 
 def _encode_value(value: Any) -> Any:

@@ -7,11 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakescan.expressions.codec import PredicateEncoder
 from lakescan.expressions.instants import plain_value
-from lakescan.expressions.predicate import And, Comparison, Constant, In, IsNaN, IsNull, Leaf, Like, Or, Predicate
+from lakescan.expressions.predicate import In, Like, Predicate
 from lakescan.planning.report import OWN_METRICS, ScanMetrics, ScanReport
-
-_OPERATIONS = {"<": "lt", "<=": "lt-eq", ">": "gt", ">=": "gt-eq", "=": "eq", "!=": "not-eq"}
 
 
 def as_rest(report: ScanReport) -> dict[str, Any]:
@@ -41,31 +40,23 @@ def metrics(counters: ScanMetrics) -> dict[str, Any]:
 
 def expression(predicate: Predicate) -> Any:
     """Return a predicate as Iceberg's expression JSON; `true` if Iceberg has no such expression (`like '%x'`)."""
-    match predicate:
-        case Constant(value):
-            return value is True
-        case And(left, right) | Or(left, right):
-            kind = "and" if isinstance(predicate, And) else "or"
-            return {"type": kind, "left": expression(left), "right": expression(right)}
-        case Comparison(op=op, value=value):
-            return _test(predicate, _OPERATIONS[op], value=_plain(value))
-        case In(values=values, negate=negate):
-            return _test(predicate, "not-in" if negate else "in", values=[_plain(v) for v in values])
-        case IsNull(negate=negate):
-            return _test(predicate, "not-null" if negate else "is-null")
-        case IsNaN(negate=negate):
-            return _test(predicate, "not-nan" if negate else "is-nan")
-        case Like(negate=negate) if predicate.is_prefix_match:
-            return _test(predicate, "not-starts-with" if negate else "starts-with", value=predicate.prefix)
-    return True
+    return _Encoder().encode(predicate)
 
 
-def _test(leaf: Leaf, kind: str, **literals: Any) -> dict[str, Any]:
-    return {"type": kind, "term": leaf.column, **literals}
+class _Encoder(PredicateEncoder):
+    """Encodes what Iceberg's expressions have; the literals are for people to read."""
 
+    def constant(self, value: bool | None) -> Any:
+        return value is True
 
-def _plain(value: Any) -> Any:
-    value = plain_value(value) if isinstance(value, pa.Scalar) else value
-    if isinstance(value, bytes):
-        return value.hex()
-    return value if isinstance(value, bool | int | float | str) else str(value)
+    def literal(self, value: Any) -> Any:
+        value = plain_value(value) if isinstance(value, pa.Scalar) else value
+        if isinstance(value, bytes):
+            return value.hex()
+        return value if isinstance(value, bool | int | float | str) else str(value)
+
+    def values(self, predicate: In) -> list[Any]:
+        return [self.literal(value) for value in predicate.values]
+
+    def like(self, predicate: Like) -> Any:
+        return super().like(predicate) if predicate.is_prefix_match else True
