@@ -14,6 +14,8 @@ from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
 from lakescan.catalogs.lookup import find, translated
 from lakescan.catalogs.registry import connection, give
+from lakescan.common.option_values import terms
+from lakescan.common.references import split_list
 from lakescan.definition.from_arrow import columns_of
 from lakescan.definition.statements import parse_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
@@ -165,9 +167,9 @@ class Catalog:
         columns: pa.Schema | str,
         *,
         format: str = "iceberg",
-        primary_key: Sequence[str] = (),
-        partition_by: Sequence[str] = (),
-        sort_by: Sequence[str] = (),
+        primary_key: str | Sequence[str] = (),
+        partition_by: str | Sequence[str] = (),
+        sort_by: str | Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
         properties: Mapping[str, str] | None = None,
         location: str | os.PathLike[str] | None = None,
@@ -211,9 +213,9 @@ class Catalog:
             raise InvalidOption(f"defaults has {min(given)!r}, which is not a column.{suggestion}")
         definition = TableDefinition(
             numbered(fields),
-            tuple(primary_key) or key,
-            tuple(map(Term.parse, partition_by)),
-            tuple(map(SortTerm.parse, sort_by)),
+            (split_list(primary_key) if isinstance(primary_key, str) else tuple(primary_key)) or key,
+            tuple(map(Term.parse, _terms(partition_by))),
+            tuple(map(SortTerm.parse, _terms(sort_by))),
             dict(properties or {}),
             location=None if location is None else location_of(location),
             comment=comment,
@@ -441,3 +443,7 @@ def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Cat
     if said:
         give(name, said)
     return Catalog(name)
+
+
+def _terms(given: str | Sequence[str]) -> Sequence[str]:
+    return terms(given) if isinstance(given, str) else given

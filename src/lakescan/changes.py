@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from lakescan import engines
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
+from lakescan.common.references import split_list
+from lakescan.errors import NoSuchColumn
 from lakescan.formats.increments import Increment
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
@@ -36,9 +38,9 @@ class Changes:
         >>> orders.changes(start=3).to_pandas()
     """
 
-    def __init__(self, spec: ScanSpec, identity: Sequence[str] = ()) -> None:
-        self._spec, self._identity = spec, tuple(identity)
-        spec.output.select(self._identity)  # raises NoSuchColumn
+    def __init__(self, spec: ScanSpec, identity: str | Sequence[str] = ()) -> None:
+        references = split_list(identity) if isinstance(identity, str) else identity
+        self._spec, self._identity = spec, tuple(_column(spec, each) for each in references)
 
     @property
     def scan(self) -> Scan:
@@ -97,6 +99,14 @@ class Changes:
         else:
             frame = engine.frame_of(spark, self._spec)
         return frame
+
+
+def _column(spec: ScanSpec, reference: str) -> str:
+    """The name of a column of the scan; raises `NoSuchColumn`, also for a member of a struct."""
+    field = spec.output.field(reference)
+    if field not in spec.output.fields:
+        raise NoSuchColumn(f"identity={reference!r} is a member of a struct: only whole columns identify rows")
+    return field.name
 
 
 def are_computed(spec: ScanSpec) -> bool:

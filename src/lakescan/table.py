@@ -432,7 +432,7 @@ class Table:
         start: int | str | datetime | None = None,
         end: int | str | datetime | None = None,
         *,
-        identity: Sequence[str] = (),
+        identity: str | Sequence[str] = (),
         where: str | None = None,
         **options: Any,
     ) -> Changes:

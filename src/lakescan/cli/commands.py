@@ -13,6 +13,7 @@ from rich.text import Text
 from lakescan.catalog import catalog
 from lakescan.cli.maintenance import app as maintenance
 from lakescan.common.option_values import mapping
+from lakescan.common.references import parse_reference, split_list
 from lakescan.doctor import Diagnosis, doctor
 from lakescan.errors import InvalidOption, LakescanError, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
@@ -114,7 +115,7 @@ def inspect(
 ) -> None:
     """Show a metadata table."""
     rows = _open(path, option, relocate).inspect(name)
-    columns = [n.strip() for n in select.split(",")] if select else rows.column_names
+    columns = [".".join(parse_reference(n)) for n in split_list(select)] if select else rows.column_names
     if unknown := [n for n in columns if n not in rows.column_names]:
         suggestion = nearest(unknown[0], rows.column_names)
         raise NoSuchColumn(f"{name} has no column {unknown[0]!r}.{suggestion} Columns: {', '.join(rows.column_names)}")
@@ -166,7 +167,7 @@ def _scan(opened: Table, where: str | None, select: str | None) -> Scan:
     scan = opened.scan()
     if where:
         scan = scan.where(where)
-    return scan.select(*(name.strip() for name in select.split(","))) if select else scan
+    return scan.select(*split_list(select)) if select else scan
 
 
 def _print_rows(rows: list[dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from lakescan.common.references import split_list
 from lakescan.errors import InvalidOption, UnsupportedFeature
 
 _SIZE_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -79,7 +80,7 @@ def version(value: Any) -> int | str:
 def names(value: Any) -> tuple[str, ...]:
     """Parse names from a list, a JSON list or comma-separated text."""
     if isinstance(value, str):
-        value = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+        value = json.loads(value) if value.lstrip().startswith("[") else split_list(value)
     return tuple(str(v).strip() for v in value)
 
 
@@ -94,14 +95,7 @@ def terms(value: Any) -> tuple[str, ...]:
     """Parse partition transforms from a list or comma-separated text: `days(ts), bucket(16, id)`."""
     if not isinstance(value, str):
         return tuple(text(each).strip() for each in value)
-    split, depth = [""], 0
-    for letter in value:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and not depth:
-            split.append("")
-        else:
-            split[-1] += letter
-    return tuple(each.strip() for each in split if each.strip())
+    return tuple(each for each in split_list(value, keep_calls=True) if each)
 
 
 def mapping(value: Any) -> dict[str, Any]:

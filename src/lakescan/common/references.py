@@ -34,6 +34,28 @@ def parse_reference(text: str) -> tuple[str, ...]:
     return (text,)
 
 
+_ITEMS = re.compile(r"(?:(?<![^\s.,(])`(?:[^`]|``)*`|.)", re.DOTALL)  # a quoted name, else one letter
+
+
+def split_list(text: str, *, keep_calls: bool = False) -> tuple[str, ...]:
+    """Split text at commas outside of quoted names, and with `keep_calls` outside of parentheses.
+
+    Example:
+        >>> split_list("id, `a,b`")
+        ('id', '`a,b`')
+        >>> split_list("bucket(16, id), day", keep_calls=True)
+        ('bucket(16, id)', 'day')
+    """
+    items, depth = [""], 0
+    for item in _ITEMS.findall(text):
+        depth += keep_calls * ((item == "(") - (item == ")"))
+        if item == "," and not depth:
+            items.append("")
+        else:
+            items[-1] += item
+    return tuple(each.strip() for each in items)
+
+
 def dotted_path(names: Iterable[str]) -> str:
     """Join names into a reference that `parse_reference` splits into the same names; quotes those that need it."""
     return ".".join(name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in names)

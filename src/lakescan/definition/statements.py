@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common import types as t
+from lakescan.common.references import dotted_path
 from lakescan.definition.table_definition import TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature, missing_dependency
 from lakescan.expressions.sql import literal_of
@@ -124,8 +124,8 @@ def _create_table(tree: exp.Create) -> CreateTable:
 
     elements = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
     columns = [each for each in elements if isinstance(each, exp.ColumnDef)]
-    keys = [_texts(each.expressions) for each in elements if isinstance(each, exp.PrimaryKey)]
-    keys += [(each.name,) for each in columns if _constraint(each, exp.PrimaryKeyColumnConstraint)]
+    keys = [tuple(map(_reference, each.expressions)) for each in elements if isinstance(each, exp.PrimaryKey)]
+    keys += [(dotted_path([each.name]),) for each in columns if _constraint(each, exp.PrimaryKeyColumnConstraint)]
     if others := [each for each in elements if not isinstance(each, (exp.ColumnDef, exp.PrimaryKey))]:
         raise UnsupportedFeature(f"{others[0].sql('spark')!r} in CREATE TABLE")
     if len(keys) > 1:
@@ -231,15 +231,16 @@ def _constraint(node: exp.ColumnDef, kind: Any) -> Any:
 def _term(node: exp.Expression) -> Term:
     from sqlglot import exp
 
-    if isinstance(node, (exp.Identifier, exp.Column)):
-        return Term(".".join(part.name for part in node.parts) if isinstance(node, exp.Column) else node.name)
+    if isinstance(node, (exp.Identifier, exp.Column, exp.Dot)):
+        return Term(_reference(node))
     if isinstance(node, exp.ColumnDef):
         raise UnsupportedFeature("column definitions in PARTITIONED BY", "Define the columns in the column list.")
-    return Term.parse(node.sql("spark").lower() if isinstance(node, exp.Func) else node.sql("spark"))
+    return Term.parse(node.sql("spark"))
 
 
-def _texts(nodes: Iterable[exp.Expression]) -> tuple[str, ...]:
-    return tuple(node.name for node in nodes)
+def _reference(node: exp.Expression) -> str:
+    """The reference to a column, or to a member of a struct."""
+    return dotted_path(part.name for part in getattr(node, "parts", (node,)))
 
 
 def _name(node: exp.Expression) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.common.references import dotted_path, parse_reference, split_list
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidOption
 from lakescan.expressions.bind import value_of
@@ -22,7 +23,11 @@ _WITH_NUMBER = ("bucket", "truncate")
 
 @dataclass(frozen=True)
 class Term:
-    """A partition transform of a column: `name` is Iceberg's; `number` is the number of buckets or truncation width."""
+    """A partition transform of a column.
+
+    `column` is a reference (see `parse_reference`); `name` is Iceberg's name of the transform; `number` is the number
+    of buckets, or the width to truncate to.
+    """
 
     column: str
     name: str = "identity"
@@ -33,20 +38,19 @@ class Term:
         """Parse text such as `country`, `days(ts)`, `bucket(16, id)`; raises `InvalidOption`."""
         match = _CALL.fullmatch(text)
         if match is None:
-            return Term(text.strip().strip("`"))
-        arguments = [each.strip().strip("`") for each in match[2].split(",")]
-        return Term.of(match[1], arguments)
+            return Term(_normal(text))
+        return Term.of(match[1], list(split_list(match[2])))
 
     @staticmethod
     def of(function: str, arguments: list[str]) -> Term:
         """Build from a function and its arguments; a number may be before or after the column."""
         name = _PLURALS.get(function.lower(), function.lower())
         if name in _PLAIN and len(arguments) == 1:
-            return Term(arguments[0], name)
+            return Term(_normal(arguments[0]), name)
         if name in _WITH_NUMBER and len(arguments) == 2:
             column, number = arguments if arguments[1].isdigit() else arguments[::-1]
             if number.isdigit() and int(number) > 0:
-                return Term(column, name, int(number))
+                return Term(_normal(column), name, int(number))
         raise InvalidOption(
             f"{function}({', '.join(arguments)}) is not a partition transform: use a column, "
             "years(ts), months(ts), days(ts), hours(ts), bucket(n, column) or truncate(width, column)"
@@ -57,6 +61,11 @@ class Term:
             return self.column
         number = "" if self.number is None else f"{self.number}, "
         return f"{self.name}({number}{self.column})"
+
+
+def _normal(text: str) -> str:
+    """A reference without quotes that it does not need."""
+    return dotted_path(parse_reference(text.strip()))
 
 
 @dataclass(frozen=True)

@@ -192,9 +192,11 @@ def _column(node: Any, text: str) -> str:
     _check_meaning(node, text)
     if isinstance(node, exp.Column | exp.Dot):
         return dotted_path(part.name for part in node.parts)
+    is_text = isinstance(node, exp.Literal) and node.is_string
+    quotes = "; names are quoted with backquotes, text in double quotes is a value" if is_text and '"' in text else ""
     raise InvalidFilter(
         f"in the filter {text!r}, {node.sql(dialect='spark')!r} is not a column: "
-        "each test must compare one column with literals"
+        f"each test must compare one column with literals{quotes}"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from lakescan.common import types as t
-from lakescan.definition.table_definition import TableDefinition
+from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.delta.metadata.table_properties import MAPPING, checked_properties
 from lakescan.errors import InvalidOption, UnsupportedFeature, missing_dependency
 
@@ -24,18 +24,25 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
         raise UnsupportedFeature("a primary key of a Delta table", "The format has no primary keys.")
     if definition.sort_by:
         raise UnsupportedFeature("a sort order of a Delta table", "The format has no sort orders.")
-    for term in definition.partition_by:
-        if term.name != "identity":
-            raise UnsupportedFeature(f"partitioning a Delta table by {term}", "Partition it by plain columns.")
     if definition.properties.get(MAPPING, "none") == "id":
         raise InvalidOption(f"'{MAPPING}'='id' is only for converted tables: use 'name'")
     check_zoneless_maps(definition.columns)
     return {
         "schema": as_schema(definition),
-        "partition_by": [term.column for term in definition.partition_by],
+        "partition_by": [_partition_column(definition, term) for term in definition.partition_by],
         "configuration": checked_properties(definition.properties, definition.columns),
         "description": definition.comment,
     }
+
+
+def _partition_column(definition: TableDefinition, term: Term) -> str:
+    """The name of a partition column, which is no member of a struct."""
+    if term.name != "identity":
+        raise UnsupportedFeature(f"partitioning a Delta table by {term}", "Partition it by plain columns.")
+    field = definition.schema.field(term.column)
+    if field not in definition.columns:
+        raise UnsupportedFeature(f"partitioning a Delta table by {term}", "The format has no nested partition columns.")
+    return field.name
 
 
 def check_location(location: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common import types as t
+from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.table_properties import check_properties
@@ -40,7 +41,7 @@ def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -
         "schema": schema,
         "location": definition.location,
         "partition_spec": _spec(definition, schema),
-        "sort_order": _order(definition, schema),
+        "sort_order": _order(definition),
         "properties": {"format-version": str(version), **definition.properties, **comment},
     }
 
@@ -140,7 +141,7 @@ def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
 
     fields = []
     for number, term in enumerate(definition.partition_by):
-        source = schema.find_field(term.column)
+        source = schema.find_field(definition.schema.field(term.column).id)
         transform = _transform(term)
         if not transform.can_transform(source.field_type):
             raise InvalidOption(f"{term}: column {term.column!r} is {source.field_type}, which has no such transform")
@@ -151,10 +152,11 @@ def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
 def _partition_name(term: Term) -> str:
     """The partition field's name, as Iceberg's Spark DDL chooses it."""
     suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(term.name, f"_{term.name}")
-    return term.column.replace(".", "_") + suffix if suffix else term.column
+    column = ".".join(parse_reference(term.column))
+    return column.replace(".", "_") + suffix if suffix else column
 
 
-def _order(definition: TableDefinition, schema: Schema) -> SortOrder:
+def _order(definition: TableDefinition) -> SortOrder:
     from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 
     if not definition.sort_by:
@@ -162,7 +164,7 @@ def _order(definition: TableDefinition, schema: Schema) -> SortOrder:
     return SortOrder(
         *(
             SortField(
-                schema.find_field(each.term.column).field_id,
+                definition.schema.field(each.term.column).id,
                 _transform(each.term),
                 SortDirection.DESC if each.descending else SortDirection.ASC,
                 NullOrder.NULLS_FIRST if each.nulls_first else NullOrder.NULLS_LAST,
