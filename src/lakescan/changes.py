@@ -13,7 +13,6 @@ from lakescan import engines
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.common.references import split_list
 from lakescan.errors import NoSuchColumn
-from lakescan.formats.increments import Increment
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.net_changes import as_updates, without_carry_overs
@@ -111,15 +110,15 @@ def _column(spec: ScanSpec, reference: str) -> str:
 
 def are_computed(spec: ScanSpec) -> bool:
     """Whether changes are computed from added and removed files and deletes; else the table recorded them."""
-    return isinstance(spec.snapshot.state, Increment)
+    return spec.snapshot.state.computed_changes is not None
 
 
 def commits_of(spec: ScanSpec) -> Iterator[ScanSpec]:
     """Computed changes commit by commit, as files record them: moved rows are deleted and inserted."""
-    snapshot = spec.snapshot
-    for part in snapshot.state.parts:
-        state = replace(snapshot.state, parts=(part,))
-        yield spec.of_increment(spec.table, replace(snapshot, state=state))
+    whole = spec.snapshot.state.computed_changes
+    assert whole is not None
+    for part in whole.parts:
+        yield spec.of_increment(spec.table, spec.table.increment(spec.snapshot, replace(whole, parts=(part,))))
 
 
 def has_both(plan: ScanPlan) -> bool:

@@ -17,7 +17,7 @@ from samples.shop import Shop
 import lakescan
 from lakescan.common.schema import Schema
 from lakescan.common.types import LONG, Field
-from lakescan.iceberg.metadata_tables import METADATA_TABLES
+from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT
 from lakescan.iceberg.metadata_tables.readable_metrics import metrics_column, metrics_type
 from tests.support.catalog import local_catalog
 from tests.support.rows import differences
@@ -62,6 +62,18 @@ def test_there_are_sixteen(table: Any) -> None:
 def test_an_unknown_name_is_refused_with_the_nearest_one(table: Any) -> None:
     with pytest.raises(lakescan.InvalidOption, match="Did you mean 'snapshots'"):
         opened(table).inspect("snapshot")
+
+
+def test_a_range_of_commits_has_no_files_of_one_snapshot(table: Any) -> None:
+    """Options that select appended rows select no snapshot: its files are refused, what the whole table has is not."""
+    first = table.history()[0].snapshot_id
+    since = lakescan.table(table.metadata_location, **{"start-snapshot-id": first})
+    assert since.inspect("snapshots").equals(opened(table).inspect("snapshots"))
+    for name in sorted(OF_SNAPSHOT):
+        with pytest.raises(lakescan.InvalidOption, match=f"'{name}' shows one snapshot"):
+            since.inspect(name)
+    latest = table.current_snapshot().snapshot_id
+    assert lakescan.table(table.metadata_location, **{"snapshot-id": latest}).inspect("files").num_rows
 
 
 def test_snapshots_have_their_operation_and_summary(table: Any) -> None:

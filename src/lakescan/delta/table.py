@@ -17,7 +17,7 @@ from lakescan.common.cache import METADATA
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
-from lakescan.delta.log.reader import DeltaState, LogReader
+from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, commits_from, end_of_log, list_log
 from lakescan.delta.log.text import single_actions
 from lakescan.delta.log.time_travel import (
@@ -40,6 +40,7 @@ from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.scan.change_feed import check_recorded, check_schemas, first_since, range_after, resolve_range
 from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of, as_inserts
 from lakescan.delta.scan.scan_files import ScanFiles
+from lakescan.delta.scan.states import CommitFiles, DeltaState, RangeChanges, VersionRows, is_feed, without_increment
 from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.executors import ShufflingExecutor, executor_for
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
@@ -82,7 +83,7 @@ class DeltaTable:
     @cached_property
     def identity(self) -> str | None:
         """The table's id, from its metaData action."""
-        return self._log.state(self._segment()).metadata.id
+        return self._log.version(self._segment()).metadata.id
 
     def refreshed(self) -> DeltaTable:
         """The table with commits made since it was listed, looked up by name from its newest version on."""
@@ -154,19 +155,20 @@ class DeltaTable:
 
     def increment(self, snapshot: Snapshot, increment: Increment) -> Snapshot:
         """The snapshot, restricted to an increment's files."""
-        return replace(snapshot, state=replace(snapshot.state, increment=increment))
+        return replace(snapshot, state=CommitFiles(without_increment(_state_of(snapshot)), increment))
 
     def _commit_reader(self, snapshot: Snapshot, exclude: str | None) -> CommitReader:
-        fields = snapshot.state.partition_fields(snapshot.schema)
+        state = _state_of(snapshot)
+        fields = state.version.partition_fields(snapshot.schema)
         reader = ActionReader(self.storage, tuple(f.physical_name for f in fields))
-        return CommitReader(self._location, reader, snapshot.schema, exclude, feed=snapshot.state.changes is not None)
+        return CommitReader(self._location, reader, snapshot.schema, exclude, feed=is_feed(state))
 
     def _increment(
         self, snapshot: Snapshot, wanted: Increment, planner: ScanFiles, metrics: ScanMetrics
     ) -> Iterator[pa.Table]:
         """The file actions of an increment: its added files, or for a change feed the files that hold changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
-        names, configuration = reader.reader.partition_columns, snapshot.state.metadata.configuration
+        names, configuration = reader.reader.partition_columns, self.version_of(snapshot).metadata.configuration
 
         def live(version: int) -> pa.Table:
             key = (self._location, version, names, self.storage.identity)
@@ -217,7 +219,7 @@ class DeltaTable:
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The newest version's partition columns."""
-        return self._log.state(self._segment()).metadata.partition_columns
+        return self._log.version(self._segment()).metadata.partition_columns
 
     @property
     def location(self) -> str:
@@ -247,18 +249,18 @@ class DeltaTable:
             version = _version_number(selector.version)
         elif selector.timestamp is not None:
             version = version_at(self._listing, self._times, selector.timestamp)
-        state = self._readable(version)
-        schema = state.schema()
-        configuration = state.metadata.configuration
+        selected = self._readable(version)
+        schema = selected.schema()
+        configuration = selected.metadata.configuration
         return Snapshot(
-            state.segment.version,
-            self._committed_at(state),
+            selected.segment.version,
+            self._committed_at(selected),
             "",
             schema,
             schema,
             _metadata_columns(configuration),
             configuration,
-            state,
+            VersionRows(selected),
         )
 
     def _changes(self, wanted: ChangeRange) -> Snapshot:
@@ -269,14 +271,14 @@ class DeltaTable:
         start, end = resolve_range(wanted, self._location, self._end.latest, lambda: self._times)
         newest = self._readable(None)
         first, last = (self._readable(start), self._readable(end)) if end >= start else (newest, newest)
-        mapped = any(state.metadata.column_mapping_mode != "none" for state in (first, last, newest))
+        mapped = any(each.metadata.column_mapping_mode != "none" for each in (first, last, newest))
         read = last if mapped else newest
         metadata = list(self._metadata_between(start, end))
         check_recorded(start, end, metadata, self._location)
         schema = read.schema()
         check_schemas(schema, metadata, self._location)
         full = Schema(schema.fields + CHANGE_COLUMNS)
-        state = replace(read, changes=(start, end))
+        state = RangeChanges(read, start, end)
         committed = from_millis(self._times[end]) if end in self._times else None
         return Snapshot(end, committed, "changes", full, full, (m.FILE, m.POS), read.metadata.configuration, state)
 
@@ -300,18 +302,24 @@ class DeltaTable:
             )
         return commits
 
-    def _readable(self, version: int | None) -> DeltaState:
-        """The state of a version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
-        state = self._log.state(self._segment(version))
-        state.protocol.check_readable(self._location)
-        return state
+    def _readable(self, version: int | None) -> DeltaVersion:
+        """A version; raises `NoSuchSnapshot`, and `UnsupportedFeature` for an unsupported protocol."""
+        found = self._log.version(self._segment(version))
+        found.protocol.check_readable(self._location)
+        return found
+
+    @staticmethod
+    def version_of(snapshot: Snapshot) -> DeltaVersion:
+        """The log segment, protocol and metadata of a snapshot; of changes, those of the version of their schema."""
+        return _state_of(snapshot).version
 
     def pinned(self, snapshot: Snapshot, selector: SnapshotSelector) -> tuple[str, SnapshotSelector]:
         """The location, and a selector of exactly this version or range of changes."""
-        if snapshot.state.changes is None:
+        selected = without_increment(_state_of(snapshot))
+        if isinstance(selected, VersionRows):
             return self._location, SnapshotSelector(version=snapshot.id)
-        start, end = snapshot.state.changes
-        return self._location, SnapshotSelector(changes=ChangeRange(start_version=start, end_version=end))
+        changes = ChangeRange(start_version=selected.start, end_version=selected.end)
+        return self._location, SnapshotSelector(changes=changes)
 
     def history(self) -> pa.Table:
         """The rows of the metadata table `history`."""
@@ -335,78 +343,84 @@ class DeltaTable:
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
         """Read `history`, `detail` or `files`; raises `InvalidOption` for another name."""
-        state: DeltaState = snapshot.state
         if name == "history":
             return self._history()
         if name not in _METADATA_TABLES:
             raise no_such_table(name, _METADATA_TABLES)
-        fields = state.partition_fields(snapshot.schema)
-        files = self._log.live_files(state.segment, tuple(f.physical_name for f in fields), ScanMetrics())
+        version = self.version_of(snapshot)
+        fields = version.partition_fields(snapshot.schema)
+        files = self._log.live_files(version.segment, tuple(f.physical_name for f in fields), ScanMetrics())
         if name == "files":
             return FilesTable(files, fields)
-        clustering = clustering_columns(self._log.domain(state.segment, "delta.clustering"), snapshot.schema)
-        row = detail_row(self._location, snapshot.timestamp, state.metadata, state.protocol, clustering, files)
+        clustering = clustering_columns(self._log.domain(version.segment, "delta.clustering"), snapshot.schema)
+        row = detail_row(self._location, snapshot.timestamp, version.metadata, version.protocol, clustering, files)
         return Rows(DETAIL, (row,))
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """Match fields by id in column mapping mode `id`, else by physical name."""
-        by_id = snapshot.state.metadata.column_mapping_mode == "id"
+        by_id = self.version_of(snapshot).metadata.column_mapping_mode == "id"
         return FieldMatching(by_id=by_id, ids_required=by_id, legacy_calendar=True)
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """The bytes of the log segment, or of a change feed's commits."""
-        state: DeltaState = snapshot.state
-        if state.changes is None:
-            return state.segment.size
-        start, end = state.changes
-        return sum(commit.entry.size for commit in self._commits(start, end)) if end >= start else 0
+        state = without_increment(_state_of(snapshot))
+        if isinstance(state, RangeChanges):
+            return sum(commit.entry.size for commit in self._changed(state))
+        return state.version.segment.size
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The data files of a version, or of changes, that partition values and statistics do not prune."""
-        state: DeltaState = snapshot.state
-        fields = state.partition_fields(snapshot.schema)
-        names = tuple(f.physical_name for f in fields)
-        if state.increment is not None:
+        state = _state_of(snapshot)
+        fields = state.version.partition_fields(snapshot.schema)
+        if isinstance(state, CommitFiles):
             request = request.with_stats_of(state.increment.ordered_by)
-        always, sometimes = ({}, {}) if state.changes is None else (_ALWAYS_CONSTANT, _CONSTANT_BUT_IN_CDC)
+        always, sometimes = (_ALWAYS_CONSTANT, _CONSTANT_BUT_IN_CDC) if is_feed(state) else ({}, {})
         schema, columns = snapshot.schema, request.columns(snapshot.schema)
         planner = ScanFiles(self._location, schema, fields, request.predicate, columns, always, sometimes)
-        parts = (
-            self._candidates(state, planner, names, request)
-            if state.increment is None
-            else map(planner.candidates, self._increment(snapshot, state.increment, planner, request.metrics))
-        )
-        for candidates in parts:
+        for candidates in self._candidates(snapshot, planner, request):
             request.metrics.count_indexed(candidates.table.deletes["kind"])
             yield candidates
 
-    def _candidates(
-        self, state: DeltaState, planner: ScanFiles, names: tuple[str, ...], request: FileRequest
-    ) -> Iterator[Candidates]:
-        if state.changes is not None:
-            start, end = state.changes
-            commits = self._commits(start, end) if end >= start else ()
-            yield planner.candidates(self._log.changed_files(commits, self._times, names, request.metrics))
-            return
-        executor = executor_for(request.executor, request.data_mode, state.segment.size)
-        if isinstance(executor, ShufflingExecutor):
-            yield from self._log.live_shares(state.segment, planner, request.metrics, executor)
-        else:
-            yield planner.candidates(self._log.live_files(state.segment, names, request.metrics, executor))
+    def _candidates(self, snapshot: Snapshot, planner: ScanFiles, request: FileRequest) -> Iterator[Candidates]:
+        state, metrics = _state_of(snapshot), request.metrics
+        names = tuple(f.physical_name for f in planner.partition_fields)
+        match state:
+            case CommitFiles():
+                yield from map(planner.candidates, self._increment(snapshot, state.increment, planner, metrics))
+            case RangeChanges():
+                files = self._log.changed_files(self._changed(state), self._times, names, metrics)
+                yield planner.candidates(files)
+            case VersionRows():
+                segment = state.version.segment
+                executor = executor_for(request.executor, request.data_mode, segment.size)
+                if isinstance(executor, ShufflingExecutor):
+                    yield from self._log.live_shares(segment, planner, metrics, executor)
+                else:
+                    yield planner.candidates(self._log.live_files(segment, names, metrics, executor))
 
-    def _committed_at(self, state: DeltaState) -> datetime | None:
+    def _changed(self, state: RangeChanges) -> tuple[LogFile, ...]:
+        """The commits of a range; none if it is empty."""
+        return self._commits(state.start, state.end) if state.end >= state.start else ()
+
+    def _committed_at(self, version: DeltaVersion) -> datetime | None:
         """The version's commit time; None if its commit is no longer in the log."""
-        known = (*self._end.commits, *state.segment.commits)
-        commit = next((c for c in known if c.version == state.segment.version), None)
-        if commit is not None and has_in_commit_timestamp(commit, state.metadata.configuration):
+        known = (*self._end.commits, *version.segment.commits)
+        commit = next((c for c in known if c.version == version.segment.version), None)
+        if commit is not None and has_in_commit_timestamp(commit, version.metadata.configuration):
             return from_millis(in_commit_timestamp(commit, self.storage))
         modified = None if commit is None else commit.entry.modified
         return None if modified is None else from_millis(to_millis(modified))
 
     @cached_property
     def _times(self) -> dict[int, int]:
-        latest = self._log.state(self._segment())
+        latest = self._log.version(self._segment())
         return commit_times(self._listing, latest.metadata.configuration, self.storage)
+
+
+def _state_of(snapshot: Snapshot) -> DeltaState:
+    """The state of a snapshot that a Delta table resolved."""
+    assert isinstance(snapshot.state, DeltaState)
+    return snapshot.state
 
 
 def _metadata_columns(configuration: Mapping[str, str]) -> tuple[t.Field, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -89,6 +89,21 @@ class SnapshotSelector:
         return ", ".join(f"{k} {v}" for k, v in chosen.items()) or "current"
 
 
+class SnapshotState:
+    """What a format needs to plan a snapshot; each format has subclasses, and only they look inside.
+
+    They differ in what the snapshot selects: rows of a state, changes of a range, or files of some commits.
+    """
+
+    @property
+    def computed_changes(self) -> Increment | None:
+        """The commits whose changes of rows are computed from added and removed files and deletes.
+
+        None for a snapshot of rows, and for changes that the table recorded.
+        """
+        return None
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A resolved snapshot: its id (Iceberg snapshot id, Delta version), commit time, schema and table properties.
@@ -96,7 +111,7 @@ class Snapshot:
     - `id`: None for a table without snapshots.
     - `all_columns`: the schema's columns, then dropped ones, which equality deletes may still compare.
     - `metadata_columns`: can be selected and filtered by, too.
-    - `state`: private to the format.
+    - `state`: what the format plans it by.
     """
 
     id: int | None
@@ -106,7 +121,7 @@ class Snapshot:
     all_columns: Schema
     metadata_columns: tuple[Field, ...]
     properties: Mapping[str, str]
-    state: Any = None
+    state: SnapshotState
 
 
 @dataclass(frozen=True)

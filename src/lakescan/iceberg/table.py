@@ -14,7 +14,7 @@ from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
-from lakescan.errors import CorruptMetadata, NoSuchSnapshot
+from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot
 from lakescan.formats.increments import APPEND, NOTHING, Commit, Increment, Limits, Offset, OffsetNames, Part
 from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
@@ -23,10 +23,11 @@ from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import matching_of
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.metadata_tables import METADATA_TABLES, metadata_table
+from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.scan.scan_files import ScanFiles
+from lakescan.iceberg.scan.states import CommitFiles, IcebergState, LiveFiles
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import Words
 from lakescan.storage import Storage
@@ -138,7 +139,7 @@ class IcebergTable:
         """The snapshot with the files of an increment instead of its own."""
         if expired := [part.commit for part in increment.parts if part.commit not in self.metadata.snapshots]:
             raise self._no_snapshot(f"snapshot {expired[0]} has expired")
-        return replace(snapshot, state=increment)
+        return replace(snapshot, state=CommitFiles(increment))
 
     def _appended(self, wanted: AppendRange) -> Snapshot:
         """The rows added by the append snapshots of a range, as in Iceberg's append scans; or its changelog."""
@@ -187,7 +188,15 @@ class IcebergTable:
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
         """One of the sixteen metadata tables; raises `InvalidOption` for an unknown name."""
-        return metadata_table(name, self.metadata, self.storage, snapshot.state)
+        state = _state_of(snapshot)
+        if isinstance(state, CommitFiles) and name in OF_SNAPSHOT:
+            raise InvalidOption(
+                f"{self.location}: the metadata table {name!r} shows one snapshot, and the options select the commits "
+                "of a range: inspect the table without them, or with version= or timestamp="
+            )
+        return metadata_table(
+            name, self.metadata, self.storage, state.snapshot if isinstance(state, LiveFiles) else None
+        )
 
     def matching(self, snapshot: Snapshot) -> FieldMatching:
         """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
@@ -195,25 +204,29 @@ class IcebergTable:
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """The total size of the snapshot's manifests, from its manifest list; 0 for increments."""
-        if not isinstance(snapshot.state, IcebergSnapshot):
+        state = _state_of(snapshot)
+        if not isinstance(state, LiveFiles) or state.snapshot is None:
             return 0
-        manifests = read_manifest_list(snapshot.state, self.storage)
+        manifests = read_manifest_list(state.snapshot, self.storage)
         return pc.sum(manifests["manifest_length"]).as_py() or 0
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The live files that partition and column statistics do not rule out, in batches of manifests."""
-        match snapshot.state:
-            case IcebergSnapshot():
-                yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(snapshot.state)
-            case Increment():
-                request = request.with_stats_of(snapshot.state.ordered_by)
+        match _state_of(snapshot):
+            case LiveFiles(snapshot=None):
+                return
+            case LiveFiles(snapshot=IcebergSnapshot() as selected):
+                yield from ScanFiles(self.metadata, snapshot.schema, request, self.storage).plan(selected)
+            case CommitFiles(increment=increment):
+                request = request.with_stats_of(increment.ordered_by)
                 files = IncrementFiles(self.metadata, snapshot.schema, request, self.storage)
-                yield from files.plan(snapshot.state)
+                yield from files.plan(increment)
 
     def _resolved(self, snapshot: IcebergSnapshot | None, *, own_schema: bool) -> Snapshot:
         schema: Schema = self.metadata.schema
         if snapshot is None:
-            return Snapshot(None, None, "", schema, schema, self._metadata_columns(), self.metadata.properties)
+            properties = self.metadata.properties
+            return Snapshot(None, None, "", schema, schema, self._metadata_columns(), properties, LiveFiles(None))
         if own_schema and snapshot.schema_id is not None:
             schema = self._schema_of(snapshot, snapshot.schema_id)
         return Snapshot(
@@ -224,7 +237,7 @@ class IcebergTable:
             self._all_columns(schema),
             self._metadata_columns(),
             self.metadata.properties,
-            snapshot,
+            LiveFiles(snapshot),
         )
 
     def _schema_of(self, snapshot: IcebergSnapshot, schema_id: int) -> Schema:
@@ -285,3 +298,9 @@ class IcebergTable:
             f"{self.location}: {problem}; it has {len(known)} snapshots, from {first} (id {known[0].id}) "
             f"to {last} (id {known[-1].id}): see Table.history()"
         )
+
+
+def _state_of(snapshot: Snapshot) -> IcebergState:
+    """The state of a snapshot that an Iceberg table resolved."""
+    assert isinstance(snapshot.state, IcebergState)
+    return snapshot.state

@@ -73,19 +73,19 @@ def _folders(location: str, properties: Mapping[str, str]) -> list[str]:
 def _delta_orphans(
     target: DeltaTarget, older_than: datetime | None, *, dry_run: bool, location: str | None
 ) -> OrphanResult:
-    state = target.scan.snapshot.state
-    check_vacuum(state.protocol, target.name)
-    retention = retention_of(state.metadata.configuration)
+    version = target.version
+    check_vacuum(version.protocol, target.name)
+    retention = retention_of(version.metadata.configuration)
     now = _now(target, target.location, dry_run=dry_run)
     cutoff = now - max(retention, _LEAST) if older_than is None else older_than
     _check_age(cutoff, now, _LEAST, "24 hours", dry_run=dry_run)
     _check_age(cutoff, now, retention, f"delta.deletedFileRetentionDuration ({retention})", dry_run=dry_run)
-    fields = state.partition_fields(target.scan.snapshot.schema)
+    fields = version.partition_fields(target.scan.snapshot.schema)
     names = {name for field in fields for name in (field.name, field.physical_name)}
     listing = Listing.of(target.storage, target.location, [location or target.location], names, _SHOWN)
     metadata = join(normal(target.storage.relocated(target.location)), "metadata")
     candidates: Iterable[FileEntry] = listing.candidates()
-    if has_uniform(state.metadata) or listing.metadata_files():  # an Iceberg table shares the data files
+    if has_uniform(version.metadata) or listing.metadata_files():  # an Iceberg table shares the data files
         candidates = (each for each in candidates if not is_in(normal(each.location), metadata))
 
     def referenced() -> Iterator[pa.Array]:

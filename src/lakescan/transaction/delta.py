@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakescan.catalogs.create import as_delta_options
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.named_files import added_since
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.write.commit import DeltaCommit, Transaction, refusals, removal
@@ -55,16 +56,21 @@ class DeltaTarget:
     def writes(self) -> DeltaWrites:
         """How to write data files: by the metadata of the version, or by the columns of `with_schema`."""
         check_location(self.location)
-        state = self.scan.snapshot.state
-        metadata = state.metadata
+        base = self.version
+        metadata = base.metadata
         if self._columns is not None:
             metadata = replace(metadata, schema_string=as_schema(self._columns).to_json())
-        return DeltaWrites(self.location, state.protocol, metadata, self.storage, self.options.overrides)
+        return DeltaWrites(self.location, base.protocol, metadata, self.storage, self.options.overrides)
 
     @cached_property
     def scan(self) -> ScanSpec:
         """A scan of the version that was opened."""
         return ScanSpec(self._opened, self.storage, self.location)
+
+    @property
+    def version(self) -> DeltaVersion:
+        """The version that was opened: its log segment, protocol and metadata."""
+        return self._opened.version_of(self.scan.snapshot)
 
     @property
     def opened(self) -> DeltaTable:
@@ -161,7 +167,7 @@ class DeltaTarget:
         """Check that each remove action will have the same path text as the add action of its file."""
         columns = tuple(field.physical_name for field in self.writes.partition_fields)
         paths = [self.writes.relative_path(each.location) for each in removed]
-        check_paths(self.scan.snapshot.state.segment, columns, self.storage, paths)
+        check_paths(self.version.segment, columns, self.storage, paths)
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version."""
@@ -207,11 +213,11 @@ class DeltaTarget:
 
     def with_schema(self, new: TableDefinition) -> DeltaTarget:
         """Replace the columns in the commit of the overwrite; partition columns and table features stay as they are."""
-        state = self.scan.snapshot.state
+        metadata = self.version.metadata
         instead = "Use CREATE OR REPLACE TABLE."
-        if state.metadata.column_mapping_mode != "none":
+        if metadata.column_mapping_mode != "none":
             raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has column mapping", instead)
-        if dropped := set(state.metadata.partition_columns).difference(new.schema.names):
+        if dropped := set(metadata.partition_columns).difference(new.schema.names):
             raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(dropped)!r}", instead)
         newer = {c.type for c in t.walk(new.columns)}.intersection(_FEATURE_TYPES)
         if newer and not newer.intersection(c.type for c in t.walk(self.writes.schema.fields)):
@@ -229,7 +235,7 @@ class DeltaTarget:
         Delta treats any such change as a conflict with files that were written before it.
         """
         assert isinstance(before, DeltaTarget)
-        now, then = self.scan.snapshot.state, before.scan.snapshot.state
+        now, then = self.version, before.version
         if (now.protocol, now.metadata) != (then.protocol, then.metadata):
             raise CommitConflict(
                 f"{self.location}: another writer changed its columns, properties or protocol since version "

@@ -25,24 +25,18 @@ from lakescan.delta.scan.change_feed import changed_files, without_changes
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.errors import CorruptMetadata
 from lakescan.executors import LOCAL, PlanningExecutor, ShufflingExecutor
-from lakescan.formats.increments import Increment
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics
 from lakescan.storage import Storage
 
 
 @dataclass(frozen=True)
-class DeltaState:
-    """A version's log segment, protocol and metadata.
-
-    `changes` is the version range of a change feed, both ends inclusive; `increment` selects files of a stream's batch.
-    """
+class DeltaVersion:
+    """A version's log segment, protocol and metadata."""
 
     segment: LogSegment
     protocol: Protocol
     metadata: Metadata
-    changes: tuple[int, int] | None = None
-    increment: Increment | None = None
 
     def schema(self) -> Schema:
         """The version's columns."""
@@ -59,13 +53,13 @@ class DeltaState:
         return tuple(fields[name] for name in self.metadata.partition_columns)
 
 
-def _size_of(state: DeltaState) -> int:
-    """The approximate bytes of a state; its commits are 8-byte references to the log's listing."""
-    texts = (state.metadata.schema_string, *state.metadata.configuration.values())
-    return sum(map(len, texts)) + 8 * len(state.segment.commits)
+def _size_of(version: DeltaVersion) -> int:
+    """The approximate bytes of a version; its commits are 8-byte references to the log's listing."""
+    texts = (version.metadata.schema_string, *version.metadata.configuration.values())
+    return sum(map(len, texts)) + 8 * len(version.segment.commits)
 
 
-_STATES: Kind[DeltaState] = Kind("states of Delta tables", _size_of)
+_VERSIONS: Kind[DeltaVersion] = Kind("states of Delta tables", _size_of)
 
 
 class LogReader:
@@ -74,14 +68,14 @@ class LogReader:
     def __init__(self, location: str, storage: Storage) -> None:
         self._location, self.storage = location, storage
         self._log_id = object()  # part of cache keys: a later log at this location may be another table's
-        self._last: DeltaState | None = None  # most calls ask for the same state again
+        self._last: DeltaVersion | None = None  # most calls ask for the same version again
         self.known_id: str | None = None  # the table's id, once a metaData action was read
 
     def read(self, commit: LogFile) -> LogText:
         """Read a commit."""
         return read_commits([commit], self.storage)[0]
 
-    def state(self, segment: LogSegment) -> DeltaState:
+    def version(self, segment: LogSegment) -> DeltaVersion:
         """Read protocol and metadata: the newest in the commits, else those of the checkpoint.
 
         Raises `CorruptMetadata`.
@@ -89,11 +83,11 @@ class LogReader:
         last = self._last
         if last is None or last.segment.version != segment.version:
             key = (self._log_id, segment.version)
-            last = self._last = _STATES.get(key, lambda: self._read_state(segment))
+            last = self._last = _VERSIONS.get(key, lambda: self._read_version(segment))
             self.known_id = self.known_id or last.metadata.id
         return last
 
-    def _read_state(self, segment: LogSegment) -> DeltaState:
+    def _read_version(self, segment: LogSegment) -> DeltaVersion:
         names = ("protocol", "metaData")
         newest: dict[str, Action] = {}
         for actions in self._newest_first(segment, names):
@@ -103,7 +97,7 @@ class LogReader:
         for name in names:
             if name not in newest:
                 raise CorruptMetadata(f"{self._location}: the log has no {name} action up to version {segment.version}")
-        return DeltaState(segment, Protocol.parse(newest["protocol"]), Metadata.parse(newest["metaData"]))
+        return DeltaVersion(segment, Protocol.parse(newest["protocol"]), Metadata.parse(newest["metaData"]))
 
     def domain(self, segment: LogSegment, domain: str) -> Action | None:
         """The newest domainMetadata action of a domain; None if there is none or it was removed."""

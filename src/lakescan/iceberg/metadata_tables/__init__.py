@@ -51,6 +51,10 @@ METADATA_TABLES: dict[str, Builder] = {
     "all_entries": _entries(every=True),
     "position_deletes": PositionDeletesTable,
 }
+# The tables that show the selected snapshot.
+OF_SNAPSHOT = frozenset(
+    ("entries", "files", "data_files", "delete_files", "manifests", "partitions", "position_deletes")
+)
 
 
 def metadata_table(

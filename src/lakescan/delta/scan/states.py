@@ -1,0 +1,54 @@
+"""What a snapshot of a Delta table selects: rows of a version, changes of a range, or files of some commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakescan.delta.log.reader import DeltaVersion
+from lakescan.formats.increments import Increment
+from lakescan.formats.table_format import SnapshotState
+
+
+@dataclass(frozen=True)
+class VersionRows(SnapshotState):
+    """The live files of a version."""
+
+    version: DeltaVersion
+
+
+@dataclass(frozen=True)
+class RangeChanges(SnapshotState):
+    """The change feed of the versions from `start` to `end`, both inclusive; empty if `end` is before `start`.
+
+    `version` is the one whose schema the rows have.
+    """
+
+    version: DeltaVersion
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class CommitFiles(SnapshotState):
+    """The files of an increment: rows that commits added, or changes that they recorded, by what it is `of`."""
+
+    of: VersionRows | RangeChanges
+    increment: Increment
+
+    @property
+    def version(self) -> DeltaVersion:
+        """The version whose schema the rows have."""
+        return self.of.version
+
+
+DeltaState = VersionRows | RangeChanges | CommitFiles
+
+
+def without_increment(state: DeltaState) -> VersionRows | RangeChanges:
+    """What the state selects when it is not restricted to an increment."""
+    return state.of if isinstance(state, CommitFiles) else state
+
+
+def is_feed(state: DeltaState) -> bool:
+    """Whether rows are recorded changes."""
+    return isinstance(without_increment(state), RangeChanges)
