@@ -42,6 +42,7 @@ from lakescan.expressions.column import col
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
 from lakescan.opening import table
+from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
 from lakescan.planning.report import ScanReport
 from lakescan.save import save
@@ -64,6 +65,8 @@ __all__ = [
     "CorruptData",
     "CorruptMetadata",
     "CreatedConcurrently",
+    "DeleteFile",
+    "DeleteKind",
     "Diagnosis",
     "ExpireResult",
     "FileScanTask",

@@ -229,8 +229,8 @@ def test_keys_that_groups_share_are_decoded_once_a_process(table: Any, monkeypat
     location = committed(table, by(pa.table({"id": pa.array([2, 9], pa.int32())}), id=1)).metadata_location
     opened: list[str] = []
 
-    def read(context: Any, file: dict[str, Any], schema: Any) -> Any:
-        opened.append(file["path"])
+    def read(context: Any, file: lakescan.DeleteFile, schema: Any) -> Any:
+        opened.append(file.location)
         return read_deleted_keys(context, file, schema)
 
     read_deleted_keys = equality.read_deleted_keys

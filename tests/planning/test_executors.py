@@ -49,7 +49,7 @@ class Counting:
 def described(plan: lakescan.ScanPlan) -> tuple[Any, ...]:
     """What a plan reads, whatever the order of its files."""
     tasks = [task for group in plan.groups for task in group.tasks()]
-    deletes = {t.path: sorted((d["path"] or "", d["offset"] or 0) for d in t.deletes) for t in tasks}
+    deletes = {t.path: sorted((d.path or "", d.offset or 0) for d in t.deletes) for t in tasks}
     residuals = {t.path: str(plan.residuals[t.residual]) for t in tasks}
     metrics = plan.report.metrics
     return deletes, residuals, metrics.result_data_files, metrics.skipped_data_files, plan.report.records

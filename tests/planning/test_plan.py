@@ -112,7 +112,7 @@ def test_groups_hold_every_split_once_with_just_its_deletes() -> None:
     groups = list(found.groups)
     assert sorted(t.path for g in groups for t in g.tasks()) == ["f0", "f1", "f2", "f3"]
     for group in groups:
-        wanted = {t.path: [d["path"] for d in t.deletes] for t in group.tasks()}
+        wanted = {t.path: [d.path for d in t.deletes] for t in group.tasks()}
         assert all(wanted[p] == {"f0": ["d0"], "f1": [], "f2": ["d2"], "f3": ["d0"]}[p] for p in wanted)
     assert found.groups.sizes["bytes"].to_pylist() == [sum(np.array(g.splits["length"])) for g in groups]
 

@@ -16,6 +16,7 @@ from samples.iceberg_deletes import commit_deletes, local, write_equality_delete
 
 import lakescan
 from lakescan.errors import CorruptData
+from lakescan.planning.delete_file import delete_files
 from lakescan.reading.deletes import positions as deletes
 from lakescan.reading.deletes.positions import RowSelection
 from lakescan.reading.deletes.roaring import bitmap_of, within, words_of
@@ -107,7 +108,7 @@ def test_position_deletes_of_rows_that_the_file_lacks_delete_nothing(table: Any)
     scan = lakescan.table(commit_deletes(table.metadata_location, [made])).scan()
     assert scan.to_arrow().num_rows == scan.count() == 19
     loader = deletes.DeleteLoader(scan.spec.storage, paths(table))
-    by_position = scan.plan().deletes.to_pylist()
+    by_position = delete_files(scan.plan().deletes)
     assert loader.selection(data, by_position, rows=10).deleted == BitMap64([3])
     assert loader.selection(data, by_position).deleted.max() == 2**62
 

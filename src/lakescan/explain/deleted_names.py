@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import TRUE
-from lakescan.planning.file_table import POSITION
+from lakescan.planning.delete_file import DeleteKind, delete_files
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.positions import DeleteLoader
@@ -20,7 +20,7 @@ def deleted_names(plan: ScanPlan, context: ReadContext) -> list[str]:
     Reads the position delete files, unless they exceed 64 MB. With a filter no deletes are reported as dangling, since
     the data file they refer to may have been pruned.
     """
-    deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], POSITION))
+    deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.POSITION))
     if not deletes.num_rows:
         return []
     if (size := pc.sum(deletes["size"]).as_py() or 0) > _MOST_BYTES:
@@ -29,7 +29,7 @@ def deleted_names(plan: ScanPlan, context: ReadContext) -> list[str]:
     places, loader = context.places, DeleteLoader(context.storage, paths.to_pylist(), places=context.places)
     known = places.of(paths)
     respelled, dangling, example = 0, 0, ""
-    for delete in deletes.to_pylist():
+    for delete in delete_files(deletes):
         positions = loader.positions(delete)
         counts = pa.array([len(bitmap) for bitmap in positions.by_name.values()], pa.int64())
         others = pc.invert(pc.is_in(positions.names, value_set=paths))

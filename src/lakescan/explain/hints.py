@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.expressions.predicate import leaves
-from lakescan.planning.file_table import EQUALITY, delete_counts
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 
 _SMALL = 1 << 20
@@ -37,7 +38,7 @@ def _deletes(plan: ScanPlan) -> Iterator[str]:
     if most > _MANY_DELETES:
         average = pc.mean(counts).as_py()
         yield f"files have {average:.1f} deletes each, up to {most:,}: compact them, or rewrite the delete files"
-    equality = pc.sum(pc.equal(plan.deletes["kind"], EQUALITY)).as_py() or 0
+    equality = pc.sum(pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY)).as_py() or 0
     if equality:
         yield f"{equality:,} equality delete files: every row's key is looked up in them; compaction removes them"
     metrics = plan.report.metrics

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.explain.hints import hints
-from lakescan.planning.file_table import VECTOR, delete_counts
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.planning.report import ScanReport
 
@@ -140,7 +141,7 @@ def _residuals(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
 def _deletes(plan: ScanPlan) -> tuple[tuple[str, int], ...]:
     """Return each kind of delete with its number of delete files or vectors."""
     counts = pc.value_counts(plan.deletes["kind"].combine_chunks()).to_pylist() if plan.deletes.num_rows else []
-    names = {VECTOR: "deletion vectors"}
+    names = {DeleteKind.VECTOR: "deletion vectors"}
     return tuple((names.get(c["values"], c["values"].replace("-", " ")), c["counts"]) for c in counts)
 
 

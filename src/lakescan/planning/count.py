@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import TRUE
-from lakescan.planning.file_table import VECTOR
+from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 
 
@@ -27,7 +27,7 @@ def rows_by_metadata(plan: ScanPlan) -> tuple[int, pa.Array]:
     owner = pc.list_parent_indices(lists).to_numpy()
     referenced = lists.flatten()
     cardinality = pc.fill_null(deletes["record_count"].take(referenced), -1).to_numpy()
-    is_vector = pc.equal(deletes["kind"].take(referenced), VECTOR).to_numpy()
+    is_vector = pc.equal(deletes["kind"].take(referenced), DeleteKind.VECTOR).to_numpy()
     unknown[owner[~is_vector | (cardinality <= 0)]] = True  # 0 is not plausible: writers write no empty vectors
     deleted = np.bincount(owner, weights=cardinality, minlength=len(counts)).astype(np.int64)
     # More deleted rows than rows: one of the counts is wrong, so read the files.

@@ -32,7 +32,7 @@ FILES = pa.schema(
 
 DELETES = pa.schema(
     [
-        pa.field("kind", pa.string(), nullable=False),  # one of the kinds below
+        pa.field("kind", pa.string(), nullable=False),  # a `DeleteKind`
         pa.field("path", pa.string()),  # null for an inline vector
         pa.field("file_format", pa.string()),  # parquet, orc, avro or puffin; null for a Delta vector
         pa.field("offset", pa.int64()),  # byte offset of a vector in its file
@@ -47,8 +47,6 @@ DELETES = pa.schema(
         pa.field("kept", pa.bool_()),  # inverted: keep only the rows it names (to read removed rows, for a changelog)
     ]
 )
-
-POSITION, VECTOR, EQUALITY = "position-deletes", "deletion-vector", "equality-deletes"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.candidates import Candidates
-from lakescan.planning.file_table import EQUALITY, FileTable, key_texts
+from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
+from lakescan.planning.file_table import FileTable, key_texts
 from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, weights
 from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import Residuals, residuals
@@ -95,21 +96,19 @@ class FileScanTask:
     residual: int
     partition: pa.Scalar
     constants: dict[int, pa.Scalar]
-    group_deletes: pa.Table
+    group_deletes: DeleteFiles
     delete_rows: pa.Array
     equality_places: frozenset[Place]
 
     @cached_property
-    def deletes(self) -> tuple[dict[str, Any], ...]:
-        """The deletes that apply to the file, as rows of the delete table."""
-        return tuple(self.group_deletes.take(self.delete_rows).to_pylist())
+    def deletes(self) -> tuple[DeleteFile, ...]:
+        """The deletes that apply to the file."""
+        return self.group_deletes.at(self.delete_rows)
 
     @cached_property
-    def by_position(self) -> tuple[dict[str, Any], ...]:
+    def by_position(self) -> tuple[DeleteFile, ...]:
         """The deletes by row position: position deletes and deletion vectors."""
-        kinds = self.group_deletes["kind"].take(self.delete_rows)
-        named = self.delete_rows.filter(pc.not_equal(kinds, EQUALITY))
-        return tuple(self.group_deletes.take(named).to_pylist())
+        return self.group_deletes.by_position_at(self.delete_rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,6 +132,7 @@ class TaskGroup:
         constants = self.splits["constants"].combine_chunks()
         lists = self.splits["deletes"].combine_chunks()
         places, place_of = self._places
+        deletes = DeleteFiles(self.deletes)
         for row in range(self.splits.num_rows):
             values = {name: self.splits[name][row].as_py() for name in (*_FILE_COLUMNS, *_SPLIT_COLUMNS)}
             referenced = lists[row].values
@@ -141,7 +141,7 @@ class TaskGroup:
                 **values,
                 partition=self.splits["partition"][row],
                 constants={i: constants.field(str(i))[row] for i in self.constant_fields[values["spec_id"]]},
-                group_deletes=self.deletes,
+                group_deletes=deletes,
                 delete_rows=delete_rows,
                 equality_places=frozenset(places[i] for i in np.unique(place_of[delete_rows.to_numpy()]) if i >= 0),
             )
@@ -208,7 +208,7 @@ class TaskGroups(Sequence[TaskGroup]):
         and packing, which weighs each split with all of its deletes, gives every such file its own group.
         """
         owner, deletes = self._owned_deletes
-        equality = pc.equal(self._table.deletes["kind"], EQUALITY).to_numpy()
+        equality = pc.equal(self._table.deletes["kind"], DeleteKind.EQUALITY).to_numpy()
         if not equality.any():
             return self
         owner, deletes = owner[equality[deletes]], deletes[equality[deletes]]

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.planning.file_table import EQUALITY, POSITION, VECTOR, FileTable, delete_counts
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import FileTable, delete_counts
 
 OWN_METRICS = ("respelled_delete_files", "dangling_delete_files")  # not in Iceberg's ScanMetrics
 
@@ -52,9 +53,9 @@ class ScanMetrics:
     def count_indexed(self, kinds: pa.ChunkedArray) -> None:
         """Count the delete files in the delete index, by kind."""
         self.indexed_delete_files += len(kinds)
-        self.equality_delete_files += _count(kinds, EQUALITY)
-        self.positional_delete_files += _count(kinds, POSITION)
-        self.dvs += _count(kinds, VECTOR)
+        self.equality_delete_files += _count(kinds, DeleteKind.EQUALITY)
+        self.positional_delete_files += _count(kinds, DeleteKind.POSITION)
+        self.dvs += _count(kinds, DeleteKind.VECTOR)
 
     def count_result(self, table: FileTable) -> None:
         """Count the files of the final plan and their deletes.

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from lakescan.common.uuids import format_uuids
 from lakescan.delta.log.text import ADVICE, shown
 from lakescan.errors import CorruptMetadata
-from lakescan.planning.file_table import DELETES, VECTOR
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import DELETES
 from lakescan.storage import join
 
 _ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -48,7 +49,7 @@ def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) 
     lengths = pc.add(sizes.cast(pa.int64()), _SIZE_AND_CRC)
     return pa.table(
         {
-            "kind": pa.repeat(pa.scalar(VECTOR), rows),
+            "kind": pa.repeat(pa.scalar(DeleteKind.VECTOR), rows),
             "path": paths,
             "file_format": pa.nulls(rows, pa.string()),
             "offset": pc.if_else(inline, pa.scalar(None, pa.int64()), pc.fill_null(offsets.cast(pa.int64()), 0)),

@@ -19,6 +19,7 @@ from lakescan.iceberg.manifests.manifest_list import DELETES
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import read_entries
+from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION
@@ -104,14 +105,14 @@ class PositionDeletesTable:
     def _vector(self, part: Mapping[str, Any]) -> Iterator[list[pa.Array]]:
         positions = load_vector(
             self.storage,
-            {
-                "inline": None,
-                "path": part["file_path"].as_py(),
-                "offset": part["content_offset"].as_py(),
-                "length": part["content_size_in_bytes"].as_py(),
-                "record_count": part["record_count"].as_py(),
-                "key_metadata": part["key_metadata"].as_py(),
-            },
+            DeleteFile(
+                DeleteKind.VECTOR,
+                path=part["file_path"].as_py(),
+                offset=part["content_offset"].as_py(),
+                length=part["content_size_in_bytes"].as_py(),
+                record_count=part["record_count"].as_py(),
+                key_metadata=part["key_metadata"].as_py(),
+            ),
         )
         for start in range(0, len(positions), _BATCH):
             chunk = pa.array(np.array(positions[start : start + _BATCH].to_array(), dtype=np.int64))

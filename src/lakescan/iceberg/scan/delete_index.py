@@ -24,7 +24,8 @@ from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.bounds import column_stats
 from lakescan.iceberg.scan.equality_ranges import may_share_keys
 from lakescan.iceberg.scan.file_names import FileNames
-from lakescan.planning.file_table import DELETES, EQUALITY, POSITION, VECTOR, no_deletes
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import DELETES, no_deletes
 from lakescan.reading.deletes.positions import DELETED_PATH
 from lakescan.storage.locations import Places
 
@@ -79,7 +80,8 @@ class DeleteIndex:
             return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs, fields, places)
         is_vector = pc.equal(entries["file_format"], "puffin")
         is_equality = pc.equal(entries["content"], _EQUALITY_CONTENT)
-        kind = pc.if_else(is_equality, EQUALITY, pc.if_else(is_vector, VECTOR, POSITION))
+        by_position = pc.if_else(is_vector, DeleteKind.VECTOR, DeleteKind.POSITION)
+        kind = pc.if_else(is_equality, DeleteKind.EQUALITY, by_position)
         table = pa.table(
             {
                 "kind": kind,
@@ -103,17 +105,17 @@ class DeleteIndex:
     @property
     def compares_keys(self) -> bool:
         """Whether there are equality deletes, which column statistics of data files can rule out."""
-        return len(self._rows(EQUALITY)) > 0
+        return len(self._rows(DeleteKind.EQUALITY)) > 0
 
     @property
     def by_position(self) -> bool:
         """Whether there are deletes that name data files: position deletes and deletion vectors."""
-        return self.table.num_rows > len(self._rows(EQUALITY))
+        return self.table.num_rows > len(self._rows(DeleteKind.EQUALITY))
 
     @property
     def dangling(self) -> int:
         """The number of delete files, other than equality deletes, that name none of the data files matched so far."""
-        return int((~self.named & pc.not_equal(self.table["kind"], EQUALITY).to_numpy()).sum())
+        return int((~self.named & pc.not_equal(self.table["kind"], DeleteKind.EQUALITY).to_numpy()).sum())
 
     def match(self, data: pa.Table, names: FileNames | None = None) -> pa.Array:
         """For each data file, the row numbers of its deletes: a list array.
@@ -137,7 +139,7 @@ class DeleteIndex:
         return result
 
     def _vectors(self, data: pa.Table, names: FileNames) -> _Pairs:
-        rows = self._rows(VECTOR)
+        rows = self._rows(DeleteKind.VECTOR)
         if self._references.names.take(pa.array(rows)).null_count:
             raise CorruptMetadata("a deletion vector has no referenced_data_file")
         pairs = self._by_name(data, names, self._named_by_vectors, rows)
@@ -149,7 +151,7 @@ class DeleteIndex:
         return pairs.where(_sequence(self.entries, pairs.delete) >= _sequence(data, pairs.data))
 
     def _positions(self, data: pa.Table, names: FileNames) -> _Pairs:
-        rows = self._rows(POSITION)
+        rows = self._rows(DeleteKind.POSITION)
         if not len(rows):
             return _Pairs(rows, rows)
         known = pc.is_valid(self._references.names).to_numpy(zero_copy_only=False)[rows]
@@ -168,17 +170,18 @@ class DeleteIndex:
         lower, upper = self._path_bounds
         single = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
         referenced = pc.coalesce(self.entries["referenced_data_file"].combine_chunks(), single)
-        is_vector = pc.equal(self.table["kind"], VECTOR).combine_chunks()
+        is_vector = pc.equal(self.table["kind"], DeleteKind.VECTOR).combine_chunks()
         own = pc.if_else(is_vector, self.entries["referenced_data_file"].combine_chunks(), referenced)
         return FileNames(own, self.places)
 
     @cached_property
     def _named_by_vectors(self) -> FileNames:
-        return FileNames(self._references.names.take(pa.array(self._rows(VECTOR))), self.places)
+        return FileNames(self._references.names.take(pa.array(self._rows(DeleteKind.VECTOR))), self.places)
 
     @cached_property
     def _named_by_positions(self) -> FileNames:
-        return FileNames(self._references.names.take(pa.array(self._rows(POSITION))).drop_null(), self.places)
+        rows = pa.array(self._rows(DeleteKind.POSITION))
+        return FileNames(self._references.names.take(rows).drop_null(), self.places)
 
     def _by_name(self, data: pa.Table, names: FileNames, wanted: FileNames, rows: np.ndarray) -> _Pairs:
         """Pairs of data files and the deletes that name them; `rows` are the index rows of `wanted`."""
@@ -189,7 +192,7 @@ class DeleteIndex:
         return _Pairs(matches.data, delete)
 
     def _equality(self, data: pa.Table) -> _Pairs:
-        rows = self._rows(EQUALITY)
+        rows = self._rows(DeleteKind.EQUALITY)
         if not len(rows):
             return _Pairs(rows, rows)
         specs = self.entries["spec_id"].take(pa.array(rows)).to_numpy()

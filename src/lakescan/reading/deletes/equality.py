@@ -12,10 +12,10 @@ files once, and keeps only the positions of the rows that it deletes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from lakescan.common.cache import Kind
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.evaluate import Columns, columns_of
+from lakescan.planning.delete_file import DeleteFile, delete_files
 from lakescan.planning.file_table import key_texts
 from lakescan.planning.plan import FileScanTask, Place
 from lakescan.planning.split import NO_END
@@ -156,11 +157,11 @@ class EqualityDeletes:
         same_scope = pc.equal(self._deletes["scope"].combine_chunks(), place.scope)
         same_kind = pc.equal(pc.fill_null(self._deletes["kept"], False).combine_chunks(), place.kept)
         mask = pc.and_(same_ids, pc.and_(same_scope, same_kind))
-        files = self._deletes.filter(mask).to_pylist()
+        files = delete_files(self._deletes.filter(mask))
         context = self._context
         columns = compared_columns(context, ids).arrow().to_string()
         read_as = (ids, columns, repr(context.matching), context.verify, context.storage.identity, KEYS_AT_ONCE)
-        key = (tuple(sorted((file["path"], file["sequence_number"]) for file in files)), *read_as)
+        key = (tuple(sorted((file.location, file.age) for file in files)), *read_as)
         started: list[Iterator[DeletedKeys]] = []  # set by `load`: saves reading the files a second time
 
         def load() -> DeletedKeys | None:
@@ -175,7 +176,7 @@ class EqualityDeletes:
             return _ByKey(keys)
         return _ByPosition(self._positions(place, started[0] if started else self._pieces(ids, files)))
 
-    def _pieces(self, ids: tuple[int, ...], files: list[dict[str, Any]]) -> Iterator[DeletedKeys]:
+    def _pieces(self, ids: tuple[int, ...], files: Sequence[DeleteFile]) -> Iterator[DeletedKeys]:
         """The distinct keys of all files, in pieces of about `KEYS_AT_ONCE`; at least one piece."""
         schema = compared_columns(self._context, ids)
         buffer = _KeyBuffer(ids, schema)
@@ -184,7 +185,7 @@ class EqualityDeletes:
                 if buffer.rows and buffer.rows + batch.num_rows > KEYS_AT_ONCE and (full := buffer.full()) is not None:
                     yield full
                     buffer = _KeyBuffer(ids, schema)
-                buffer.add(batch, file["sequence_number"])
+                buffer.add(batch, file.age)
         yield buffer.keys()
 
     def _positions(self, place: Place, pieces: Iterator[DeletedKeys]) -> dict[str, BitMap64]:
@@ -212,10 +213,10 @@ def compared_columns(context: ReadContext, ids: tuple[int, ...]) -> Schema:
     return Schema(tuple(tops.values()))
 
 
-def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Read the keys of an equality delete file (a row of a delete table) in batches with the columns of the schema."""
-    path, matching = file["path"], context.matching
-    opened = open_data_file(context.storage, path, file["file_format"], file["key_metadata"], verify=context.verify)
+def read_deleted_keys(context: ReadContext, file: DeleteFile, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Read the keys of an equality delete file in batches with the columns of the schema."""
+    path, matching = file.location, context.matching
+    opened = open_data_file(context.storage, path, file.row_format, file.key_metadata, verify=context.verify)
     with opened as data, decoding(path, "its deleted keys"):
         projection = resolve(read_fields(data.schema, matching), schema, matching, {})
         check_columns(path, projection)
@@ -223,4 +224,4 @@ def read_deleted_keys(context: ReadContext, file: Mapping[str, Any], schema: Sch
         for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
             rows += batch.num_rows
             yield pa.RecordBatch.from_arrays(projection.apply(batch), schema=schema.arrow())
-        check_count(path, rows, file["record_count"])
+        check_count(path, rows, file.record_count)

@@ -7,10 +7,9 @@ names.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from lakescan.common.cache import Kind
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptData, CorruptMetadata
 from lakescan.executors import PlanningExecutor
-from lakescan.planning.file_table import EQUALITY, VECTOR
+from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
@@ -96,7 +95,7 @@ class DeleteLoader:
     def selection(
         self,
         path: str,
-        deletes: Sequence[Mapping[str, Any]],
+        deletes: Sequence[DeleteFile],
         same_place: Sequence[str] | None = None,
         rows: int | None = None,
     ) -> RowSelection:
@@ -112,14 +111,14 @@ class DeleteLoader:
             [
                 self._load(path, each, others, rows)
                 for each in deletes
-                if each["kind"] != EQUALITY and bool(each["kept"]) is is_kept
+                if each.kind != DeleteKind.EQUALITY and each.kept is is_kept
             ]
             for is_kept in (False, True)
         )
         return RowSelection(_among(_union(deleted), rows), _among(_union(kept), rows) if kept else None)
 
-    def _load(self, path: str, delete: Mapping[str, Any], others: Sequence[str], rows: int | None) -> BitMap64:
-        if delete["kind"] == VECTOR:
+    def _load(self, path: str, delete: DeleteFile, others: Sequence[str], rows: int | None) -> BitMap64:
+        if delete.kind == DeleteKind.VECTOR:
             with decoding(path, "its deletion vector"):
                 return of_file(self._vector(delete), path, rows)
         positions = self.positions(delete)
@@ -127,9 +126,9 @@ class DeleteLoader:
             return positions.of([path])
         return positions.of([path, *positions.alike(path, self._place_of[path], others)])
 
-    def positions(self, delete: Mapping[str, Any]) -> NamedPositions:
+    def positions(self, delete: DeleteFile) -> NamedPositions:
         """The positions in a position delete file; read once."""
-        location = delete["path"]
+        location = delete.location
         if location not in self._position_files:
             self._position_files[location] = self._position_file(delete)
         return self._position_files[location]
@@ -142,25 +141,23 @@ class DeleteLoader:
     def _place_of(self) -> dict[str, str]:
         return dict(zip(self._data_paths.to_pylist(), self._places.of(self._data_paths).to_pylist(), strict=True))
 
-    def _vector(self, delete: Mapping[str, Any]) -> BitMap64:
-        if delete["inline"] is not None:
+    def _vector(self, delete: DeleteFile) -> BitMap64:
+        if delete.inline is not None:
             return load_vector(self._storage, delete)
-        key = (delete["path"], delete["offset"], delete["length"], self._storage.identity)
+        key = (delete.path, delete.offset, delete.length, self._storage.identity)
         return _VECTORS.get(key, lambda: load_vector(self._storage, delete))
 
-    def _position_file(self, delete: Mapping[str, Any]) -> NamedPositions:
-        key = (delete["path"], delete["size"], self._verify, self._storage.identity, self._places.home)
+    def _position_file(self, delete: DeleteFile) -> NamedPositions:
+        key = (delete.path, delete.size, self._verify, self._storage.identity, self._places.home)
         positions = _POSITIONS.get(key, lambda: NamedPositions(self._read_position_file(delete), self._places))
         if self._family is None or self._family != positions.family:
-            self._report_spellings(delete["path"], positions)
+            self._report_spellings(delete.location, positions)
         return positions
 
-    def _read_position_file(self, delete: Mapping[str, Any]) -> Deletes:
+    def _read_position_file(self, delete: DeleteFile) -> Deletes:
         """Read the positions by data file; memory is bounded by the bitmaps."""
-        size = int(delete["size"] or 0)
-        whole = _PositionDeletes(
-            self._storage, delete["path"], delete["file_format"], delete["key_metadata"], self._verify
-        )
+        size = delete.size or 0
+        whole = _PositionDeletes(self._storage, delete.location, delete.row_format, delete.key_metadata, self._verify)
         if self._executor is None:
             positions, rows = whole.read()
         else:
@@ -171,7 +168,7 @@ class DeleteLoader:
                 rows += count
                 for path, bitmap in some.items():
                     positions.setdefault(path, BitMap64()).update(bitmap)
-        check_count(delete["path"], rows, delete["record_count"])
+        check_count(delete.location, rows, delete.record_count)
         return positions
 
     def _report_spellings(self, location: str, positions: NamedPositions) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pyroaring import BitMap64
 
 from lakescan import limits
 from lakescan.errors import CorruptData, CorruptMetadata, LimitExceeded, UnsupportedFeature
+from lakescan.planning.delete_file import DeleteFile
 from lakescan.reading.decoding import decoding
 from lakescan.reading.deletes.roaring import decode_bitmaps, decode_framed
 from lakescan.storage import Storage
@@ -16,39 +14,39 @@ from lakescan.storage.encrypted_stream import is_encrypted_stream
 from lakescan.storage.faults import shown
 
 
-def load_vector(storage: Storage, delete: Mapping[str, Any]) -> BitMap64:
-    """Load the positions in a deletion vector (a row of a delete table).
+def load_vector(storage: Storage, delete: DeleteFile) -> BitMap64:
+    """Load the positions in a deletion vector.
 
     Raises `CorruptMetadata` if it cannot be decoded or its cardinality differs from the recorded one; `StorageError`;
     `UnsupportedFeature` if it is encrypted; `LimitExceeded` if it is larger than `limits.VECTOR`.
     """
-    if delete["inline"] is not None:
+    if delete.inline is not None:
         where = "an inline deletion vector"
-        vector = decode_bitmaps(delete["inline"], where)
+        vector = decode_bitmaps(delete.inline, where)
     else:
-        where = f"{shown(delete['path'])} (offset {delete['offset']})"
-        with decoding(delete["path"], "its deletion vector"):
+        where = f"{shown(delete.location)} (offset {delete.offset})"
+        with decoding(delete.location, "its deletion vector"):
             vector = _stored(storage, delete, where)
-    if delete["record_count"] is not None and len(vector) != delete["record_count"]:
+    if delete.record_count is not None and len(vector) != delete.record_count:
         raise CorruptMetadata(
-            f"{where} deletes {len(vector)} rows, but the metadata says {delete['record_count']}: "
+            f"{where} deletes {len(vector)} rows, but the metadata says {delete.record_count}: "
             "it is the wrong vector, or damaged"
         )
     return vector
 
 
-def _stored(storage: Storage, delete: Mapping[str, Any], where: str) -> BitMap64:
-    path = delete["path"]
-    if delete.get("key_metadata") is not None and (
-        storage.key_manager is not None or is_encrypted_stream(storage, path)
-    ):
+def _stored(storage: Storage, delete: DeleteFile, where: str) -> BitMap64:
+    path = delete.location
+    if delete.key_metadata is not None and (storage.key_manager is not None or is_encrypted_stream(storage, path)):
         raise UnsupportedFeature("encrypted deletion vectors", f"{path} is one.")
-    if delete["length"] > limits.VECTOR:
+    if delete.length is None or delete.offset is None:
+        raise CorruptMetadata(f"the deletion vector at {where} has no recorded offset and length")
+    if delete.length > limits.VECTOR:
         raise LimitExceeded(
-            f"the deletion vector at {where} has {delete['length']:,} bytes by its metadata, and the limit is "
+            f"the deletion vector at {where} has {delete.length:,} bytes by its metadata, and the limit is "
             f"{limits.VECTOR:,}. If the size is legitimate, raise lakescan.limits.VECTOR."
         )
-    return decode_framed(storage.read(path, delete["offset"], delete["length"]), where)
+    return decode_framed(storage.read(path, delete.offset, delete.length), where)
 
 
 def of_file(vector: BitMap64, path: str, rows: int | None) -> BitMap64:

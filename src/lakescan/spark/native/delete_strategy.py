@@ -5,14 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.planning.file_table import EQUALITY, POSITION, key_texts
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import key_texts
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES
 
 
 def describe_deletes(plan: ScanPlan) -> list[str]:
     """One line for position deletes and deletion vectors, and one for each set of equality delete columns."""
-    equality = pc.equal(plan.deletes["kind"], EQUALITY)
+    equality = pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY)
     by_key, by_position = plan.deletes.filter(equality), plan.deletes.filter(pc.invert(equality))
     lines = []
     if by_position.num_rows:
@@ -29,5 +30,5 @@ def describe_deletes(plan: ScanPlan) -> list[str]:
 
 def position_bytes(deletes: pa.Table) -> int:
     """The total size of position delete files in bytes: from `MIN_BYTES` on, Spark's workers decode them."""
-    sizes = pc.if_else(pc.equal(deletes["kind"], POSITION), deletes["size"], 0)
+    sizes = pc.if_else(pc.equal(deletes["kind"], DeleteKind.POSITION), deletes["size"], 0)
     return int(pc.sum(sizes).as_py() or 0)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from lakescan.common.schema import Schema
-from lakescan.planning.file_table import EQUALITY, key_texts
+from lakescan.planning.delete_file import DeleteFile, DeleteKind, delete_files
+from lakescan.planning.file_table import key_texts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import read_deleted_keys
@@ -34,7 +35,7 @@ class DeletedKeys:
 
     def __init__(self, spark: SparkSession, plan: ScanPlan, context: ReadContext) -> None:
         self._spark, self._context = spark, context
-        self._deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], EQUALITY))
+        self._deletes = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY))
         self.keys = sorted({tuple(ids) for ids in self._deletes["equality_ids"].to_pylist()})
 
     @property
@@ -86,17 +87,17 @@ class DeletedKeys:
                         for rows in read_deleted_keys(context, file, schema):
                             yield _with_origin(as_spark_batch(rows, schema.fields, target), names, file)
 
-        rows = files.to_pylist()
+        rows = delete_files(files)
         tasks = [pickle.dumps(rows[n : n + _FILES_A_TASK]) for n in range(0, len(rows), _FILES_A_TASK)]
         sent = self._spark.createDataFrame(pa.table({"files": pa.array(tasks, pa.binary())})).repartition(len(tasks))
         keys = sent.mapInArrow(read, ", ".join([*columns, f"{_SCOPE} string", f"{_SEQUENCE} long"]))
         return keys.groupBy(_SCOPE, *names).agg(F.max(_SEQUENCE).alias(_SEQUENCE))
 
 
-def _with_origin(keys: pa.RecordBatch, names: list[str], file: dict[str, Any]) -> pa.RecordBatch:
+def _with_origin(keys: pa.RecordBatch, names: list[str], file: DeleteFile) -> pa.RecordBatch:
     """Add the scope and the sequence number of the delete file to its keys."""
-    scope = pa.repeat(pa.scalar(file["scope"], pa.string()), keys.num_rows)
-    sequence = pa.repeat(pa.scalar(file["sequence_number"], pa.int64()), keys.num_rows)
+    scope = pa.repeat(pa.scalar(file.scope, pa.string()), keys.num_rows)
+    sequence = pa.repeat(pa.scalar(file.age, pa.int64()), keys.num_rows)
     return pa.RecordBatch.from_arrays([*keys.columns, scope, sequence], names=[*names, _SCOPE, _SEQUENCE])
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import POS, RESERVED_IDS
 from lakescan.expressions.predicate import leaves
-from lakescan.planning.file_table import EQUALITY
+from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
 from lakescan.spark.native.footers import why_footers
@@ -175,14 +175,14 @@ def _deletes(scan: ScanSpec, plan: ScanPlan, why: _Why) -> None:
     kinds = plan.deletes["kind"].take(referenced)
     kept = _mask(plan.deletes["kept"].take(referenced))
     why.where(_any(owner[kept], len(why.native)), "only some of its rows are selected")
-    by_position = _any(owner[_mask(pc.not_equal(kinds, EQUALITY))], len(why.native)) & why.native
+    by_position = _any(owner[_mask(pc.not_equal(kinds, DeleteKind.EQUALITY))], len(why.native)) & why.native
     rows = pc.fill_null(plan.files["record_count"], 0).to_numpy()[by_position].sum()
     if rows > _MOST_ROWS:
         why.where(
             by_position, f"files with deletes have {rows:,} rows: their bitmaps are too large to send to every task"
         )
-    equality = plan.deletes.filter(pc.equal(plan.deletes["kind"], EQUALITY))
-    by_keys = _any(owner[_mask(pc.equal(kinds, EQUALITY))], len(why.native))
+    equality = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY))
+    by_keys = _any(owner[_mask(pc.equal(kinds, DeleteKind.EQUALITY))], len(why.native))
     for ids in {tuple(ids) for ids in equality["equality_ids"].to_pylist()}:
         if (reason := _why_keys(scan, ids)) is not None:
             why.where(by_keys, reason)

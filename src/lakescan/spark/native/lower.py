@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,8 @@ from lakescan.common.metadata_columns import POS
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
-from lakescan.planning.file_table import EQUALITY, delete_counts
+from lakescan.planning.delete_file import DeleteFile, DeleteKind, delete_files
+from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.positions import DeleteLoader
@@ -157,9 +158,9 @@ class _NativeFiles:
         )
         lists = plan.files["deletes"].combine_chunks()
         owner, referenced = pc.list_parent_indices(lists), lists.flatten()
-        by_position = pc.not_equal(plan.deletes["kind"].combine_chunks(), EQUALITY).take(referenced)
-        rows = plan.deletes.to_pylist()
-        deletes: dict[int, list[dict[str, Any]]] = {}
+        by_position = pc.not_equal(plan.deletes["kind"].combine_chunks(), DeleteKind.EQUALITY).take(referenced)
+        rows = delete_files(plan.deletes)
+        deletes: dict[int, list[DeleteFile]] = {}
         for file, delete in zip(
             owner.filter(by_position).to_pylist(), referenced.filter(by_position).to_pylist(), strict=True
         ):

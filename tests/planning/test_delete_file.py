@@ -1,0 +1,65 @@
+"""Deletes as records: what a delete table has in its columns, made only for the rows that a task asks for."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind, delete_files
+from lakescan.planning.file_table import DELETES
+
+ROWS = pa.Table.from_pylist(
+    [
+        {"kind": "position-deletes", "path": "p.parquet", "file_format": "parquet", "size": 7, "record_count": 2},
+        {"kind": "deletion-vector", "inline": b"secret", "record_count": 1, "kept": True},
+        {"kind": "equality-deletes", "path": "e.avro", "equality_ids": [2, 1], "sequence_number": 5, "scope": ""},
+    ],
+    schema=DELETES,
+)
+RECORDS = (
+    DeleteFile(DeleteKind.POSITION, "p.parquet", "parquet", size=7, record_count=2),
+    DeleteFile(DeleteKind.VECTOR, inline=b"secret", record_count=1, kept=True),
+    DeleteFile(DeleteKind.EQUALITY, "e.avro", equality_ids=(2, 1), sequence_number=5, scope=""),
+)
+
+
+def test_a_record_has_a_member_for_each_column() -> None:
+    assert delete_files(ROWS) == RECORDS
+    assert list(DeleteFile.__dataclass_fields__) == DELETES.names
+
+
+def test_kinds_are_the_words_of_the_column() -> None:
+    assert [str(each.kind) for each in RECORDS] == ROWS["kind"].to_pylist()
+
+
+def test_records_can_be_sent_to_workers() -> None:
+    assert pickle.loads(pickle.dumps(RECORDS)) == RECORDS
+
+
+def test_contents_and_keys_are_not_in_messages() -> None:
+    assert "secret" not in repr(RECORDS)
+
+
+def test_deletes_of_a_group_are_made_when_a_task_asks_for_them_and_shared() -> None:
+    group = DeleteFiles(ROWS)
+    first = group.at(pa.array([2, 0], pa.int32()))
+    assert first == (RECORDS[2], RECORDS[0])
+    assert group.at(pa.array([0], pa.int32()))[0] is first[1]
+    assert group.at(pa.array([], pa.int32())) == ()
+    assert group.by_position_at(pa.array([2, 1, 0], pa.int32())) == (RECORDS[1], RECORDS[0])
+
+
+def test_deletes_of_the_position_kinds_leave_the_others_unmade(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[pa.Table] = []
+    monkeypatch.setattr("lakescan.planning.delete_file.delete_files", lambda table: made.append(table) or ())
+    DeleteFiles(ROWS).by_position_at(pa.array([2], pa.int32()))
+    assert made == []
+
+
+def test_members_by_name_are_as_of_earlier_releases_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match=r"use \.path instead of \['path'\]"):
+        assert RECORDS[0]["path"] == "p.parquet"
+    with pytest.warns(DeprecationWarning, match="records"), pytest.raises(KeyError, match="paths"):
+        RECORDS[0]["paths"]
