@@ -23,6 +23,7 @@ from lakescan.iceberg.manifests.avro import FILE, _by_columns, read_avro
 from lakescan.iceberg.manifests.avro_container import open_container
 from lakescan.iceberg.manifests.bounds import column_stats, decode_values
 from lakescan.iceberg.manifests.manifest import _NAMES, _STATS, read_manifests
+from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import _NAMES as LIST_NAMES
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.parse import parse_metadata
@@ -65,7 +66,7 @@ def entry(path: str = "f", status: int = 1, sequence: int | None = None, **data_
 
 
 def read(entries: list[dict[str, Any]], sequence: int = 42) -> pa.Table:
-    row = {"manifest_path": "m.avro", "sequence_number": sequence}
+    row = ManifestFile("m.avro", sequence_number=sequence)
     return read_manifests([row], SPEC, manifest(entries), with_stats=True)
 
 
@@ -85,14 +86,14 @@ def test_partition_values_keep_their_type_and_nulls() -> None:
 
 def test_what_is_not_avro_is_refused_with_its_name() -> None:
     with pytest.raises(CorruptMetadata, match="not a valid Avro file"):
-        read_manifests([{"manifest_path": "m.avro", "sequence_number": 0}], SPEC, Memory(b"junk"), with_stats=False)
+        read_manifests([ManifestFile("m.avro")], SPEC, Memory(b"junk"), with_stats=False)
 
 
 def test_another_avro_file_is_refused() -> None:
     out = io.BytesIO()
     fastavro.writer(out, {"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}])
     with pytest.raises(CorruptMetadata, match="not a manifest"):
-        read_manifests([{"manifest_path": "m", "sequence_number": 0}], SPEC, Memory(out.getvalue()), with_stats=False)
+        read_manifests([ManifestFile("m")], SPEC, Memory(out.getvalue()), with_stats=False)
 
 
 def test_columns_are_known_by_their_field_ids() -> None:
@@ -154,8 +155,8 @@ def test_pyicebergs_manifests_hold_the_files_that_pyiceberg_lists(shop) -> None:
     snapshot = metadata.snapshots[metadata.current_snapshot_id]
     manifests = read_manifest_list(snapshot, Storage())
     entries = [
-        read_manifests([row], metadata.specs[row["partition_spec_id"]], Storage(), with_stats=False)
-        for row in manifests.drop_columns(["partitions"]).to_pylist()
+        read_manifests([row], metadata.specs[row.partition_spec_id], Storage(), with_stats=False)
+        for row in manifest_files(manifests)
     ]
     ours = {
         (p, n) for e in entries for p, n in zip(e["file_path"].to_pylist(), e["record_count"].to_pylist(), strict=True)
@@ -285,9 +286,7 @@ def test_partition_values_of_every_type_are_the_same_by_both_decoders(
     found = []
     for many in (0, 1 << 30):
         monkeypatch.setattr("lakescan.iceberg.manifests.avro._MANY_ROWS", many)
-        rows = read_manifests(
-            [{"manifest_path": "m", "sequence_number": 1}], spec, Memory(out.getvalue()), with_stats=False
-        )
+        rows = read_manifests([ManifestFile("m", sequence_number=1)], spec, Memory(out.getvalue()), with_stats=False)
         found.append(rows["partition"].combine_chunks().field(0))
     assert found[0].equals(found[1])
     assert found[0].null_count == 1

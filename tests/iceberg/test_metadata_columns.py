@@ -12,6 +12,7 @@ from samples.iceberg_deletes import commit_deletes, local, write_position_delete
 
 import lakescan
 from lakescan.iceberg.manifests.manifest import inherited_row_ids
+from lakescan.iceberg.manifests.manifest_file import ManifestFile
 from tests.support.catalog import local_catalog
 
 
@@ -90,5 +91,5 @@ def test_a_tables_own_column_goes_first(tmp_path: Path) -> None:
 
 def test_files_without_a_first_row_id_take_theirs_from_the_manifest() -> None:
     own, counts = pa.array([None, 500, None, None], pa.int64()), pa.array([10, 20, 30, 40], pa.int64())
-    assert inherited_row_ids(own, counts, {"first_row_id": 1000}).to_pylist() == [1000, 500, 1010, 1040]
-    assert inherited_row_ids(own, counts, {"first_row_id": None}).to_pylist() == [None, 500, None, None]
+    assert inherited_row_ids(own, counts, ManifestFile("m", first_row_id=1000)).to_pylist() == [1000, 500, 1010, 1040]
+    assert inherited_row_ids(own, counts, ManifestFile("m")).to_pylist() == [None, 500, None, None]

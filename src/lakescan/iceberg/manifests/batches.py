@@ -6,25 +6,24 @@ snapshots form the same batches again and hit the cache.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 import pyarrow as pa
 
 from lakescan.common.cache import METADATA
 from lakescan.common.folder_cache import in_folder
 from lakescan.iceberg.manifests.manifest import read_manifests
+from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 
 _BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 16
-Manifest = Mapping[str, Any]  # a row of a manifest list
 
 
 def read_batch(
-    batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, *, with_stats: bool, removed: bool = False
+    batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, *, with_stats: bool, removed: bool = False
 ) -> pa.Table:
     """The live (or `removed`) entries of manifests that share one spec, in order; see `read_manifests`."""
     read = partial(read_manifests, batch, spec, storage, with_stats=with_stats, removed=removed)
@@ -34,25 +33,24 @@ def read_batch(
     return METADATA.get(key, in_folder(storage.cache_folder, key, read))
 
 
-def _key(batch: Sequence[Manifest], spec: PartitionSpec, storage: Storage, with_stats: bool) -> Hashable:
+def _key(batch: Sequence[ManifestFile], spec: PartitionSpec, storage: Storage, with_stats: bool) -> Hashable:
     """Everything that a decoded batch depends on: the files, the values they inherit, and the storage."""
     names = (
         *("manifest_path", "manifest_length", "content", "sequence_number", "first_row_id", "added_snapshot_id"),
         *("added_files_count", "existing_files_count", "deleted_files_count"),
     )
-    return (tuple(tuple(m.get(n) for n in names) for m in batch), spec, with_stats, storage.identity)
+    return (tuple(tuple(getattr(m, n) for n in names) for m in batch), spec, with_stats, storage.identity)
 
 
-def batches_of(manifests: pa.Table) -> list[list[Manifest]]:
+def batches_of(manifests: pa.Table) -> list[list[ManifestFile]]:
     """Group the rows of a manifest list into batches to decode together: one spec and up to a few megabytes each."""
-    rows = manifests.drop_columns(["partitions"]).to_pylist()
-    batches: list[list[Manifest]] = []
-    for _, same in groupby(reversed(rows), key=lambda m: m["partition_spec_id"]):
-        batch: list[Manifest] = []
+    batches: list[list[ManifestFile]] = []
+    for _, same in groupby(reversed(manifest_files(manifests)), key=lambda m: m.partition_spec_id):
+        batch: list[ManifestFile] = []
         size = 0
         for manifest in same:
             batch.insert(0, manifest)
-            size += manifest["manifest_length"] or _BATCH_BYTES
+            size += manifest.manifest_length or _BATCH_BYTES
             if size >= _BATCH_BYTES or len(batch) == _BATCH_MANIFESTS:
                 batches.append(batch)
                 batch, size = [], 0

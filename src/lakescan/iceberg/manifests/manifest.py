@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from lakescan.iceberg.manifests.manifest_checks import (
     check_status,
     fault,
 )
+from lakescan.iceberg.manifests.manifest_file import ManifestFile
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream
@@ -73,14 +73,14 @@ _DATA_FILE = pa.schema(
 
 
 def read_manifests(
-    manifests: Sequence[Mapping[str, Any]],
+    manifests: Sequence[ManifestFile],
     spec: PartitionSpec,
     storage: Storage,
     *,
     with_stats: bool,
     removed: bool = False,
 ) -> pa.Table:
-    """The live (or `removed`) entries of manifests (rows of a manifest list) that share one spec, in order.
+    """The live (or `removed`) entries of manifests that share one spec, in order.
 
     The columns are those of a data file, `sequence_number` (added files without one inherit the manifest's),
     `changed_by` (the snapshot that added or removed the file; null for existing files), `partition` (a struct with one
@@ -98,20 +98,20 @@ def read_manifests(
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive").combine_chunks()
 
 
-def open_manifests(manifests: Sequence[Mapping[str, Any]], storage: Storage) -> list[Container]:
+def open_manifests(manifests: Sequence[ManifestFile], storage: Storage) -> list[Container]:
     """Open manifests and check their headers against the list; raises `CorruptMetadata`, `UnsupportedFeature`."""
     for manifest in manifests:
         # Like the reference implementation, read an unencrypted manifest even if it has key metadata.
-        if manifest.get("key_metadata") is not None and is_encrypted_stream(storage, manifest["manifest_path"]):
-            raise UnsupportedFeature("encrypted manifests", f"{manifest['manifest_path']} is one.")
-    paths = [manifest["manifest_path"] for manifest in manifests]
+        if manifest.key_metadata is not None and is_encrypted_stream(storage, manifest.manifest_path):
+            raise UnsupportedFeature("encrypted manifests", f"{manifest.manifest_path} is one.")
+    paths = [manifest.manifest_path for manifest in manifests]
     files = [open_container(data, path) for path, data in zip(paths, storage.read_all(paths), strict=True)]
     for file, manifest in zip(files, manifests, strict=True):
         check_header(file, manifest)
     return files
 
 
-def checked_rows(rows: pa.Table, manifests: Sequence[Mapping[str, Any]]) -> pa.Table:
+def checked_rows(rows: pa.Table, manifests: Sequence[ManifestFile]) -> pa.Table:
     """The entries of manifests, after checks of status and counts; see `manifest_checks`."""
     if "data_file" not in rows.column_names or "status" not in rows.column_names:
         raise fault(manifests[0], "it is not a manifest: its records have no status or data_file")
@@ -142,7 +142,7 @@ def file_columns(files: pa.StructArray, rows: int) -> dict[str, pa.Array]:
 
 
 def _entries(
-    rows: pa.Table, manifests: Sequence[Mapping[str, Any]], spec: PartitionSpec, with_stats: bool, removed: bool
+    rows: pa.Table, manifests: Sequence[ManifestFile], spec: PartitionSpec, with_stats: bool, removed: bool
 ) -> pa.Table:
     rows = checked_rows(rows, manifests)
     wanted = (pc.equal if removed else pc.not_equal)(rows["status"], DELETED)
@@ -169,22 +169,22 @@ def _possible_sizes(sizes: pa.Array) -> pa.Array:
     return pc.if_else(possible, sizes, pa.scalar(None, sizes.type))
 
 
-def _sequence_numbers(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
+def _sequence_numbers(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
     """Sequence numbers, inherited from the manifest by added files (specification, "Sequence Number Inheritance").
 
     If the manifest's number is 0, as in tables upgraded from version 1, all its entries inherit it. Otherwise an
     existing file without a number stays without one.
     """
     own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
-    inherited = pa.array([m["sequence_number"] or 0 for m in manifests], pa.int64()).take(number)
+    inherited = pa.array([m.sequence_number for m in manifests], pa.int64()).take(number)
     inherits = pc.or_(pc.equal(inherited, 0), pc.not_equal(only_chunk(rows["status"]), EXISTING))
     return pc.coalesce(own.cast(pa.int64()), pc.if_else(inherits, inherited, pa.scalar(None, pa.int64())))
 
 
-def _changed_by(rows: pa.Table, manifests: Sequence[Mapping[str, Any]], number: pa.Array) -> pa.Array:
+def _changed_by(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
     """The snapshot that added or removed each file, inherited from the manifest if missing; null for existing files."""
     own = only_chunk(rows["snapshot_id"]) if "snapshot_id" in rows.column_names else pa.nulls(len(rows))
-    inherited = pa.array([m.get("added_snapshot_id") for m in manifests], pa.int64()).take(number)
+    inherited = pa.array([m.added_snapshot_id for m in manifests], pa.int64()).take(number)
     snapshots = pc.coalesce(own.cast(pa.int64()), inherited)
     return pc.if_else(pc.equal(only_chunk(rows["status"]), EXISTING), pa.scalar(None, pa.int64()), snapshots)
 
@@ -199,11 +199,9 @@ def _member(files: pa.StructArray, name: str, kind: pa.DataType, rows: int) -> p
     return pa.nulls(rows, kind) if index < 0 else files.field(index).cast(kind)
 
 
-def _row_ids(
-    own: pa.Array, record_count: pa.Array, manifests: Sequence[Mapping[str, Any]], number: pa.Array
-) -> pa.Array:
+def _row_ids(own: pa.Array, record_count: pa.Array, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
     """First row ids, inherited manifest by manifest; `number` is the manifest of each row."""
-    if all(manifest.get("first_row_id") is None for manifest in manifests):
+    if all(manifest.first_row_id is None for manifest in manifests):
         return own
     bounds = np.searchsorted(number.to_numpy(), np.arange(len(manifests) + 1)).tolist()
     slices = [(a, b - a) for a, b in pairwise(bounds)]
@@ -212,14 +210,14 @@ def _row_ids(
 
 
 def inherited_row_ids(
-    own: pa.Array, record_count: pa.Array, manifest: Mapping[str, Any], live: pa.Array | None = None
+    own: pa.Array, record_count: pa.Array, manifest: ManifestFile, live: pa.Array | None = None
 ) -> pa.Array:
     """Fill in missing first row ids from the manifest (specification, "First Row ID Inheritance").
 
     A file without one gets the manifest's, plus the rows of preceding live files that also have none. Files that are
     not `live` inherit nothing.
     """
-    start = manifest.get("first_row_id")
+    start = manifest.first_row_id
     if start is None:
         return own
     inherits = pc.is_null(own) if live is None else pc.and_(pc.is_null(own), live)
@@ -228,9 +226,9 @@ def inherited_row_ids(
     return pc.if_else(inherits, pc.add(preceding, start), own)
 
 
-def inherited_sequence_numbers(own: pa.Array, manifest: Mapping[str, Any]) -> pa.Array:
+def inherited_sequence_numbers(own: pa.Array, manifest: ManifestFile) -> pa.Array:
     """Fill in missing sequence numbers from the manifest (specification, "Sequence Number Inheritance")."""
-    return pc.fill_null(own.cast(pa.int64()), manifest["sequence_number"] or 0)
+    return pc.fill_null(own.cast(pa.int64()), manifest.sequence_number)
 
 
 def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:

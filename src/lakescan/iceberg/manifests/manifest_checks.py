@@ -8,7 +8,6 @@ direction: entries beyond the list's counts are read, as the reference implement
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,19 +16,18 @@ import pyarrow.compute as pc
 from lakescan import limits
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.avro_container import Container
+from lakescan.iceberg.manifests.manifest_file import DELETES, ManifestFile
 from lakescan.storage.faults import shown
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 DATA, POSITIONS, EQUALITY = 0, 1, 2
 _LIVE, _OF_LIVE = (EXISTING, ADDED), ("added", "existing")  # statuses, and their names in manifest lists
 _MOST_ROWS = 1 << 44  # per file, so that the sum over all files does not overflow
-_DELETES = 1  # the content of a manifest in its list
-_CONTENTS = {b"data": DATA, b"deletes": _DELETES}
-_NAMES = {DATA: "data files", _DELETES: "deletes"}
-Manifest = Mapping[str, Any]  # a row of a manifest list
+_CONTENTS = {b"data": DATA, b"deletes": DELETES}
+_NAMES = {DATA: "data files", DELETES: "deletes"}
 
 
-def check_header(file: Container, manifest: Manifest) -> None:
+def check_header(file: Container, manifest: ManifestFile) -> None:
     """Check that content and partition spec in the header, if present, match the list; raises `CorruptMetadata`.
 
     If the list has no counts, a file shorter than the length in the list is refused too.
@@ -38,20 +36,20 @@ def check_header(file: Container, manifest: Manifest) -> None:
     ids = {each.get("field-id") for each in file.written.record["fields"]}
     if not ({"status", "data_file"} <= fields or {0, 2} <= ids):
         raise fault(manifest, "it is not a manifest: its records have no status or data_file")
-    content, listed = file.metadata.get("content"), manifest.get("content") or DATA
+    content, listed = file.metadata.get("content"), manifest.content
     if content is not None and _CONTENTS.get(content) != listed:
         says = f"its header says {_header_value(content)}"
         raise fault(manifest, f"{says}, but its manifest list says it contains {_NAMES[listed]}")
-    spec_id, listed = file.metadata.get("partition-spec-id"), manifest.get("partition_spec_id")
-    if spec_id is not None and listed is not None and spec_id != b"%d" % listed:
+    spec_id, listed = file.metadata.get("partition-spec-id"), manifest.partition_spec_id
+    if spec_id is not None and spec_id != b"%d" % listed:
         says = f"its header says partition spec {_header_value(spec_id)}"
         raise fault(manifest, f"{says}, but its manifest list says {listed}")
-    counts = (manifest.get("added_files_count"), manifest.get("existing_files_count"))
-    if None in counts and file.size < (manifest.get("manifest_length") or 0):
-        raise fault(manifest, f"it has {file.size:,} bytes of {manifest['manifest_length']:,}: it was truncated")
+    counts = (manifest.added_files_count, manifest.existing_files_count)
+    if None in counts and file.size < (manifest.manifest_length or 0):
+        raise fault(manifest, f"it has {file.size:,} bytes of {manifest.manifest_length:,}: it was truncated")
 
 
-def check_counts(status: np.ndarray, number: np.ndarray, manifests: Sequence[Manifest]) -> None:
+def check_counts(status: np.ndarray, number: np.ndarray, manifests: Sequence[ManifestFile]) -> None:
     """Check that no manifest has fewer entries than its list counts; `number` is the manifest of each entry."""
     for statuses, names in ((_LIVE, _OF_LIVE), ((DELETED,), ("deleted",))):
         actual = np.bincount(number[np.isin(status, statuses)], minlength=len(manifests))
@@ -64,7 +62,7 @@ def check_counts(status: np.ndarray, number: np.ndarray, manifests: Sequence[Man
             )
 
 
-def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest]) -> None:
+def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[ManifestFile]) -> None:
     """Check that no manifest repeats a data file that its list counts once; `paths` and `number` are of live entries.
 
     A repeated entry would duplicate the file's rows. A file that was committed twice is counted twice, and is read
@@ -72,7 +70,7 @@ def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest
     """
     actual, listed = np.bincount(number, minlength=len(manifests)), _listed_counts(manifests, _OF_LIVE)
     for place in np.flatnonzero((actual > listed) & (listed > 0)).tolist():
-        if manifests[place].get("content") == _DELETES:
+        if manifests[place].content == DELETES:
             continue
         counted = paths.filter(pa.array(number == place)).value_counts()
         if (twice := pc.index(pc.greater(counted.field("counts"), 1), True).as_py()) >= 0:
@@ -84,16 +82,16 @@ def check_once(paths: pa.Array, number: np.ndarray, manifests: Sequence[Manifest
             )
 
 
-def _listed_counts(manifests: Sequence[Manifest], names: Sequence[str]) -> np.ndarray:
+def _listed_counts(manifests: Sequence[ManifestFile], names: Sequence[str]) -> np.ndarray:
     """The number of entries by the manifest list; negative where a count is missing."""
     total = np.zeros(len(manifests), dtype=np.int64)
     for name in names:
-        counts = [manifest.get(f"{name}_files_count") for manifest in manifests]
+        counts = [getattr(manifest, f"{name}_files_count") for manifest in manifests]
         total += [-(2**32) if count is None else count for count in counts]
     return total
 
 
-def check_status(status: pa.Array, number: pa.Array, manifests: Sequence[Manifest]) -> None:
+def check_status(status: pa.Array, number: pa.Array, manifests: Sequence[ManifestFile]) -> None:
     """Check that each entry's status is existing, added or deleted."""
     wrong = pc.invert(
         pc.fill_null(pc.is_in(status, value_set=pa.array([EXISTING, ADDED, DELETED], status.type)), False)
@@ -112,13 +110,13 @@ def known_ages(numbers: pa.ChunkedArray, path: str, *, needed: bool) -> pa.Chunk
     return pc.fill_null(numbers, 0)
 
 
-def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Sequence[Manifest]) -> None:
+def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Sequence[ManifestFile]) -> None:
     """Check that files have their manifest's content type and the fields it requires.
 
     In `columns`, `content` has no nulls, and `file_format` is in lower case.
     """
     content, is_vector = columns["content"], pc.equal(columns["file_format"], "puffin")
-    in_deletes = pa.array([(m.get("content") or DATA) == _DELETES for m in manifests]).take(number)
+    in_deletes = pa.array([m.content == DELETES for m in manifests]).take(number)
     is_equality, is_delete = pc.equal(content, EQUALITY), pc.is_in(content, value_set=pa.array([1, 2], content.type))
     length, offset = columns["content_size_in_bytes"], columns["content_offset"]
     located = pc.and_(pc.invert(_outside(offset, limits.FILE_SIZE)), pc.invert(_outside(length, limits.FILE_SIZE)))
@@ -159,10 +157,10 @@ def _and_not(mask: pa.Array, wanted: pa.Array) -> pa.Array:
     return pc.and_(mask, pc.invert(pc.fill_null(wanted, False)))
 
 
-def fault(manifest: Manifest, problem: str) -> CorruptMetadata:
+def fault(manifest: ManifestFile, problem: str) -> CorruptMetadata:
     """The error for a damaged manifest, with a remedy."""
     return CorruptMetadata(
-        f"manifest {shown(manifest['manifest_path'])}: {problem}. Restore the file, or read an older snapshot."
+        f"manifest {shown(manifest.manifest_path)}: {problem}. Restore the file, or read an older snapshot."
     )
 
 

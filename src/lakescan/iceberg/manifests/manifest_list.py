@@ -66,7 +66,6 @@ MANIFESTS = pa.schema(
         pa.field("partitions", _SUMMARY),
     ]
 )
-DATA, DELETES = 0, 1
 _LISTS = 32  # lists decoded together
 
 

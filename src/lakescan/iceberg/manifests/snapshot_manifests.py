@@ -14,7 +14,8 @@ from lakescan.iceberg.manifests.avro import read_avro
 from lakescan.iceberg.manifests.list_checks import check_specs, fault
 from lakescan.iceberg.manifests.manifest import open_manifests
 from lakescan.iceberg.manifests.manifest_checks import DELETED
-from lakescan.iceberg.manifests.manifest_list import DATA, DELETES, read_manifest_list
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
+from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.storage import Storage
 
@@ -84,8 +85,8 @@ def _live_files(manifests: pa.Table, content: int) -> int | None:
 
 def _live_entries(manifests: pa.Table, content: int, storage: Storage) -> int:
     """The number of live entries in the manifests themselves, which exceeds the list's counts after manual edits."""
-    rows = _of(manifests, content).drop_columns(["partitions"]).to_pylist()
-    files = (file for row in rows for file in open_manifests([row], storage))
+    listed = manifest_files(_of(manifests, content))
+    files = (file for manifest in listed for file in open_manifests([manifest], storage))
     live = (pc.not_equal(read_avro([file], {0: "status"})["status"], DELETED) for file in files)
     return sum(pc.sum(each).as_py() or 0 for each in live)
 

@@ -5,10 +5,9 @@ Manifests are read and checked as by scans, but with more columns; inherited val
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +27,7 @@ from lakescan.iceberg.manifests.manifest import (
     partition_values,
 )
 from lakescan.iceberg.manifests.manifest_checks import DELETED, check_files
-from lakescan.iceberg.manifests.manifest_list import DATA
+from lakescan.iceberg.manifests.manifest_file import DATA, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.readable_metrics import READABLE_METRICS, metrics_column, metrics_type
@@ -121,18 +120,16 @@ class EntriesTable:
     def _metrics(self) -> t.Struct:
         return metrics_type(self.metadata.schema)
 
-    def parts(self) -> Sequence[Mapping[str, Any]]:
+    def parts(self) -> Sequence[ManifestFile]:
         """The manifests of the snapshots, without duplicates."""
-        manifests: dict[str, Mapping[str, Any]] = {}
+        manifests: dict[str, ManifestFile] = {}
         for snapshot in self.snapshots:
-            for manifest in (
-                snapshot_manifests(snapshot, self.metadata, self.storage).drop_columns(["partitions"]).to_pylist()
-            ):
-                if self.data if manifest["content"] == DATA else self.deletes:
-                    manifests.setdefault(manifest["manifest_path"], manifest)
+            for manifest in manifest_files(snapshot_manifests(snapshot, self.metadata, self.storage)):
+                if self.data if manifest.content == DATA else self.deletes:
+                    manifests.setdefault(manifest.manifest_path, manifest)
         return list(manifests.values())
 
-    def read(self, part: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def read(self, part: ManifestFile) -> Iterator[pa.RecordBatch]:
         """The entries of one manifest."""
         entries = read_entries(part, self.metadata, self.storage)
         if self.as_files:
@@ -143,7 +140,7 @@ class EntriesTable:
         yield pa.RecordBatch.from_arrays([*columns, metrics], schema=self.schema.arrow())
 
 
-def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: Storage) -> pa.Table:
+def read_entries(manifest: ManifestFile, metadata: TableMetadata, storage: Storage) -> pa.Table:
     """All entries of a manifest, including deleted ones, as in `entry_schema`, with inherited values filled in."""
     containers = open_manifests([manifest], storage)
     read = read_avro(containers, _NAMES)
@@ -153,7 +150,7 @@ def read_entries(manifest: Mapping[str, Any], metadata: TableMetadata, storage: 
         status = only_chunk(rows["status"]).cast(pa.int32())
         files = _files(only_chunk(rows["data_file"]), status, manifest, metadata)
         columns = [_own(rows, each) for each in schema.fields[1:4]]
-        columns[0] = pc.fill_null(columns[0], manifest["added_snapshot_id"])
+        columns[0] = pc.fill_null(columns[0], manifest.added_snapshot_id)
         columns[1:] = [inherited_sequence_numbers(each, manifest) for each in columns[1:]]
         return pa.table([status, *columns, files], schema=schema.arrow())
 
@@ -166,15 +163,15 @@ def _own(rows: pa.Table, field: t.Field) -> pa.Array:
 
 
 def _files(
-    written: pa.StructArray, status: pa.Array, manifest: Mapping[str, Any], metadata: TableMetadata
+    written: pa.StructArray, status: pa.Array, manifest: ManifestFile, metadata: TableMetadata
 ) -> pa.StructArray:
     """The files in this table's columns, with the values they share or inherit from their manifest."""
     columns = file_columns(written, len(written))
     check_files(columns, pa.repeat(pa.scalar(0), len(written)), [manifest])
     columns["file_format"] = pc.utf8_upper(columns["file_format"])
-    columns["spec_id"] = pa.repeat(pa.scalar(manifest["partition_spec_id"], pa.int32()), len(written))
-    columns["partition"] = _partitions(written, metadata, manifest["partition_spec_id"])
-    if manifest["content"] == DATA:
+    columns["spec_id"] = pa.repeat(pa.scalar(manifest.partition_spec_id, pa.int32()), len(written))
+    columns["partition"] = _partitions(written, metadata, manifest.partition_spec_id)
+    if manifest.content == DATA:
         columns["first_row_id"] = inherited_row_ids(
             columns["first_row_id"], columns["record_count"], manifest, pc.not_equal(status, DELETED)
         )

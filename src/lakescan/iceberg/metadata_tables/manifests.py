@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.bounds import decode_values
-from lakescan.iceberg.manifests.manifest_list import DATA
+from lakescan.iceberg.manifests.manifest_file import DATA
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.partition_spec import PartitionField
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata

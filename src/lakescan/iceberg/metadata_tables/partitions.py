@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, read_entries
@@ -60,7 +61,7 @@ class PartitionsTable:
 
     def read(self, part: IcebergSnapshot) -> Iterator[pa.RecordBatch]:
         """The partitions of the snapshot, in order of their first appearance in its manifests."""
-        manifests = snapshot_manifests(part, self.metadata, self.storage).to_pylist()
+        manifests = manifest_files(snapshot_manifests(part, self.metadata, self.storage))
         if not manifests:
             return
         entries = pa.concat_tables([read_entries(m, self.metadata, self.storage) for m in manifests])

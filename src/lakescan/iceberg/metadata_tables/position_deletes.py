@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from lakescan.common import types as t
 from lakescan.common.metadata_columns import PARTITION_ID, SPEC_ID
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.iceberg.manifests.manifest_checks import DELETED
-from lakescan.iceberg.manifests.manifest_list import DELETES
+from lakescan.iceberg.manifests.manifest_file import DELETES, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import read_entries
@@ -32,6 +32,28 @@ _BY_ID = FieldMatching(by_id=True)
 _BATCH = 1 << 16
 _ROW_ID = 2147483544
 _POSITION_CONTENT = 1
+
+
+_NAMES = [
+    "file_path",
+    "file_format",
+    "spec_id",
+    "record_count",
+    "key_metadata",
+    "referenced_data_file",
+    "content_offset",
+    "content_size_in_bytes",
+]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One delete file or vector, with its spec, its partition, and the data file that a vector is of."""
+
+    delete: DeleteFile
+    spec_id: int
+    partition: pa.Scalar | None
+    data_file: str | None
 
 
 @dataclass(frozen=True)
@@ -66,63 +88,67 @@ class PositionDeletesTable:
         """The columns stored in position delete files."""
         return Schema((DELETED_PATH, DELETED_POSITION, t.Field(_ROW_ID, "row", self.metadata.schema.struct())))
 
-    def parts(self) -> Sequence[Mapping[str, Any]]:
-        """The live position delete files and deletion vectors, each a dictionary of scalars."""
+    def parts(self) -> Sequence[_Part]:
+        """The live position delete files and deletion vectors."""
         if self.snapshot is None:
             return ()
-        parts: list[Mapping[str, Any]] = []
-        for manifest in snapshot_manifests(self.snapshot, self.metadata, self.storage).to_pylist():
-            if manifest["content"] != DELETES:
+        parts: list[_Part] = []
+        for manifest in manifest_files(snapshot_manifests(self.snapshot, self.metadata, self.storage)):
+            if manifest.content != DELETES:
                 continue
             entries = read_entries(manifest, self.metadata, self.storage)
             files = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
-            wanted = files.filter(pc.equal(files.field("content"), _POSITION_CONTENT))
-            parts += [{name: wanted.field(name)[i] for name in self._used(wanted)} for i in range(len(wanted))]
+            parts += _parts_of(files.filter(pc.equal(files.field("content"), _POSITION_CONTENT)))
         return parts
 
-    @staticmethod
-    def _used(files: pa.StructArray) -> list[str]:
-        names = ("file_path", "file_format", "spec_id", "partition", "record_count", "key_metadata")
-        vector = ("referenced_data_file", "content_offset", "content_size_in_bytes")
-        return [n for n in (*names, *vector) if files.type.get_field_index(n) >= 0]
-
-    def read(self, part: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def read(self, part: _Part) -> Iterator[pa.RecordBatch]:
         """The positions deleted by one delete file or deletion vector."""
-        columns = self._vector(part) if part["file_format"].as_py() == "PUFFIN" else self._file(part)
-        constants = {
-            "spec_id": part["spec_id"],
-            "delete_file_path": part["file_path"],
-            "content_offset": part["content_offset"],
-            "content_size_in_bytes": part["content_size_in_bytes"],
+        delete = part.delete
+        is_vector = delete.kind == DeleteKind.VECTOR
+        constants: dict[str, Any] = {
+            "partition": part.partition,
+            "spec_id": part.spec_id,
+            "delete_file_path": delete.path,
+            "content_offset": delete.offset,
+            "content_size_in_bytes": delete.length,
         }
-        if "partition" in part:
-            constants["partition"] = part["partition"]
         arrow = self.schema.arrow()
-        for stored in columns:
-            rest = [pa.repeat(constants[f.name], len(stored[0])).cast(f.type) for f in list(arrow)[len(stored) :]]
+        for stored in self._vector(part) if is_vector else self._file(delete):
+            rest = [_repeated(constants[f.name], f.type, len(stored[0])) for f in list(arrow)[len(stored) :]]
             yield pa.RecordBatch.from_arrays([*stored, *rest], schema=arrow)
 
-    def _vector(self, part: Mapping[str, Any]) -> Iterator[list[pa.Array]]:
-        positions = load_vector(
-            self.storage,
-            DeleteFile(
-                DeleteKind.VECTOR,
-                path=part["file_path"].as_py(),
-                offset=part["content_offset"].as_py(),
-                length=part["content_size_in_bytes"].as_py(),
-                record_count=part["record_count"].as_py(),
-                key_metadata=part["key_metadata"].as_py(),
-            ),
-        )
+    def _vector(self, part: _Part) -> Iterator[list[pa.Array]]:
+        positions = load_vector(self.storage, part.delete)
         for start in range(0, len(positions), _BATCH):
             chunk = pa.array(np.array(positions[start : start + _BATCH].to_array(), dtype=np.int64))
             row = pa.nulls(len(chunk), self._stored.fields[2].type.arrow())
-            yield [pa.repeat(part["referenced_data_file"], len(chunk)), chunk, row]
+            yield [_repeated(part.data_file, pa.string(), len(chunk)), chunk, row]
 
-    def _file(self, part: Mapping[str, Any]) -> Iterator[list[pa.Array]]:
-        with open_data_file(
-            self.storage, part["file_path"].as_py(), part["file_format"].as_py().lower(), part["key_metadata"].as_py()
-        ) as data:
+    def _file(self, delete: DeleteFile) -> Iterator[list[pa.Array]]:
+        with open_data_file(self.storage, delete.location, delete.row_format, delete.key_metadata) as data:
             projection = resolve(read_fields(data.schema, _BY_ID), self._stored, _BY_ID, {})
             for _, batch in data.batches(data.chunks(0, NO_END), projection, _BATCH):
                 yield projection.apply(batch)
+
+
+def _parts_of(files: pa.StructArray) -> Iterator[_Part]:
+    """The delete files and vectors of one manifest."""
+    columns = pa.Table.from_struct_array(files)
+    partitions = columns["partition"] if "partition" in columns.column_names else [None] * len(files)
+    for row, partition in zip(columns.select(_NAMES).to_pylist(), partitions, strict=True):
+        file_format = row["file_format"].lower()
+        delete = DeleteFile(
+            DeleteKind.VECTOR if file_format == "puffin" else DeleteKind.POSITION,
+            path=row["file_path"],
+            file_format=file_format,
+            offset=row["content_offset"],
+            length=row["content_size_in_bytes"],
+            record_count=row["record_count"],
+            key_metadata=row["key_metadata"],
+        )
+        yield _Part(delete, row["spec_id"], partition, row["referenced_data_file"])
+
+
+def _repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value, kind)
+    return pa.repeat(scalar, rows).cast(kind)

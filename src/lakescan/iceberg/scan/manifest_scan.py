@@ -16,9 +16,10 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.predicate import Predicate, conjuncts
-from lakescan.iceberg.manifests.batches import Manifest, read_batch
+from lakescan.iceberg.manifests.batches import read_batch
 from lakescan.iceberg.manifests.bounds import column_stats, has_exact_bounds
 from lakescan.iceberg.manifests.manifest_checks import known_ages
+from lakescan.iceberg.manifests.manifest_file import ManifestFile
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.scan.bucket import wanted_buckets
 from lakescan.iceberg.scan.file_names import FileNames
@@ -80,9 +81,9 @@ class ManifestScan:
     removed: bool = False
     is_encrypted: bool = False
 
-    def data_files(self, manifests: Sequence[Manifest]) -> ScannedFiles:
+    def data_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles:
         """The data files of manifests that share one partition spec."""
-        spec = self.specs[manifests[0]["partition_spec_id"]]
+        spec = self.specs[manifests[0].partition_spec_id]
         with_stats = bool(self.columns) or self.with_keys
         files = read_batch(manifests, spec, self.storage, with_stats=with_stats, removed=self.removed)
         if self.changed_by is not None:
@@ -99,9 +100,9 @@ class ManifestScan:
         table = self._file_table(left, spec, stats)
         return ScannedFiles(Candidates(table, needed, skipped, kept.num_rows - left.num_rows), self._matching(left))
 
-    def delete_files(self, manifests: Sequence[Manifest]) -> ScannedDeletes:
+    def delete_files(self, manifests: Sequence[ManifestFile]) -> ScannedDeletes:
         """The delete files of manifests that share one spec, without those whose partitions the filter rules out."""
-        spec = self.specs[manifests[0]["partition_spec_id"]]
+        spec = self.specs[manifests[0].partition_spec_id]
         files = read_batch(manifests, spec, self.storage, with_stats=True)
         files = _with_ages(files, manifests, needed=True)
         stats = stats_of_partitions(files["partition"].combine_chunks(), spec, self.columns)
@@ -205,8 +206,8 @@ class ManifestScan:
             )
 
 
-def _with_ages(files: pa.Table, manifests: Sequence[Manifest], *, needed: bool) -> pa.Table:
-    numbers = known_ages(files["sequence_number"], manifests[0]["manifest_path"], needed=needed)
+def _with_ages(files: pa.Table, manifests: Sequence[ManifestFile], *, needed: bool) -> pa.Table:
+    numbers = known_ages(files["sequence_number"], manifests[0].manifest_path, needed=needed)
     return files.set_column(files.schema.get_field_index("sequence_number"), "sequence_number", numbers)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.locate import HINT
 from lakescan.iceberg.metadata.parse import STATISTICS
@@ -52,13 +53,13 @@ def _of_manifests(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Ar
     for snapshot in table.metadata.snapshots.values():
         if snapshot.id in known:
             continue
-        listed = read_manifest_list(snapshot, table.storage).drop_columns(["partitions"])
+        listed = read_manifest_list(snapshot, table.storage)
         if known:
             added = pc.is_in(listed["added_snapshot_id"], value_set=pa.array(list(known), pa.int64()))
             listed = listed.filter(pc.invert(added))
-        for manifest in listed.to_pylist():
-            if manifest["manifest_path"] not in seen:
-                seen.add(manifest["manifest_path"])
+        for manifest in manifest_files(listed):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
                 entries = read_entries(manifest, table.metadata, table.storage)
                 live = entries.filter(pc.not_equal(entries["status"], DELETED))
                 yield pc.struct_field(live["data_file"].combine_chunks(), "file_path")

@@ -21,7 +21,8 @@ from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import FileRequest
 from lakescan.iceberg.manifests.batches import batches_of
 from lakescan.iceberg.manifests.list_checks import check_specs
-from lakescan.iceberg.manifests.manifest_list import DATA, DELETES, own_manifests
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES
+from lakescan.iceberg.manifests.manifest_list import own_manifests
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan.delete_index import DeleteIndex

@@ -1,0 +1,38 @@
+"""One manifest as its manifest list describes it (specification, "Manifest Lists")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+
+DATA, DELETES = 0, 1  # what the files of a manifest hold
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """A manifest; None where its list does not say. Counts are those of the list, which can be wrong.
+
+    `content` is DATA or DELETES; `manifest_length` is in bytes.
+    """
+
+    manifest_path: str
+    manifest_length: int | None = None
+    partition_spec_id: int = 0
+    content: int = DATA
+    sequence_number: int = 0
+    added_snapshot_id: int | None = None
+    added_files_count: int | None = None
+    existing_files_count: int | None = None
+    deleted_files_count: int | None = None
+    key_metadata: bytes | None = None
+    first_row_id: int | None = None
+
+
+_NAMES = tuple(each.name for each in fields(ManifestFile))
+
+
+def manifest_files(manifests: pa.Table) -> list[ManifestFile]:
+    """The manifests of a list (`manifest_list.MANIFESTS`), in order."""
+    rows = zip(*(manifests[name].to_pylist() for name in _NAMES), strict=True)
+    return [ManifestFile(*row) for row in rows]
