@@ -20,6 +20,7 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
+from lakescan.iceberg.table import IcebergTable
 from lakescan.maintenance import compact, remove_orphans
 from lakescan.notebook import table_as_html
 from lakescan.options.write import WriteOptions
@@ -422,7 +423,8 @@ class Table:
                 "writing to an Iceberg table by its location",
                 "Commits go through a catalog: give the table a name there, with Catalog.register_table.",
             )
-        iceberg = IcebergTarget.open(self.name, options, self._opened.storage)
+        known = self._opened.table.metadata if isinstance(self._opened.table, IcebergTable) else None
+        iceberg = IcebergTarget.open(self.name, options, self._opened.storage, known)
         if same and self._opened.table.identity not in (None, iceberg.identity):
             raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
         return iceberg

@@ -19,7 +19,8 @@ from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.formats.table_format import SnapshotSelector
-from lakescan.iceberg.metadata.write import metadata_text
+from lakescan.iceberg.metadata.locate import InFolder
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
@@ -39,25 +40,34 @@ GC_ENABLED = "gc.enabled"
 
 @dataclass(frozen=True)
 class IcebergTarget:
-    """An Iceberg table by its identifier; `_table` is pyiceberg's table, with the same metadata as `scan`."""
+    """An Iceberg table by its identifier; `_table` is pyiceberg's table, with the same metadata as `scan`.
+
+    `_known` is metadata that was parsed before, which serves if the table still has it.
+    """
 
     identifier: Identifier
     options: WriteOptions
     storage: Storage
     _table: Any = field(repr=False)
+    _known: TableMetadata | None = field(default=None, repr=False)
 
     @staticmethod
-    def open(identifier: Identifier, options: WriteOptions, storage: Storage | None = None) -> IcebergTarget:
+    def open(
+        identifier: Identifier,
+        options: WriteOptions,
+        storage: Storage | None = None,
+        known: TableMetadata | None = None,
+    ) -> IcebergTarget:
         """Load the table; create the branch at the current snapshot if it is missing, as Java does.
 
-        Raises `NoSuchTable`.
+        `known` is the metadata of a state that was read before. Raises `NoSuchTable`.
         """
         catalog = connection(identifier.catalog)
         with translated(identifier):
             table = _with_branch(catalog.load_table(identifier.within), options.branch)
         if storage is None:
             storage = Storage(io_properties=of_storage({**catalog.properties, **table.io.properties}))
-        return IcebergTarget(identifier, options, storage, table)
+        return IcebergTarget(identifier, options, storage, table, known)
 
     @property
     def name(self) -> str:
@@ -67,7 +77,7 @@ class IcebergTarget:
     @cached_property
     def writes(self) -> IcebergWrites:
         """How to write data files: by the default partition spec and the current schema."""
-        return IcebergWrites(metadata_text(self._table.metadata), self.storage, self.options.overrides)
+        return IcebergWrites(self._table.metadata, self.storage, self.options.overrides)
 
     @property
     def identity(self) -> str:
@@ -76,8 +86,14 @@ class IcebergTarget:
 
     @cached_property
     def opened(self) -> IcebergTable:
-        """The table read from its metadata file, which has all snapshots even if the catalog returns fewer."""
-        return IcebergTable.open(self._table.metadata_location, self.storage)
+        """The table read from its metadata file, which has all snapshots even if the catalog returns fewer.
+
+        The file is not read again if the known metadata is of the same file and table.
+        """
+        location, known = self._table.metadata_location, self._known
+        if known is not None and (known.source, known.uuid) == (location, self.identity):
+            return IcebergTable(known, self.storage, InFolder(location, self.storage))
+        return IcebergTable.open(location, self.storage)
 
     @property
     def base_state(self) -> frozenset[int]:
@@ -202,7 +218,7 @@ class IcebergTarget:
         with translated(self.identifier):
             now = self._table.catalog.load_table(self.identifier.within)
         check_same(self._table, now)
-        return replace(self, _table=now)
+        return replace(self, _table=now, _known=self.opened.metadata if "opened" in self.__dict__ else self._known)
 
 
 def _with_branch(table: Any, branch: str) -> Any:

@@ -20,6 +20,7 @@ from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import check_obeyed
+from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.reading.casting import cast_leaf
 from lakescan.storage import Storage
@@ -33,12 +34,13 @@ _TARGET_SIZE = 512 * 2**20  # default of write.target-file-size-bytes
 
 @dataclass(frozen=True)
 class IcebergWrites(ByOptions):
-    """Write settings of a table, from its metadata JSON; `overrides` are write options that replace properties.
+    """Write settings of a table, from pyiceberg's metadata; `overrides` are write options that replace properties.
 
-    With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved.
+    With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved. Workers get
+    the metadata as JSON.
     """
 
-    metadata_json: str
+    metadata: Any
     storage: Storage
     overrides: Mapping[str, str]
     keeps_lineage: bool = False
@@ -48,28 +50,25 @@ class IcebergWrites(ByOptions):
             raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
         if any(name.startswith("encryption.") for name in self._properties):
             raise UnsupportedFeature("writing encrypted Iceberg tables")
-        check_obeyed(self._properties, self._metadata.location)
+        check_obeyed(self._properties, self.metadata.location)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return fields | {"metadata": metadata_text(self.metadata)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    @cached_property
-    def _metadata(self) -> Any:
         from pyiceberg.table.metadata import TableMetadataUtil
 
-        return TableMetadataUtil.parse_raw(self.metadata_json)
+        self.__dict__.update(state, metadata=TableMetadataUtil.parse_raw(state["metadata"]))
 
     @cached_property
     def _properties(self) -> dict[str, str]:
-        return {**self._metadata.properties, **self.overrides}
+        return {**self.metadata.properties, **self.overrides}
 
     @cached_property
     def schema(self) -> Schema:
         """The current schema, with the row lineage columns if `keeps_lineage`."""
-        schema = parse_schema(json.loads(self._metadata.schema().model_dump_json()), self._metadata.location)
+        schema = parse_schema(json.loads(self.metadata.schema().model_dump_json()), self.metadata.location)
         if not self.keeps_lineage:
             return schema
         if taken := {m.ROW_ID.name, m.LAST_UPDATED.name}.intersection(schema.names):
@@ -79,7 +78,7 @@ class IcebergWrites(ByOptions):
     @property
     def of_moved_rows(self) -> IcebergWrites:
         """Settings for rows moved between files: from version 3 on, they keep their ids (spec, "Row Lineage")."""
-        return replace(self, keeps_lineage=True) if self._metadata.format_version > 2 else self
+        return replace(self, keeps_lineage=True) if self.metadata.format_version > 2 else self
 
     @property
     def target_size(self) -> int:
@@ -114,7 +113,7 @@ class IcebergWrites(ByOptions):
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
-        return iceberg_columns(rows, self._metadata.format_version)
+        return iceberg_columns(rows, self.metadata.format_version)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """All columns with their field ids, except those of type unknown, which are never written."""
@@ -124,8 +123,8 @@ class IcebergWrites(ByOptions):
     def _transforms(self) -> list[tuple[list[int], Any]]:
         """For each partition field: the path of positions to its source column, and its transform of Arrow arrays."""
         transforms = []
-        for field in self._metadata.spec().fields:
-            source = self._metadata.schema().find_field(field.source_id)
+        for field in self.metadata.spec().fields:
+            source = self.metadata.schema().find_field(field.source_id)
             path = self._path(field.source_id)
             if str(source.field_type).endswith("_ns") and str(field.transform) == "identity":
                 raise UnsupportedFeature(
@@ -153,10 +152,10 @@ class IcebergWrites(ByOptions):
     @cached_property
     def _sort_keys(self) -> list[tuple[list[int], Any, str, bool]]:
         """For each sort field: the path to its column, its transform, its direction, and whether nulls are first."""
-        order = self._metadata.sort_order_by_id(self._metadata.default_sort_order_id)
+        order = self.metadata.sort_order_by_id(self.metadata.default_sort_order_id)
         keys = []
         for field in order.fields if order is not None else ():
-            source = self._metadata.schema().find_field(field.source_id)
+            source = self.metadata.schema().find_field(field.source_id)
             direction = "descending" if field.direction.name == "DESC" else "ascending"
             first = field.null_order.name == "NULLS_FIRST"
             transform = _transform(field.transform, source.field_type)
@@ -175,12 +174,12 @@ class IcebergWrites(ByOptions):
     @property
     def spec_id(self) -> int:
         """The id of the default partition spec."""
-        return int(self._metadata.default_spec_id)
+        return int(self.metadata.default_spec_id)
 
     @property
     def partition_names(self) -> Sequence[str]:
         """The field names of the default partition spec."""
-        return [field.name for field in self._metadata.spec().fields]
+        return [field.name for field in self.metadata.spec().fields]
 
     def partition_record(self, key: Key) -> Any:
         """pyiceberg's partition record; dates and timestamps as integers, as stored in manifests."""
@@ -200,19 +199,19 @@ class IcebergWrites(ByOptions):
                 return folder
 
         try:
-            provider = load_location_provider(self._metadata.location, self._properties)
+            provider = load_location_provider(self.metadata.location, self._properties)
         except ValueError as error:
             raise UnsupportedFeature(
-                f"writing to {self._metadata.location} with its custom location provider", str(error)
+                f"writing to {self.metadata.location} with its custom location provider", str(error)
             ) from error
-        spec = self._metadata.spec()
-        partition = None if spec.is_unpartitioned() else OfPartition([], spec, self._metadata.schema())
+        spec = self.metadata.spec()
+        partition = None if spec.is_unpartitioned() else OfPartition([], spec, self.metadata.schema())
         return str(provider.new_data_location(name, partition))
 
     def _folder(self, key: Key) -> str:
         """The partition's path; checked here because pyiceberg formats it again for the commit's summary."""
         try:
-            return str(self._metadata.spec().partition_to_path(self.partition_record(key), self._metadata.schema()))
+            return str(self.metadata.spec().partition_to_path(self.partition_record(key), self.metadata.schema()))
         except (OverflowError, TypeError, ValueError) as error:
             named = ", ".join(f"{name}={value}" for name, value in zip(self.partition_names, key, strict=True))
             raise UnsupportedFeature(
@@ -223,11 +222,11 @@ class IcebergWrites(ByOptions):
     @property
     def data_folder(self) -> str:
         """The property `write.data.path`, or `data` in the table's folder."""
-        return self._properties.get("write.data.path", f"{self._metadata.location.rstrip('/')}/data")
+        return self._properties.get("write.data.path", f"{self.metadata.location.rstrip('/')}/data")
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
-        return {**file_metrics(statistics, self._properties), "spec_id": self._metadata.default_spec_id}
+        return {**file_metrics(statistics, self._properties), "spec_id": self.metadata.default_spec_id}
 
 
 def _level(codec: str, level: int) -> int:
