@@ -45,7 +45,15 @@ from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
 from lakescan.executors import ShufflingExecutor, executor_for
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_such_table
-from lakescan.formats.table_format import ChangeRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
+from lakescan.formats.table_format import (
+    ChangeRange,
+    CommitRequest,
+    FileRequest,
+    Snapshot,
+    SnapshotSelector,
+    Start,
+    StartAt,
+)
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics, Words
 from lakescan.storage import Storage
@@ -115,13 +123,13 @@ class DeltaTable:
         Raises `NoSuchSnapshot`.
         """
         match start.at:
-            case "table":
+            case StartAt.TABLE:
                 return Offset(self._end.latest, 0, initial=True)
-            case "latest":
+            case StartAt.LATEST:
                 return Offset(self._end.latest)
-            case "earliest":
+            case StartAt.EARLIEST:
                 return Offset(self._listing.commits[0].version - 1 if self._listing.commits else self._end.latest)
-            case "commit":
+            case StartAt.COMMIT:
                 version = _version_number(start.commit if start.commit is not None else 0)
                 if not 0 <= version <= self._end.latest + 1:
                     raise NoSuchSnapshot(f"{self._location} has no version {version}: its newest is {self._end.latest}")

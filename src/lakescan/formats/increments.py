@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from itertools import groupby
 from typing import TypeVar
 
@@ -21,8 +22,15 @@ from lakescan.planning.file_table import FileTable
 F = TypeVar("F", FileTable, pa.Table)
 ALL = -1  # as a number of files: all files of the commit
 _NONE = np.empty(0, dtype=np.int64)
-# The effects of a commit on rows.
-APPEND, NOTHING, DELETE, OVERWRITE = "append", "nothing", "delete", "overwrite"
+
+
+class CommitChange(StrEnum):
+    """What a commit does to rows: NOTHING if it only moves them, OVERWRITE if it may replace some."""
+
+    APPEND = "append"
+    NOTHING = "nothing"
+    DELETE = "delete"
+    OVERWRITE = "overwrite"
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class Commit:
     id: int
     timestamp: datetime | None
     operation: str
-    change: str
+    change: CommitChange
     files: int | None = None
     rows: int | None = None
     size: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 import pyarrow as pa
@@ -43,14 +44,21 @@ class AppendRange:
     changes: bool = False
 
 
+class StartAt(StrEnum):
+    """Where a stream begins: with the whole table, or with one of its commits."""
+
+    TABLE = "table"
+    LATEST = "latest"
+    EARLIEST = "earliest"
+    COMMIT = "commit"
+    TIME = "time"
+
+
 @dataclass(frozen=True)
 class Start:
-    """Where a stream begins: `at` is table, latest, earliest, commit or time.
+    """Where a stream begins. At a commit, `commit` is set; at a time, `time`."""
 
-    At 'commit' `commit` is set, at 'time' `time`.
-    """
-
-    at: str = "table"
+    at: StartAt = StartAt.TABLE
     commit: int | str | None = None
     time: datetime | None = None
 

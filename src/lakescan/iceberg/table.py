@@ -15,7 +15,7 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot
-from lakescan.formats.increments import APPEND, NOTHING, Commit, Increment, Limits, Offset, OffsetNames, Part
+from lakescan.formats.increments import Commit, CommitChange, Increment, Limits, Offset, OffsetNames, Part
 from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
@@ -146,7 +146,11 @@ class IcebergTable:
         head, after = self._end_of(wanted.upto), self._end_of(wanted.after)
         head = self._head(wanted.branch) if head is None else head
         line = [as_commit(each) for each in lineage(self.metadata, head, after)]
-        read = [c.id for c in line if c.change == APPEND or (wanted.changes and c.change != NOTHING)]
+        read = [
+            c.id
+            for c in line
+            if c.change == CommitChange.APPEND or (wanted.changes and c.change != CommitChange.NOTHING)
+        ]
         parts = tuple(Part(commit, ordinal=n) for n, commit in enumerate(read))
         base = self._resolved(None if head is None else self.metadata.snapshots[head], own_schema=False)
         base = self.with_changes(base) if wanted.changes else base

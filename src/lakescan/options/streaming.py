@@ -7,8 +7,8 @@ from datetime import UTC
 
 from lakescan.common.timestamps import as_moment, from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.formats.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Limits
-from lakescan.formats.table_format import Start
+from lakescan.formats.increments import Commit, CommitChange, Limits
+from lakescan.formats.table_format import Start, StartAt
 from lakescan.options.read import Options
 
 # Options that batch reads refuse.
@@ -40,12 +40,14 @@ _TIMES = ("start-snapshot-timestamp", "stream-from-timestamp", "start-timestamp"
 _STARTS = (*_TIMES, "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
 STREAM_OPTIONS = (*STREAM_ONLY, *_STARTS, "branch")
 _STRATEGIES = {
-    "TABLE_SCAN_THEN_INCREMENTAL": "table",
-    "INCREMENTAL_FROM_LATEST_SNAPSHOT": "latest",
-    "INCREMENTAL_FROM_EARLIEST_SNAPSHOT": "earliest",
-    "INCREMENTAL_FROM_SNAPSHOT_ID": "commit",
-    "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": "time",
+    "TABLE_SCAN_THEN_INCREMENTAL": StartAt.TABLE,
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT": StartAt.LATEST,
+    "INCREMENTAL_FROM_EARLIEST_SNAPSHOT": StartAt.EARLIEST,
+    "INCREMENTAL_FROM_SNAPSHOT_ID": StartAt.COMMIT,
+    "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": StartAt.TIME,
 }
+# The options that say at which commit, and at which time.
+_NAMED = {StartAt.COMMIT: "start-snapshot-id or start-tag", StartAt.TIME: "start-snapshot-timestamp"}
 
 
 def start_from(options: Options) -> Start:
@@ -58,10 +60,9 @@ def start_from(options: Options) -> Start:
     if strategy is None:
         return start
     at = _STRATEGIES[strategy]
-    if at in ("commit", "time") and start.at != at:
-        needed = {"commit": "start-snapshot-id or start-tag", "time": "start-snapshot-timestamp"}[at]
-        raise InvalidOption(f"starting-strategy={strategy} needs the option {needed}")
-    if at not in ("commit", "time") and given:
+    if at in _NAMED and start.at != at:
+        raise InvalidOption(f"starting-strategy={strategy} needs the option {_NAMED[at]}")
+    if at not in _NAMED and given:
         raise InvalidOption(
             f"starting-strategy={strategy} and option {given[0]!r} contradict each other: give only one"
         )
@@ -71,10 +72,10 @@ def start_from(options: Options) -> Start:
 def _start(name: str, options: Options) -> Start:
     value = options[name]
     if name in _TIMES:
-        return Start("time", time=from_millis(value))
+        return Start(StartAt.TIME, time=from_millis(value))
     if name == "startingTimestamp":
-        return Start("time", time=as_moment(value, options.get("time-zone", UTC)))
-    return Start("latest") if value == "latest" else Start("commit", commit=value)
+        return Start(StartAt.TIME, time=as_moment(value, options.get("time-zone", UTC)))
+    return Start(StartAt.LATEST) if value == "latest" else Start(StartAt.COMMIT, commit=value)
 
 
 def reads_changes(options: Options) -> bool:
@@ -134,11 +135,11 @@ class Policy:
         """Return what to do with a commit: 'read' it, 'pass' (skip it), or 'stop' before it."""
         if commit.obstacle:
             return "stop"
-        if commit.change == NOTHING or commit.operation.lower() in self.skipped:
+        if commit.change == CommitChange.NOTHING or commit.operation.lower() in self.skipped:
             return "pass"
-        if commit.change == APPEND or self.changes:
+        if commit.change == CommitChange.APPEND or self.changes:
             return "read"
-        mode = {DELETE: self.deletes, OVERWRITE: self.overwrites}[commit.change]
+        mode = {CommitChange.DELETE: self.deletes, CommitChange.OVERWRITE: self.overwrites}[commit.change]
         if mode == "added-rows":
-            return "read" if commit.change == OVERWRITE else "pass"
+            return "read" if commit.change == CommitChange.OVERWRITE else "pass"
         return "stop" if mode == "error" else "pass"

@@ -19,8 +19,15 @@ from lakescan.delta.log.text import LogText, single_actions
 from lakescan.delta.log.time_travel import commit_info, timestamp_or_none
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.change_feed import ENABLED, difference
-from lakescan.formats.increments import APPEND, DELETE, NOTHING, OVERWRITE, Commit, Increment, rows_of
+from lakescan.formats.increments import Commit, CommitChange, Increment, rows_of
 
+# What a commit does to rows, by whether it adds files and whether it removes some.
+_CHANGES = {
+    (True, False): CommitChange.APPEND,
+    (True, True): CommitChange.OVERWRITE,
+    (False, True): CommitChange.DELETE,
+    (False, False): CommitChange.NOTHING,
+}
 _ROWS = r'"numRecords"\s*:\s*(?P<rows>\d+)'
 
 
@@ -71,9 +78,7 @@ class CommitReader:
     def _commit(self, text: LogText, added: list[int], removed: list[int]) -> Commit:
         info = commit_info(text)
         files, rows, size = added
-        change = {(True, False): APPEND, (True, True): OVERWRITE, (False, True): DELETE}.get(
-            (files > 0, removed[0] > 0), NOTHING
-        )
+        change = _CHANGES[files > 0, removed[0] > 0]
         metrics = info.get("operationMetrics")
         summary = {k: str(v) for k, v in metrics.items()} if isinstance(metrics, dict) else {}
         milliseconds = info.get("inCommitTimestamp") or info.get("timestamp")

@@ -9,18 +9,7 @@ from lakescan.common.schema import Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.expressions.predicate import TRUE, leaves
-from lakescan.formats.increments import (
-    APPEND,
-    BEFORE,
-    DELETE,
-    NOTHING,
-    OVERWRITE,
-    Commit,
-    Increment,
-    Offset,
-    by_lower_bound,
-    rows_of,
-)
+from lakescan.formats.increments import BEFORE, Commit, CommitChange, Increment, Offset, by_lower_bound, rows_of
 from lakescan.formats.table_format import FileRequest, Start
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan.changelog import Changelog
@@ -31,7 +20,12 @@ from lakescan.planning.file_table import FileTable, joined_tables
 from lakescan.storage import Storage
 
 # Specification, "Snapshots": how each operation changes rows. Version 1 may omit it: then assume an overwrite.
-_CHANGES = {"append": APPEND, "replace": NOTHING, "delete": DELETE, "overwrite": OVERWRITE}
+_CHANGES = {
+    "append": CommitChange.APPEND,
+    "replace": CommitChange.NOTHING,
+    "delete": CommitChange.DELETE,
+    "overwrite": CommitChange.OVERWRITE,
+}
 
 
 def lineage(metadata: TableMetadata, head: int | None, after: int | None) -> list[IcebergSnapshot]:
@@ -105,7 +99,7 @@ def as_commit(snapshot: IcebergSnapshot) -> Commit:
         id=snapshot.id,
         timestamp=from_millis(snapshot.timestamp_ms),
         operation=snapshot.operation or "unknown",
-        change=_CHANGES.get(snapshot.operation, OVERWRITE),
+        change=_CHANGES.get(snapshot.operation, CommitChange.OVERWRITE),
         files=_number(summary, "added-data-files"),
         rows=_number(summary, "added-records"),
         size=_number(summary, "added-files-size"),
