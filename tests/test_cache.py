@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import lakescan
 from lakescan.common.cache import CACHE, DEFAULT_LIMIT, ENTRY, Cache, Kind
-from lakescan.delta.log.reader import DeltaState
+from lakescan.delta.log.reader import DeltaVersion
 from tests.support.catalog import local_catalog
 
 SECONDS = 30  # what a thread waits for at most, so that a deadlock fails
@@ -219,4 +219,4 @@ def test_states_of_a_delta_table_are_bounded(tmp_path: Path, default_limit: None
 
 
 def states() -> int:
-    return sum(isinstance(each, DeltaState) for each in gc.get_objects())
+    return sum(isinstance(each, DeltaVersion) for each in gc.get_objects())
