@@ -95,12 +95,12 @@ def test_appends_are_streamed_and_compactions_pass(jvm, warehouse: Path, version
     table = lakescan.table(f"{warehouse}/ice/db/{name}")
     start = {"starting-strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT"}
     with pytest.raises(lakescan.RowsChanged):
-        list(table.follow(wait=False, **start))
-    found = [n for b in table.follow(wait=False, **start, **{"on-change": "skip"}) for n in b["id"].to_pylist()]
+        list(table.stream(wait=False, **start))
+    found = [n for b in table.stream(wait=False, **start, **{"on-change": "skip"}) for n in b["id"].to_pylist()]
     first = table.history()["snapshot_id"].to_pylist()[0]
     java = jvm.read.format("iceberg").option("start-snapshot-id", first).load(identifier).collect()
     assert sorted(found) == sorted([*range(6), *(row["id"] for row in java)])
-    changes = [row for b in table.follow(wait=False, **start, **{"on-change": "changelog"}) for row in b.to_pylist()]
+    changes = [row for b in table.stream(wait=False, **start, **{"on-change": "changelog"}) for row in b.to_pylist()]
     state: Counter[Any] = Counter()
     for row in changes:
         state[row["id"], row["v"]] += 1 if row["_change_type"] == "INSERT" else -1
@@ -118,15 +118,15 @@ def test_delta_commits_of_every_kind(jvm, warehouse: Path) -> None:
     jvm.sql(f"UPDATE delta.`{path}` SET v = 'b' WHERE id = 4")
     jvm.sql(f"INSERT INTO delta.`{path}` VALUES (9, 'c')")
     table = lakescan.table(path)
-    follower = table.follow(wait=False, startingVersion=0)
+    follower = table.stream(wait=False, startingVersion=0)
     with pytest.raises(lakescan.RowsChanged, match="DELETE"):
         list(follower)
     assert follower.offset["version"] == 3
     found = [
-        n for b in table.follow(wait=False, startingVersion=0, skipChangeCommits=True) for n in b["id"].to_pylist()
+        n for b in table.stream(wait=False, startingVersion=0, skipChangeCommits=True) for n in b["id"].to_pylist()
     ]
     assert sorted(found) == [*range(7), 9]
-    feed = [row for b in table.follow(wait=False, startingVersion=0, readChangeFeed=True) for row in b.to_pylist()]
+    feed = [row for b in table.stream(wait=False, startingVersion=0, readChangeFeed=True) for row in b.to_pylist()]
     java = jvm.read.format("delta").option("readChangeFeed", "true").option("startingVersion", "0").load(path)
     names = ("id", "v", "_change_type", "_commit_version")
     expected = Counter(tuple(row[n] for n in names) for row in java.collect())

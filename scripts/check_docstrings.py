@@ -15,7 +15,15 @@ from typing import Any
 
 # Their parameters are said in one line, or are those of the method that the line names.
 _SHORT = {"Changes.to_pandas", "Table.to_pandas", "Table.to_polars", "Scan.filter", "Scan.limit"}
-_FOR_ENGINES = {"FileScanTask", "ScanPlan", "TaskGroup", "ScanReport", "Predicate"}  # read, not called
+_FOR_ENGINES = {
+    "FileScanTask",
+    "ScanPlan",
+    "TaskGroup",
+    "ScanReport",
+    "ScanMetrics",
+    "TaskGroups",
+    "Predicate",
+}  # read, not called
 
 
 def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:

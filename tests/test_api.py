@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_a_table_sees_what_it_wrote_and_scans_keep_their_state(table: lakescan.T
     assert before.count() == len(rows)
     table.overwrite(rows.slice(0, 3))
     assert table.to_arrow().num_rows == 3
-    assert [b.num_rows for b in table.follow(wait=False, on_change="added-rows")]
+    assert [b.num_rows for b in table.stream(wait=False, on_change="added-rows")]
 
 
 def test_a_table_sees_what_others_wrote_when_it_is_refreshed(table: lakescan.Table, rows: pa.Table) -> None:
@@ -211,6 +212,24 @@ def test_notebooks_show_tables_and_scans(table: lakescan.Table, tmp_path: Path) 
     assert "id &gt; 7" in table.scan().where("id > 7")._repr_html_()
     assert "no column" in table.scan().select("<b>")._repr_html_().lower()
     assert "<b>nothing" not in table.scan().select("<b>nothing")._repr_html_()
+
+
+def test_notebooks_show_plans(table: lakescan.Table) -> None:
+    plan = table.scan().where("id > 7").select("id", "a.b").plan()
+    shown = plan._repr_html_()
+    assert shown == plan.report._repr_html_()
+    assert f"<td>{plan.report.metrics.result_data_files:,} (" in shown
+    assert "id &gt; 7" in shown
+    assert "<i>" not in replace(plan.report, table="/lake/<i>&", filter="<i>")._repr_html_()
+
+
+def test_streams_have_their_old_names_for_one_release(table: lakescan.Table) -> None:
+    with pytest.warns(DeprecationWarning, match=r"Table\.follow is now Table\.stream"):
+        stream = table.follow(wait=False, on_change="added-rows")
+    with pytest.warns(DeprecationWarning, match=r"lakescan\.Follower is now lakescan\.BatchStream"):
+        assert isinstance(stream, lakescan.Follower)
+    with pytest.raises(AttributeError, match="no attribute 'Folower'"):
+        _ = lakescan.Folower
 
 
 def test_old_module_paths_warn() -> None:

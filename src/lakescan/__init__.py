@@ -5,12 +5,16 @@
 >>> scan.to_arrow()          # or to_pandas(), to_polars(), to_duckdb(), to_spark(spark)
 """
 
+import warnings
+from typing import Any
+
 from lakescan import errors, moved, spark
 from lakescan.catalog import Catalog, catalog
+from lakescan.catalogs.identifiers import Identifier
 from lakescan.changes import Changes
 from lakescan.common.cache import set_cache_limit
-from lakescan.doctor import Diagnosis, doctor
-from lakescan.encryption import KeyManager
+from lakescan.doctor import Check, Diagnosis, doctor
+from lakescan.encryption import FileKey, KeyManager
 from lakescan.errors import (
     CommitConflict,
     CommitStateUnknown,
@@ -25,6 +29,7 @@ from lakescan.errors import (
     MissingFile,
     NoSuchCatalog,
     NoSuchColumn,
+    NoSuchMethod,
     NoSuchNamespace,
     NoSuchSnapshot,
     NoSuchTable,
@@ -38,17 +43,18 @@ from lakescan.errors import (
     TableExists,
     UnsupportedFeature,
 )
-from lakescan.expressions.column import col
+from lakescan.expressions.column import Column, col
 from lakescan.expressions.predicate import Predicate
+from lakescan.formats.increments import Backlog
 from lakescan.formats.table_format import Snapshot
 from lakescan.opening import table
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
-from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
-from lakescan.planning.report import ScanReport
+from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup, TaskGroups
+from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.save import save
 from lakescan.scan import Scan
 from lakescan.sql import sql
-from lakescan.streaming.stream import Follower
+from lakescan.streaming.stream import BatchStream
 from lakescan.table import Table
 from lakescan.transaction.results import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
 
@@ -56,9 +62,13 @@ __version__ = "0.1.0"
 moved.install()
 
 __all__ = [
+    "Backlog",
+    "BatchStream",
     "Catalog",
     "Changes",
+    "Check",
     "CheckpointResult",
+    "Column",
     "CommitConflict",
     "CommitStateUnknown",
     "CompactResult",
@@ -69,8 +79,9 @@ __all__ = [
     "DeleteKind",
     "Diagnosis",
     "ExpireResult",
+    "FileKey",
     "FileScanTask",
-    "Follower",
+    "Identifier",
     "InvalidFilter",
     "InvalidOption",
     "KeyManager",
@@ -80,6 +91,7 @@ __all__ = [
     "MissingFile",
     "NoSuchCatalog",
     "NoSuchColumn",
+    "NoSuchMethod",
     "NoSuchNamespace",
     "NoSuchSnapshot",
     "NoSuchTable",
@@ -90,6 +102,7 @@ __all__ = [
     "Predicate",
     "RowsChanged",
     "Scan",
+    "ScanMetrics",
     "ScanPlan",
     "ScanReport",
     "SchemaChanged",
@@ -99,6 +112,7 @@ __all__ = [
     "Table",
     "TableExists",
     "TaskGroup",
+    "TaskGroups",
     "UnsupportedFeature",
     "WriteResult",
     "__version__",
@@ -112,3 +126,10 @@ __all__ = [
     "sql",
     "table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Follower":
+        warnings.warn("lakescan.Follower is now lakescan.BatchStream", DeprecationWarning, stacklevel=2)
+        return BatchStream
+    raise AttributeError(f"module 'lakescan' has no attribute {name!r}")

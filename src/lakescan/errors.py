@@ -81,6 +81,10 @@ class NoTruthValue(InvalidFilter, TypeError):
     """A filter was used as a boolean (`and`, `or`, `not`, `if`, `a < b < c`): use `&`, `|`, `~`."""
 
 
+class NoSuchMethod(InvalidFilter, AttributeError):
+    """A column was asked for a test that filters do not have; the message names the nearest."""
+
+
 class NoSuchColumn(LakescanError, KeyError):
     """A filter or projection names a column that the table's schema does not have."""
 

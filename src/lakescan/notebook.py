@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-
+from lakescan.common.html import facts_table, grid, preformatted, section
 from lakescan.errors import LakescanError
 from lakescan.scan_spec import ScanSpec
 
@@ -31,14 +30,6 @@ def _page(title: str, facts: dict[str, str], spec: ScanSpec) -> str:
     try:
         facts, fields = facts | _state(spec), spec.output.fields
     except LakescanError as error:  # a cell that shows a table should not end in a traceback
-        return f"<div><b>{escape(title)}</b><pre>{escape(str(error))}</pre></div>"
-    rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
-    columns = "".join(
-        f"<tr><td>{escape(f.name)}</td><td>{escape(str(f.type))}</td><td>{'required' if f.required else ''}</td>"
-        f"<td>{escape(f.doc or '')}</td></tr>"
-        for f in fields
-    )
-    return (
-        f"<div><b>{escape(title)}</b><table>{rows}</table>"
-        f"<table><tr><th>column</th><th>type</th><th></th><th>comment</th></tr>{columns}</table></div>"
-    )
+        return section(title, preformatted(str(error)))
+    columns = ((f.name, str(f.type), "required" if f.required else "", f.doc or "") for f in fields)
+    return section(title, facts_table(facts), grid(("column", "type", "", "comment"), columns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -26,7 +27,7 @@ from lakescan.notebook import table_as_html
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.streaming.stream import Follower, TableStream
+from lakescan.streaming.stream import BatchStream, TableStream
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.iceberg import IcebergTarget
 from lakescan.transaction.into import append_rows, overwrite_rows
@@ -466,13 +467,13 @@ class Table:
         after, upto = (as_moment(end) if isinstance(end, datetime) else end for end in (start, end))
         return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity)
 
-    def follow(
+    def stream(
         self, *, start: Mapping[str, Any] | None = None, wait: bool = True, where: str | None = None, **options: Any
-    ) -> Follower:
+    ) -> BatchStream:
         """Stream the table's rows, and then those of each new commit, as record batches.
 
         Args:
-            start: Where to resume: `Follower.offset` of an earlier stream. By default where the stream options say
+            start: Where to resume: `BatchStream.offset` of an earlier stream. By default where the stream options say
                 (`startingVersion`, `starting-strategy`, ...), else the beginning.
             wait: Wait for new commits until the stream is closed. Without, it ends with the current state.
             where: Only rows that match.
@@ -486,10 +487,15 @@ class Table:
             SchemaChanged: A commit has another schema. Both are raised once all commits before it are read.
 
         Example:
-            >>> for batch in orders.follow(wait=False):
+            >>> for batch in orders.stream(wait=False):
             ...     print(batch.num_rows)
         """
-        return Follower(TableStream(self._refined(where, options)), start, wait=wait)
+        return BatchStream(TableStream(self._refined(where, options)), start, wait=wait)
+
+    def follow(self, **arguments: Any) -> BatchStream:
+        """`stream`, by its old name."""
+        warnings.warn("Table.follow is now Table.stream", DeprecationWarning, stacklevel=2)
+        return self.stream(**arguments)
 
     def _refined(self, where: str | None, options: dict[str, Any]) -> ScanSpec:
         spec = self._spec.with_options(options)

@@ -90,7 +90,7 @@ def test_what_is_written_through_the_catalog_is_read_by_name(local: lakescan.Cat
     assert opened.scan().to_arrow().num_rows == 0
     assert lakescan.table("local.db.t").scan().to_arrow()["id"].to_pylist() == [1, 2]
     assert lakescan.table("local.db.t").inspect("snapshots").num_rows == 1
-    assert [b["id"].to_pylist() for b in opened.follow(wait=False)] == [[1, 2]]
+    assert [b["id"].to_pylist() for b in opened.stream(wait=False)] == [[1, 2]]
 
 
 def test_a_catalog_says_which_metadata_is_current_whatever_lies_in_the_folder(local: lakescan.Catalog) -> None:

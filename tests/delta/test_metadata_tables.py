@@ -54,6 +54,43 @@ def test_files_are_those_of_the_version(table: Path) -> None:
     assert opened.inspect("files", version=0).num_rows == 1
 
 
+def test_partitions_count_files_records_and_deletes(table: Path) -> None:
+    opened = lakescan.table(str(table))
+    files = {r["partition"]["p"]: r for r in opened.inspect("files").to_pylist()}
+    assert opened.inspect("partitions").to_pylist() == [
+        {
+            "partition": {"p": p},
+            "record_count": 3,
+            "file_count": 1,
+            "total_data_file_size_in_bytes": files[p]["size_in_bytes"],
+            "position_delete_record_count": deleted,
+            "position_delete_file_count": deleted,
+        }
+        for p, deleted in (("b", 0), ("a", 1))
+    ]
+    assert opened.inspect("partitions", version=0)["partition"].to_pylist() == [{"p": "a"}]
+
+
+def test_partitions_are_compared_by_value_and_unknown_counts_are_null(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    for n in (1, 2, None):
+        write_deltalake(folder, pa.table({"id": [1], "n": pa.array([n], pa.int64())}), mode="append", partition_by="n")
+    add = {"path": "n=01/x.parquet", "partitionValues": {"n": "01"}, "size": 7, "modificationTime": 0}
+    (folder / "_delta_log" / f"{3:020d}.json").write_text(json.dumps({"add": {**add, "dataChange": True}}))
+    rows = {r["partition"]["n"]: r for r in lakescan.table(str(folder)).inspect("partitions").to_pylist()}
+    assert {n: (r["file_count"], r["record_count"]) for n, r in rows.items()} == {1: (2, None), 2: (1, 1), None: (1, 1)}
+
+
+def test_an_unpartitioned_table_has_one_partition_if_it_has_files(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    DeltaTable.create(folder, pa.schema([("id", pa.int64())]))
+    assert lakescan.table(str(folder)).inspect("partitions").num_rows == 0
+    for _ in range(2):
+        write_deltalake(folder, pa.table({"id": [1, 2]}), mode="append")
+    (row,) = lakescan.table(str(folder)).inspect("partitions").to_pylist()
+    assert (row["record_count"], row["file_count"], "partition" in row) == (4, 2, False)
+
+
 def test_clustering_columns_come_from_the_domain_metadata(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     write_deltalake(folder, pa.table({"id": [1], "k": [2]}))
@@ -69,7 +106,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(table: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["history", "detail", "files"])
+@pytest.mark.parametrize("name", ["history", "detail", "files", "partitions"])
 def test_spark_reads_them_by_path_and_name(table: Path, spark: Any, name: str) -> None:
     found = spark.read.format("delta").load(f"{table}#{name}").toArrow()
     assert differences(found, lakescan.table(str(table)).inspect(name)) == ""

@@ -53,7 +53,7 @@ def test_a_state_in_the_path_and_in_an_option_is_refused(table: str, option: dic
 def test_streams_do_not_follow_one_state(table: str) -> None:
     for opened in (lakescan.table(f"{table}@v0"), lakescan.table(table, versionAsOf=0)):
         with pytest.raises(lakescan.InvalidOption, match="one snapshot of the table"):
-            next(iter(opened.follow(wait=False)))
+            next(iter(opened.stream(wait=False)))
 
 
 def test_a_time_that_is_none_is_refused(table: str) -> None:

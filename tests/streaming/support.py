@@ -43,13 +43,13 @@ class Growing:
             else:
                 DeltaTable(self.path).delete(f"part = {number}")
 
-    def follow(self, start: dict[str, Any] | None = None, **options: Any) -> lakescan.Follower:
-        return lakescan.table(self.path).follow(start=start, wait=False, **options)
+    def follow(self, start: dict[str, Any] | None = None, **options: Any) -> lakescan.BatchStream:
+        return lakescan.table(self.path).stream(start=start, wait=False, **options)
 
     def rows(self, start: dict[str, Any] | None = None, **options: Any) -> list[int]:
         return rows_of(self.follow(start, **options))
 
 
-def rows_of(follower: lakescan.Follower) -> list[int]:
+def rows_of(follower: lakescan.BatchStream) -> list[int]:
     """All numbers that a follower gives."""
     return [n for batch in follower for n in batch["id"].to_pylist()]

@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def rows(path: Path, start: dict[str, Any] | None = None, **options: Any) -> list[int]:
-    follower = lakescan.table(path).follow(start=start, wait=False, **options)
+    follower = lakescan.table(path).stream(start=start, wait=False, **options)
     return [n for batch in follower for n in batch["id"].to_pylist()]
 
 
@@ -41,7 +41,7 @@ def test_a_version_to_start_from_counts(path: Path) -> None:
 
 
 def test_latest_is_what_is_committed_from_now_on(path: Path) -> None:
-    follower = lakescan.table(path).follow(wait=False, startingVersion="latest")
+    follower = lakescan.table(path).stream(wait=False, startingVersion="latest")
     assert list(follower) == []
     append(path, 4)
     assert rows(path, follower.offset) == [4]
@@ -93,7 +93,7 @@ def test_excluded_files_are_left_out(tmp_path: Path) -> None:
 
 def test_another_schema_ends_a_stream_and_a_new_one_goes_on(path: Path) -> None:
     """What was committed before it is read first."""
-    follower = lakescan.table(path).follow(startingVersion=2, monitor_interval="10ms")
+    follower = lakescan.table(path).stream(startingVersion=2, monitor_interval="10ms")
     found = next(follower)["id"].to_pylist()
     append(path, 100)
     wide = pa.table({"id": pa.array([4], pa.int64()), "name": ["x"]})
@@ -101,7 +101,7 @@ def test_another_schema_ends_a_stream_and_a_new_one_goes_on(path: Path) -> None:
     with pytest.raises(lakescan.SchemaChanged, match=r"a column 'name'.*Restart the stream"):
         found.extend(n for batch in follower for n in batch["id"].to_pylist())
     assert found == [2, 3, 100]
-    again = lakescan.table(path).follow(start=follower.offset, wait=False)
+    again = lakescan.table(path).stream(start=follower.offset, wait=False)
     assert next(again).to_pylist() == [{"id": 4, "name": "x"}]
 
 
@@ -134,7 +134,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def changes(path: Path, start: dict[str, Any] | None = None, **options: Any) -> list[tuple[Any, ...]]:
-    follower = lakescan.table(path).follow(start=start, wait=False, readChangeFeed=True, **options)
+    follower = lakescan.table(path).stream(start=start, wait=False, readChangeFeed=True, **options)
     names = ("_commit_version", "_change_type", "id")
     return [tuple(row[n] for n in names) for batch in follower for row in batch.to_pylist()]
 
@@ -151,12 +151,12 @@ def test_a_change_feed_is_followed_version_by_version(recorded: Path) -> None:
     assert sorted(changes(recorded, startingVersion=0, maxRowsPerTrigger=1)) == expected
     assert sorted(changes(recorded, startingVersion=1)) == expected[2:]
     batch = lakescan.table(recorded).scan().options(readChangeFeed=True, startingVersion=0).to_arrow()
-    assert lakescan.table(recorded).follow(wait=False, readChangeFeed=True).schema == batch.schema
+    assert lakescan.table(recorded).stream(wait=False, readChangeFeed=True).schema == batch.schema
 
 
 def test_a_feed_without_a_start_begins_with_all_rows_as_inserts(recorded: Path) -> None:
     append(recorded, 7)
-    follower = lakescan.table(recorded).follow(wait=False, readChangeFeed=True)
+    follower = lakescan.table(recorded).stream(wait=False, readChangeFeed=True)
     first = [(r["_commit_version"], r["_change_type"], r["id"]) for b in follower for r in b.to_pylist()]
     assert sorted(first) == [(3, "insert", 5), (3, "insert", 7)]
     append(recorded, 8)
@@ -164,7 +164,7 @@ def test_a_feed_without_a_start_begins_with_all_rows_as_inserts(recorded: Path) 
 
 
 def test_a_feed_ends_where_changes_are_not_recorded_any_more(recorded: Path) -> None:
-    follower = lakescan.table(recorded).follow(wait=False, readChangeFeed=True)
+    follower = lakescan.table(recorded).stream(wait=False, readChangeFeed=True)
     list(follower)
     log = recorded / "_delta_log"
     metadata = next(
@@ -176,7 +176,7 @@ def test_a_feed_ends_where_changes_are_not_recorded_any_more(recorded: Path) -> 
     (log / f"{3:020d}.json").write_text("\n".join(map(json.dumps, actions)))
     again = lakescan.table(recorded)
     with pytest.raises(lakescan.LakescanError, match=r"did not record changes|stops recording changes"):
-        list(again.follow(start=follower.offset, wait=False, readChangeFeed=True))
+        list(again.stream(start=follower.offset, wait=False, readChangeFeed=True))
 
 
 def test_an_operation_without_metrics_says_who_did_it(path: Path) -> None:

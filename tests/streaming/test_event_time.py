@@ -43,7 +43,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def batches(location: str, **options: object) -> list[list[str]]:
     """The names in each plan of a stream."""
-    follower, found = lakescan.table(location).follow(wait=False, **options), []
+    follower, found = lakescan.table(location).stream(wait=False, **options), []
     for batch in follower:
         found.append((follower.offset, batch["name"].to_pylist()))
     together: dict[str, list[str]] = {}
@@ -73,12 +73,12 @@ def test_a_filter_does_not_change_the_order(location: str) -> None:
 
 def test_an_offset_within_a_commit_goes_on_with_the_same_order_only(location: str) -> None:
     """Files are counted in it: another one would leave some out."""
-    follower = lakescan.table(location).follow(wait=False, **ORDER)
+    follower = lakescan.table(location).stream(wait=False, **ORDER)
     first = [next(follower)["name"].to_pylist() for _ in range(3)]
     assert follower.offset["watermark-column"] == "at"
     with pytest.raises(lakescan.InvalidOption, match="keep the old option"):
-        lakescan.table(location).follow(start=follower.offset, wait=False)
-    rest = lakescan.table(location).follow(start=follower.offset, wait=False, **ORDER)
+        lakescan.table(location).stream(start=follower.offset, wait=False)
+    rest = lakescan.table(location).stream(start=follower.offset, wait=False, **ORDER)
     names = [n for batch in rest for n in batch["name"].to_pylist()]
     assert sorted([*first[0], *first[1], *names]) == ["-", *map(str, range(6)), "7", "8", "9"]
 
@@ -86,8 +86,8 @@ def test_an_offset_within_a_commit_goes_on_with_the_same_order_only(location: st
 def test_columns_that_are_no_times_and_streams_of_changes_are_refused(location: str) -> None:
     table = lakescan.table(location)
     with pytest.raises(lakescan.InvalidOption, match="it takes a timestamp"):
-        table.follow(**{"watermark-column": "name"})
+        table.stream(**{"watermark-column": "name"})
     with pytest.raises(lakescan.NoSuchColumn):
-        table.follow(**{"watermark-column": "when"})
+        table.stream(**{"watermark-column": "when"})
     with pytest.raises(lakescan.UnsupportedFeature, match="streams of changes"):
-        table.follow(**{"watermark-column": "at", "on-change": "changelog"})
+        table.stream(**{"watermark-column": "at", "on-change": "changelog"})

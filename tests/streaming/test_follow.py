@@ -16,7 +16,7 @@ import lakescan
 from tests.streaming.support import Growing, rows_of
 
 
-def offsets_of(follower: lakescan.Follower) -> list[dict[str, Any]]:
+def offsets_of(follower: lakescan.BatchStream) -> list[dict[str, Any]]:
     """The offsets between the plans of a follower."""
     found = [follower.offset]
     for _ in follower:
@@ -123,7 +123,7 @@ def test_options_of_streams_are_refused_by_batches(growing: Growing) -> None:
 
 def test_a_follower_waits_until_it_is_closed(growing: Growing) -> None:
     growing.append(1)
-    follower = lakescan.table(growing.path).follow(monitor_interval="50ms")
+    follower = lakescan.table(growing.path).stream(monitor_interval="50ms")
     assert next(follower)["id"].to_pylist() == [1]
     growing.append(2)
     assert next(follower)["id"].to_pylist() == [2]

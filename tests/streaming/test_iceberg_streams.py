@@ -23,9 +23,9 @@ def table(tmp_path: Path) -> Any:
     return made
 
 
-def follow(table: Any, start: dict[str, Any] | None = None, **options: Any) -> lakescan.Follower:
+def follow(table: Any, start: dict[str, Any] | None = None, **options: Any) -> lakescan.BatchStream:
     options = {name.replace("_", "-"): value for name, value in options.items()}
-    return lakescan.table(table.location()).follow(start=start, wait=False, **options)
+    return lakescan.table(table.location()).stream(start=start, wait=False, **options)
 
 
 def rows(table: Any, start: dict[str, Any] | None = None, **options: Any) -> list[int]:
@@ -99,7 +99,7 @@ def test_upserts_give_their_added_rows(table: Any) -> None:
     assert [n for b in offset for n in b["id"].to_pylist()] == [0, 1, 2, 3]
     path = f"{table.location()}/data/eq.parquet"
     location = commit_deletes(table.metadata_location, [write_equality_deletes(path, pa.table({"id": [1]}), {"id": 1})])
-    follower = lakescan.table(location).follow(start=offset.offset, wait=False, **{"on-change": "added-rows"})
+    follower = lakescan.table(location).stream(start=offset.offset, wait=False, **{"on-change": "added-rows"})
     assert list(follower) == []
 
 
@@ -128,7 +128,7 @@ def test_a_rollback_is_told(table: Any) -> None:
 def test_columns_that_come_later_are_read_by_streams_that_begin_later(table: Any) -> None:
     from pyiceberg.types import StringType
 
-    follower = lakescan.table(table.location()).follow(monitor_interval="10ms")
+    follower = lakescan.table(table.location()).stream(monitor_interval="10ms")
     assert sorted(next(follower)["id"].to_pylist() + next(follower)["id"].to_pylist())
     offset = follow(table).offset
     with table.update_schema() as update:

@@ -66,7 +66,7 @@ def test_streams_pass_a_compaction_over(many: lakescan.Table) -> None:
     )
     many.compact()
     now().append(rows((8, "a")))
-    found = [n for batch in now().follow(wait=False, **begin) for n in batch["id"].to_pylist()]
+    found = [n for batch in now().stream(wait=False, **begin) for n in batch["id"].to_pylist()]
     assert found == list(range(9))
 
 

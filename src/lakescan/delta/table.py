@@ -36,6 +36,7 @@ from lakescan.delta.metadata_tables import (
     detail_row,
     history_row,
 )
+from lakescan.delta.partitions_table import PartitionsTable
 from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.scan.change_feed import check_recorded, check_schemas, first_since, range_after, resolve_range
 from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of, as_inserts
@@ -58,7 +59,7 @@ from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics, Words
 from lakescan.storage import Storage
 
-_METADATA_TABLES = ("history", "detail", "files")
+_METADATA_TABLES = ("history", "detail", "files", "partitions")
 _READERS = 8
 # Columns of the change feed that are constant per file: in all files, and in all but cdc files.
 _ALWAYS_CONSTANT = {m.COMMIT_VERSION.id: "version", m.COMMIT_TIMESTAMP.id: "commit_timestamp"}
@@ -350,7 +351,7 @@ class DeltaTable:
         return _METADATA_TABLES
 
     def metadata_table(self, name: str, snapshot: Snapshot) -> MetadataTable:
-        """Read `history`, `detail` or `files`; raises `InvalidOption` for another name."""
+        """Read `history`, `detail`, `files` or `partitions`; raises `InvalidOption` for another name."""
         if name == "history":
             return self._history()
         if name not in _METADATA_TABLES:
@@ -360,6 +361,8 @@ class DeltaTable:
         files = self._log.live_files(version.segment, tuple(f.physical_name for f in fields), ScanMetrics())
         if name == "files":
             return FilesTable(files, fields)
+        if name == "partitions":
+            return PartitionsTable(files, fields)
         clustering = clustering_columns(self._log.domain(version.segment, "delta.clustering"), snapshot.schema)
         row = detail_row(self._location, snapshot.timestamp, version.metadata, version.protocol, clustering, files)
         return Rows(DETAIL, (row,))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lakescan.common.references import parse_reference
-from lakescan.errors import InvalidFilter, NoTruthValue
+from lakescan.errors import InvalidFilter, NoSuchMethod, NoTruthValue, nearest
+from lakescan.expressions.like import escaped
 from lakescan.expressions.predicate import Comparison, In, IsNaN, IsNull, Like, Predicate, starts_with
 
 __all__ = ["Column", "col", "parse_reference"]
@@ -15,7 +16,11 @@ __all__ = ["Column", "col", "parse_reference"]
 class Column:
     """A column by its dotted path (`` a.`b.c` ``); comparing it with a literal returns a predicate.
 
-    Combine predicates with `&`, `|` and `~`; these bind tighter than comparisons, so write parentheses.
+    Combine predicates with `&`, `|` and `~`; these bind tighter than comparisons, so write parentheses. Methods have
+    the names of PySpark and Polars, too: `isin`, `isNull`, `startswith`, `is_between`, ...
+
+    Example:
+        >>> (lakescan.col("price") > 20) & lakescan.col("country").is_in("FR", "DE")
     """
 
     __hash__ = None  # type: ignore[assignment]  # `==` returns a predicate
@@ -61,33 +66,107 @@ class Column:
         return self._compared(">=", value)
 
     def between(self, low: Any, high: Any) -> Predicate:
-        """Return `low <= column and column <= high`."""
+        """Return `low <= column and column <= high`, for literals `low` and `high`.
+
+        Example:
+            >>> lakescan.col("price").between(10, 20)
+        """
         return (self >= low) & (self <= high)
 
-    def is_in(self, values: Iterable[Any]) -> Predicate:
-        """Return `column in (values)`; None among the values is SQL's null, so the negation then keeps no row."""
-        listed = list(values)
+    def is_in(self, *values: Any) -> Predicate:
+        """Return `column in (values)`, where `values` are several arguments or one collection.
+
+        None among them is SQL's null, so the negation then keeps no row.
+
+        Example:
+            >>> lakescan.col("id").is_in(1, 2)
+            >>> ~lakescan.col("id").is_in([1, 2])
+        """
+        listed = _listed(values[0]) if len(values) == 1 and _is_collection(values[0]) else list(values)
         return In(self.name, values=tuple(v for v in listed if v is not None), has_null=None in listed)
 
     def is_null(self) -> Predicate:
         """Return `column is null`; negate it with `~`."""
         return IsNull(self.name)
 
+    def is_not_null(self) -> Predicate:
+        """Return `column is not null`."""
+        return IsNull(self.name, negate=True)
+
+    def eq_null_safe(self, value: Any) -> Predicate:
+        """Return `column <=> value`: equal to `value`, where null equals null; it is true or false, never null.
+
+        Example:
+            >>> lakescan.col("note").eq_null_safe(None)
+        """
+        return self.is_null() if value is None else self.is_not_null() & (self == value)
+
     def is_nan(self) -> Predicate:
         """Return `isnan(column)`, for float and double columns."""
         return IsNaN(self.name)
 
     def starts_with(self, prefix: str) -> Predicate:
-        """Return whether the string starts with `prefix`, taken literally."""
+        """Return whether the string starts with `prefix`, taken literally.
+
+        Example:
+            >>> lakescan.col("name").starts_with("10%")
+        """
         return starts_with(self.name, prefix)
 
+    def ends_with(self, suffix: str) -> Predicate:
+        """Return whether the string ends with `suffix`, taken literally.
+
+        Example:
+            >>> lakescan.col("name").ends_with(".csv")
+        """
+        return Like(self.name, pattern="%" + escaped(suffix))
+
+    def contains(self, text: str) -> Predicate:
+        """Return whether the string contains `text`, taken literally.
+
+        Example:
+            >>> lakescan.col("name").contains("_x_")
+        """
+        return Like(self.name, pattern="%" + escaped(text) + "%")
+
     def like(self, pattern: str) -> Predicate:
-        """Return `column like pattern`: % matches any text, _ one character, a backslash escapes them."""
+        """Return whether the string is like `pattern`: % matches any text, _ one character, a backslash escapes them.
+
+        Example:
+            >>> lakescan.col("name").like("a%")
+        """
         return Like(self.name, pattern=pattern)
 
     def ilike(self, pattern: str) -> Predicate:
-        """Return `column ilike pattern`: `like` ignoring case."""
+        """Return whether the string is like `pattern`, ignoring case; see `like`.
+
+        Example:
+            >>> lakescan.col("name").ilike("A%")
+        """
         return Like(self.name, pattern=pattern, ignore_case=True)
+
+    # The names of PySpark and Polars:
+    isin, is_between, eqNullSafe, eq_missing = is_in, between, eq_null_safe, eq_null_safe
+    isNull, isNotNull, isNaN = is_null, is_not_null, is_nan
+    startswith, endswith = starts_with, ends_with
+
+    if not TYPE_CHECKING:  # type checkers know which methods there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = [each for each in dir(Column) if not each.startswith("_")]
+            raise NoSuchMethod(f"columns have no {name!r}.{nearest(name, known)} Filters have: {', '.join(known)}")
+
+
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray)
+
+
+def _listed(values: Iterable[Any]) -> list[Any]:
+    """The values of a collection as Python's own; Arrow, NumPy and pandas have a method for it."""
+    convert = getattr(values, "to_pylist", None) or getattr(values, "tolist", None)
+    return list(values if convert is None else convert())
 
 
 def col(name: str) -> Column:

@@ -282,6 +282,10 @@ class ScanPlan:
         size, splits = self.report.metrics.total_file_size_in_bytes, self.splits.num_rows
         return f"ScanPlan({len(self.table):,} files, {size:,} bytes, {splits:,} splits, {len(self.groups):,} groups)"
 
+    def _repr_html_(self) -> str:
+        """The plan as notebooks show it: its report."""
+        return self.report._repr_html_()
+
     @property
     def files(self) -> pa.Table:
         """The file table: one row per data file to read (see `planning.file_table.FILES`)."""

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.html import facts_table, section
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable, delete_counts
@@ -102,6 +103,23 @@ class ScanReport:
     groups: int = 0
     records: int | None = None
     words: Words = Words()
+
+    def _repr_html_(self) -> str:
+        """The report as notebooks show it: the request, and how many files are read and skipped."""
+        metrics, state = self.metrics, "none" if self.snapshot_id is None else str(self.snapshot_id)
+        facts = {
+            "format": self.format,
+            self.words.state: state,
+            "filter": self.filter,
+            "columns": ", ".join(self.projected_fields),
+            f"skipped {self.words.metadata_files}": f"{metrics.skipped_data_manifests:,}",
+            "files to read": f"{metrics.result_data_files:,} ({metrics.total_file_size_in_bytes:,} bytes)",
+            "files skipped": f"{metrics.skipped_data_files:,}",
+            "deletes to apply": f"{metrics.result_delete_files:,}",
+            "rows": "unknown" if self.records is None else f"at most {self.records:,}",
+            "splits": f"{self.splits:,} in {self.groups:,} groups",
+        }
+        return section(f"Plan of {self.table}", facts_table(facts))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values; counters have the hyphenated names of Iceberg's ScanMetrics."""

@@ -253,7 +253,7 @@ def without_stream_options(scan: ScanSpec) -> ScanSpec:
     return plain.of_increment(table, table.with_changes(plain.snapshot)) if reads_changes(options) else plain
 
 
-class Follower:
+class BatchStream:
     """An iterator over the record batches of a stream: existing rows first, then those of new commits.
 
     `offset` is the position to resume from. It advances by whole plans: only when the next one begins.
@@ -267,7 +267,7 @@ class Follower:
 
     @property
     def offset(self) -> dict[str, Any]:
-        """The offset to resume from: a small JSON object for `Table.follow(start=...)`."""
+        """The offset to resume from: a small JSON object for `Table.stream(start=...)`."""
         return self._stream.encode(self._at)
 
     @property

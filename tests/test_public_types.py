@@ -1,0 +1,74 @@
+"""What public functions return is itself public: exported, so that it can be named in annotations and looked up."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import lakescan
+import lakescan.spark
+
+MODULES = (lakescan, lakescan.spark)
+# Classes of other libraries, which modules import for type checkers only.
+EXTERNAL = {"pandas", "polars", "duckdb", "DataFrame", "SparkSession"}
+# Read through their attributes by engines; their own attributes are the package's inner types.
+FOR_ENGINES = {"FileScanTask", "ScanPlan", "ScanReport", "Snapshot", "TaskGroup", "TaskGroups", "Scan"}
+
+
+def function_of(member: Any) -> Any:
+    """The function of a method, a property or a static method; None for other members."""
+    if isinstance(member, property):
+        return member.fget
+    if isinstance(member, cached_property):
+        return member.func
+    member = getattr(member, "__func__", member)
+    return member if inspect.isfunction(member) else None
+
+
+def annotated() -> Iterator[tuple[str, ModuleType, str]]:
+    """The name, the module and the annotation of what each public function returns, and of each public attribute."""
+    for module in MODULES:
+        for name in module.__all__:
+            found = getattr(module, name)
+            members = vars(found).items() if inspect.isclass(found) else [("", found)]
+            for member, value in members:
+                function = function_of(value)
+                if member.startswith("_") or function is None:
+                    continue
+                yield f"{name}.{member}".rstrip("."), sys.modules[function.__module__], returned(function)
+            if dataclasses.is_dataclass(found) and name not in FOR_ENGINES:
+                for field in dataclasses.fields(found):
+                    yield f"{name}.{field.name}", sys.modules[found.__module__], str(field.type)  # type: ignore[union-attr]
+
+
+def returned(function: Any) -> str:
+    return str(function.__annotations__.get("return", "nothing is said"))
+
+
+PUBLIC = list(annotated())
+
+
+@pytest.mark.parametrize(("name", "module", "annotation"), PUBLIC, ids=[name for name, _, _ in PUBLIC])
+def test_what_is_returned_is_typed_and_exported(name: str, module: ModuleType, annotation: str) -> None:
+    assert annotation != "nothing is said", f"{name} does not say what it returns"
+    exported = {id(getattr(each, known)) for each in MODULES for known in each.__all__}
+    for word in re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", annotation):
+        known = getattr(module, word, vars(builtins).get(word))
+        if known is None and word != "None":
+            assert word in EXTERNAL, f"{name} returns {word}, which {module.__name__} does not know"
+        is_own = inspect.isclass(known) and known.__module__.startswith("lakescan")
+        assert not is_own or id(known) in exported, f"{name} returns {word}, which lakescan does not export"
+
+
+def test_the_walk_finds_methods_properties_and_attributes() -> None:
+    names = {name for name, _, _ in PUBLIC}
+    assert {"Table.scan", "Table.version", "BatchStream.backlog", "WriteResult.files", "doctor", "read"} <= names
