@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import create_delta, create_named, replace_iceberg
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
 from lakescan.catalogs.lookup import find, translated
@@ -21,8 +20,10 @@ from lakescan.definition.statements import parse_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.maintenance.purge import purge_table
-from lakescan.opening import FORMATS, table
+from lakescan.opening import table
 from lakescan.table import Table
+from lakescan.transaction.base import Format
+from lakescan.transaction.formats import format_named
 
 
 class Catalog:
@@ -237,17 +238,15 @@ class Catalog:
         Example:
             >>> lake.create("shop.sales", definition, exist_ok=True, replace=False)
         """
-        identifier = self._identifier(name)
-        if format not in FORMATS:
-            raise InvalidOption(f"format {format!r} is unknown: use 'iceberg' or 'delta'")
+        identifier, wanted = self._identifier(name), format_named(format)
         if self.table_exists(name):
             if exist_ok:
                 return self.load_table(name)
             if not replace:
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
-            self._replace(identifier, definition, format)
+            self._replace(identifier, definition, wanted)
         else:
-            create_named(self._catalog, identifier, definition, format)
+            wanted.create(self._catalog, identifier, definition)
         return self.load_table(name)
 
     def create_table_if_not_exists(self, name: str, columns: pa.Schema | str, **definition: Any) -> Table:
@@ -277,14 +276,13 @@ class Catalog:
         with translated(Identifier(self.name, parts, "")):
             return bool(self._catalog.namespace_exists(parts))
 
-    def _replace(self, identifier: Identifier, definition: TableDefinition, format: str) -> None:
-        before = find(identifier)
-        if before.format != format:
-            raise UnsupportedFeature(f"replacing the {before.format} table {identifier} by one of {format}", "Drop it.")
-        if format == "iceberg":
-            replace_iceberg(self._catalog, identifier, definition)
-        else:
-            create_delta(before.location, definition, before.io_properties, replace=True)
+    def _replace(self, identifier: Identifier, definition: TableDefinition, wanted: Format) -> None:
+        found = find(identifier)
+        if format_named(found.format) is not wanted:
+            raise UnsupportedFeature(
+                f"replacing the {found.format} table {identifier} by one of {wanted.name}", "Drop it."
+            )
+        wanted.replace(self._catalog, identifier, found, definition)
 
     def drop_table(self, name: str, *, missing_ok: bool = False, purge: bool = False) -> None:
         """Drop a table.
@@ -365,20 +363,11 @@ class Catalog:
         Example:
             >>> lake.register_table("shop.old_sales", "/lake/sales")
         """
-        from pyiceberg.exceptions import TableAlreadyExistsError
-
         identifier = self._identifier(name)
         if self.table_exists(name):
             raise TableExists(f"{identifier} already exists")
         opened = table(location)
-        if opened.format == "delta":
-            DeltaNames(self._catalog).add(identifier.within, opened.location)
-            return self.load_table(name)
-        with translated(identifier):
-            try:
-                self._catalog.register_table(identifier.within, opened.scan().to_options()["path"])
-            except TableAlreadyExistsError as error:
-                raise TableExists(f"{identifier} already exists") from error
+        format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
         return self.load_table(name)
 
     def namespaces(self, parent: str | None = None) -> list[str]:

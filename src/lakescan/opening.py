@@ -5,27 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from datetime import UTC
 from typing import Any
 
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
-from lakescan.catalogs.lookup import InCatalog, find, identifier_of
-from lakescan.common.references import dotted_path
-from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.delta.path import DeltaPath, resolve_path
-from lakescan.delta.table import DeltaTable
+from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable
-from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
-from lakescan.iceberg.metadata.locate import is_metadata_file
-from lakescan.iceberg.table import IcebergTable
+from lakescan.formats.table_path import TablePath
 from lakescan.options.read import Options
 from lakescan.scan_spec import ScanSpec
-from lakescan.storage import Storage, join
+from lakescan.storage import Storage
 from lakescan.table import Table
 from lakescan.time_travel import check_one_state
+from lakescan.transaction.base import Format
+from lakescan.transaction.formats import FORMATS, format_named
 
-FORMATS = ("iceberg", "delta")
 _METADATA_NAME = re.compile(r"(.+)#([a-z_]+)", re.DOTALL)
 
 
@@ -74,48 +68,24 @@ def table(
     manager = named_key_manager(named) if named else key_manager
     io_properties = {} if found is None else found.io_properties
     storage = Storage(storage_options or {}, relocate or {}, manager, checked.get("cache-folder"), io_properties)
-    if format is not None and format.lower() not in FORMATS:
-        raise InvalidOption(f"format {format!r} is unknown: use 'iceberg' or 'delta'")
-    if identifier is not None and found is not None:
-        if format is not None and format.lower() != found.format:
-            raise InvalidOption(f"{identifier} is of format {found.format}, not {format.lower()}")
-        checked.check_format(found.format)
-        if found.format == "iceberg":
-            opened = IcebergTable.of(InCatalog(identifier), storage, found.location)
-            return Table(ScanSpec(opened, storage, location, checked), identifier)
-        delta = DeltaTable.open(found.location, storage)
-        return Table(ScanSpec(delta, storage, found.location, checked), identifier)
-    return _by_path(location, format, storage, checked)
+    wanted = None if format is None else format_named(format)
+    if identifier is None or found is None:
+        return Table(_by_path(location, wanted, storage, checked))
+    if wanted is not None and wanted is not format_named(found.format):
+        raise InvalidOption(f"{identifier} is of format {found.format}, not {wanted.name}")
+    checked.check_format(found.format)
+    return Table(format_named(found.format).open_named(identifier, found, storage, checked), identifier)
 
 
-def _by_path(location: str, format: str | None, storage: Storage, options: Options) -> Table:
-    may_be_delta = (format or "delta").lower() == "delta" and not is_metadata_file(location)
-    zone = options.get("time-zone", UTC)
-    found = resolve_path(location, storage, zone) if may_be_delta else DeltaPath(location, is_table=False)
-    name = (format or _detect(found, storage)).lower()
-    options.check_format(name)
-    if name == "iceberg":
-        return Table(ScanSpec(IcebergTable.open(location, storage), storage, location, options))
-    if found.selector is not None:
+def _by_path(location: str, wanted: Format | None, storage: Storage, options: Options) -> ScanSpec:
+    if wanted is None:
+        chosen, path = _detect(location, storage, options)
+    else:
+        chosen, path = wanted, wanted.at(location, storage, options)
+    options.check_format(chosen.name)
+    if path.selector is not None:
         check_one_state(location, options)
-    delta = DeltaTable.open(found.location, storage)
-    predicate = _partition_filter(found, delta)
-    return Table(ScanSpec(delta, storage, found.location, options, predicate, selector=found.selector))
-
-
-def _partition_filter(path: DeltaPath, opened: DeltaTable) -> Predicate:
-    """The rows of the partitions that a path names; raises `InvalidOption` for other columns."""
-    if wrong := [name for name, _ in path.partitions if name not in opened.partition_columns]:
-        known = ", ".join(opened.partition_columns) or "none"
-        raise InvalidOption(
-            f"the path names {wrong[0]!r}, which is not a partition column of {path.location}: these are: {known}"
-        )
-    return conjunction(
-        [
-            IsNull(name) if value is None else Comparison(name, op="=", value=value)
-            for name, value in ((dotted_path([name]), value) for name, value in path.partitions)
-        ]
-    )
+    return chosen.open(path, storage, options)
 
 
 def split_metadata_name(path: str) -> tuple[str, str | None]:
@@ -124,21 +94,35 @@ def split_metadata_name(path: str) -> tuple[str, str | None]:
     return (path, None) if found is None else (found[1], found[2])
 
 
-def _detect(path: DeltaPath, storage: Storage) -> str:
-    location = path.location
-    if is_metadata_file(location):
-        return "iceberg"
-    is_iceberg = storage.exists(join(location, "metadata"))
-    if path.is_table and is_iceberg:
-        raise InvalidOption(f"{location} has both a Delta log and Iceberg metadata: say which with format=")
-    if path.is_table or is_iceberg:
-        return "delta" if path.is_table else "iceberg"
+def _detect(location: str, storage: Storage, options: Options) -> tuple[Format, TablePath]:
+    """The format whose metadata is at a location, and the path as that format reads it.
+
+    Raises `InvalidOption` if several formats have metadata there, `NotATable` if none has.
+    """
+    for each in FORMATS.values():
+        if each.is_metadata_file(location):
+            return each, each.at(location, storage, options)
+    found: list[tuple[Format, TablePath]] = []
+    for each in FORMATS.values():
+        folder = found[0][1].location if found else location
+        if (path := each.find(folder, storage, options)) is not None:
+            found.append((each, path))
+    if len(found) > 1:
+        markers = " and ".join(each.marker for each, _ in found)
+        raise InvalidOption(f"{found[0][1].location} has both {markers}: say which format it is with format=")
+    if found:
+        return found[0]
+    raise _not_a_table(location.rstrip("/") or location, storage)
+
+
+def _not_a_table(location: str, storage: Storage) -> NotATable:
     if not storage.exists(location):
         storage.check_bucket(location)
         base, name = split_metadata_name(location)
         hint = f": for a metadata table, open {base} and inspect({name!r})" if name else _catalog_hint(location)
-        raise NotATable(f"{location} does not exist{hint}")
-    raise NotATable(f"{location} is not a table: it has neither {LOG_FOLDER}/ (Delta) nor metadata/ (Iceberg)")
+        return NotATable(f"{location} does not exist{hint}")
+    markers = " nor ".join(each.marker for each in FORMATS.values())
+    return NotATable(f"{location} is not a table: it has neither {markers}")
 
 
 def _catalog_hint(location: str) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
-from lakescan.definition.from_rows import delta_columns, iceberg_columns
 from lakescan.definition.statements import (
     CreateNamespace,
     CreateTable,
@@ -19,8 +18,8 @@ from lakescan.definition.statements import (
 )
 from lakescan.definition.table_definition import numbered
 from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
-from lakescan.iceberg.write.create import format_version
 from lakescan.table import Table
+from lakescan.transaction.formats import format_named
 from lakescan.transaction.rows import rows_of
 
 if TYPE_CHECKING:
@@ -82,9 +81,7 @@ def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
         return catalog.load_table(name)
     rows = spark.sql(wanted.query)
     if not definition.columns:
-        given = rows_of(rows).schema
-        version = format_version(definition.properties)
-        columns = delta_columns(given) if wanted.format == "delta" else iceberg_columns(given, version)
+        columns = format_named(wanted.format).columns(rows_of(rows).schema, definition.properties)
         definition = replace(definition, columns=numbered(columns))
     was_there = catalog.table_exists(name)
     table = catalog.create(name, definition, format=wanted.format, exist_ok=False, replace=wanted.replace)

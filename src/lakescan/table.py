@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -15,21 +14,19 @@ import pyarrow as pa
 from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.changes import Changes
 from lakescan.common.timestamps import as_moment
-from lakescan.delta.table import DeltaTable
-from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
+from lakescan.errors import CommitConflict
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
-from lakescan.iceberg.table import IcebergTable
 from lakescan.maintenance import compact, remove_orphans
 from lakescan.notebook import table_as_html
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import BatchStream, TableStream
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.transaction.base import Target
+from lakescan.transaction.formats import format_named
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.results import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
 from lakescan.transaction.rows import rows_of
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-_LOG = logging.getLogger("lakescan")
-_SKEW = timedelta(minutes=5)  # that clocks may disagree by
 _Result = TypeVar("_Result")
 
 
@@ -343,15 +338,7 @@ class Table:
             12 snapshots expired
         """
         target = self._target(WriteOptions())
-        if not isinstance(target, IcebergTarget):
-            raise UnsupportedFeature(
-                "snapshots of a Delta table to expire", "Its log is cleaned up as it is written to."
-            )
-        if retain_last is not None and retain_last < 1:
-            raise InvalidOption(f"retain_last={retain_last}: at least one snapshot stays")
         moment = None if older_than is None else as_moment(older_than)
-        if moment is not None and moment > datetime.now(UTC) + _SKEW:
-            _LOG.warning("expire_snapshots: %s is in the future: all but what branches and tags keep expires", moment)
         return self._written(target, target.expire(moment, retain_last, dry_run=dry_run))
 
     def remove_orphans(
@@ -404,31 +391,20 @@ class Table:
             >>> print(customers.checkpoint())
             wrote a checkpoint of version 12
         """
-        target = self._target(WriteOptions())
-        if not isinstance(target, DeltaTarget):
-            raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
-        return target.checkpoint()
+        return self._target(WriteOptions()).checkpoint()
 
-    def _written(self, target: IcebergTarget | DeltaTarget, result: _Result) -> _Result:
+    def _written(self, target: Target, result: _Result) -> _Result:
         """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""
         self._has_written, self._written_to = True, target.identity
         return result
 
-    def _target(self, options: WriteOptions, *, same: bool = True) -> IcebergTarget | DeltaTarget:
+    def _target(self, options: WriteOptions, *, same: bool = True) -> Target:
         """The table as it is now, to write to; it must be the `same` table, not one made again in its place."""
-        if isinstance(self._opened.table, DeltaTable):
-            delta = DeltaTarget.open(self.location, options, self._opened.storage)
-            return delta.following(self._opened.table) if same else delta
-        if self.name is None:
-            raise UnsupportedFeature(
-                "writing to an Iceberg table by its location",
-                "Commits go through a catalog: give the table a name there, with Catalog.register_table.",
-            )
-        known = self._opened.table.metadata if isinstance(self._opened.table, IcebergTable) else None
-        iceberg = IcebergTarget.open(self.name, options, self._opened.storage, known)
-        if same and self._opened.table.identity not in (None, iceberg.identity):
-            raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
-        return iceberg
+        opened = self._opened
+        target = format_named(self.format).open_target(
+            self.location, self.name, options, opened.storage, opened.table
+        )
+        return target.following(opened.table) if same else target
 
     def changes(
         self,

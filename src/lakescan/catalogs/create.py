@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Transaction
 
 
-def create_named(catalog: Catalog, identifier: Identifier, definition: TableDefinition, format: str) -> None:
-    """Create a named table of either format; raises `NoSuchNamespace` and `CreatedConcurrently`."""
-    if format == "iceberg":
-        create_iceberg(catalog, identifier, definition)
-        return
+def create_named_delta(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
+    """Create a Delta table with a name in a catalog; raises `NoSuchNamespace` and `CreatedConcurrently`."""
     names = DeltaNames(catalog)
     if not catalog.namespace_exists(identifier.namespace):
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")

@@ -6,7 +6,6 @@ The syntax is Delta's own: `/t@v3`, `/t@20260131120000000` and `/t/date=2026-01-
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from urllib.parse import unquote
 
@@ -14,6 +13,7 @@ from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.errors import InvalidOption
 from lakescan.formats.table_format import SnapshotSelector
+from lakescan.formats.table_path import TablePath
 from lakescan.storage import Storage, join
 
 _VERSION = re.compile(r"(.+)@[vV](\d{1,19})")
@@ -21,34 +21,22 @@ _TIME = re.compile(r"(.+)@(\d{17})")  # yyyyMMddHHmmssSSS
 _PARTITION = re.compile(r"(.+)/([^/=]+)=([^/]*)")
 
 
-@dataclass(frozen=True)
-class DeltaPath:
-    """A parsed path: table folder, selected version or timestamp, and partition values by column (None for null).
-
-    `is_table` is whether a Delta log exists.
-    """
-
-    location: str
-    is_table: bool
-    selector: SnapshotSelector | None = None
-    partitions: tuple[tuple[str, str | None], ...] = ()
-
-
-def resolve_path(path: str, storage: Storage, zone: tzinfo) -> DeltaPath:
+def resolve_path(path: str, storage: Storage, zone: tzinfo) -> TablePath | None:
     """Parse a path, with timestamps in `zone`; a path that is a table's folder as it stands is not parsed further.
 
-    Checks each candidate folder for a log once. Raises `InvalidOption` for a malformed timestamp.
+    Returns None if no folder in the path has a log; checks each one once. Raises `InvalidOption` for a malformed
+    timestamp.
     """
     path = path.rstrip("/") or path
     if _is_table(path, storage):
-        return DeltaPath(path, is_table=True)
+        return TablePath(path)
     location, selector = _as_of(path, zone)
     partitions: list[tuple[str, str | None]] = []
     while True:
         if location != path and _is_table(location, storage):
-            return DeltaPath(location, True, selector, tuple(partitions))
+            return TablePath(location, selector, tuple(partitions))
         if (part := _PARTITION.fullmatch(location)) is None:
-            return DeltaPath(path, is_table=False)
+            return None
         location, value = part[1], unquote(part[3])
         partitions.insert(0, (unquote(part[2]), None if value in (NULL_PARTITION, "") else value))
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.cache import METADATA
+from lakescan.common.references import dotted_path
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
@@ -42,8 +43,9 @@ from lakescan.delta.scan.change_feed import check_recorded, check_schemas, first
 from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of, as_inserts
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.scan.states import CommitFiles, DeltaState, RangeChanges, VersionRows, is_feed, without_increment
-from lakescan.errors import NoSuchSnapshot, UnsupportedFeature
+from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.executors import ShufflingExecutor, executor_for
+from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_such_table
 from lakescan.formats.table_format import (
@@ -229,6 +231,22 @@ class DeltaTable:
     def partition_columns(self) -> tuple[str, ...]:
         """The newest version's partition columns."""
         return self._log.version(self._segment()).metadata.partition_columns
+
+    def partition_filter(self, partitions: Sequence[tuple[str, str | None]]) -> Predicate:
+        """The rows of partitions, by column and value as text (None for null).
+
+        Raises `InvalidOption` for a column that the newest version is not partitioned by.
+        """
+        columns = self.partition_columns if partitions else ()
+        if wrong := [name for name, _ in partitions if name not in columns]:
+            raise InvalidOption(
+                f"the path names {wrong[0]!r}, which is not a partition column of {self._location}: these are: "
+                f"{', '.join(columns) or 'none'}"
+            )
+        texts = [(dotted_path([name]), value) for name, value in partitions]
+        return conjunction(
+            [IsNull(name) if value is None else Comparison(name, op="=", value=value) for name, value in texts]
+        )
 
     @property
     def location(self) -> str:

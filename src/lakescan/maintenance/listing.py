@@ -10,7 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakescan.storage import FileEntry, Storage
-from lakescan.storage.locations import normal, normalize
+from lakescan.storage.locations import is_in, normal, normalize
 
 _ICEBERG = re.compile(r"(.*)/metadata/[^/]+\.metadata\.json(?:\.gz)?")
 _DELTA = re.compile(r"(.*)/_delta_log/[^/]+")
@@ -78,8 +78,3 @@ class Listing:
         """The Iceberg metadata files in the table's own metadata folder."""
         hits = ((entry, _ICEBERG.fullmatch(place)) for entry, place in zip(self.entries, self._places, strict=True))
         return [entry for entry, hit in hits if hit is not None and hit[1] == self.location]
-
-
-def is_in(place: str, folder: str) -> bool:
-    """Whether a location is below a folder, both normalized."""
-    return place != folder and place.startswith(folder.rstrip("/") + "/")

@@ -13,10 +13,9 @@ from lakescan.catalogs.lookup import translated
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
-from lakescan.maintenance.listing import is_in
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
-from lakescan.storage.locations import normal
+from lakescan.storage.locations import is_in, normal
 from lakescan.storage.removal import remove_unnamed, unnamed
 from lakescan.transaction.iceberg import GC_ENABLED, IcebergTarget
 

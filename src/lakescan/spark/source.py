@@ -120,10 +120,12 @@ class TableSource(DataSource):
         path = options.pop("path", None)
         if path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .save(path), or .start(path)")
-        format_option = options.pop("format", None)
         storage = _json(options.pop("storage-options", options.pop("storageoptions", None)))
-        name = format_option if self.format_name == "lakescan" else self.format_name
-        return Sink(path, name, options, storage or {}, self.catalogs)
+        return Sink(path, self._table_format(options.pop("format", None)), options, storage or {}, self.catalogs)
+
+    def _table_format(self, option: str | None) -> str | None:
+        """The format of the table: that of the source itself; the source `lakescan` has an option for it."""
+        return option if self.format_name == "lakescan" else self.format_name
 
     def _target(self) -> tuple[ScanSpec, str | None]:
         """The scan that the options describe, and the name of the metadata table if the path has one."""
@@ -134,10 +136,9 @@ class TableSource(DataSource):
         path, name = split_metadata_name(path)
         options.setdefault("timezone", self.time_zone)
         give_all(self.catalogs)
-        format_option = options.pop("format", None)
         opened = table(
             path,
-            format=format_option if self.format_name == "lakescan" else self.format_name,
+            format=self._table_format(options.pop("format", None)),
             relocate=_json(options.pop("relocate", None)),
             storage_options=_json(options.pop("storageoptions", None)),
             **options,

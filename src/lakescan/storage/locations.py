@@ -209,3 +209,8 @@ def _normal_path(paths: pa.Array) -> pa.Array:
         paths = pc.replace_substring_regex(paths, _ABOVE_ROOT, "/")
         paths = pc.replace_substring_regex(paths, _TAKEN_BACK, r"\1")
     return pc.replace_substring_regex(paths, r"(.)/+$", r"\1")
+
+
+def is_in(place: str, folder: str) -> bool:
+    """Whether a location is below a folder, both normalized."""
+    return place != folder and place.startswith(folder.rstrip("/") + "/")

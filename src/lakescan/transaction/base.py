@@ -1,16 +1,25 @@
-"""The target of a write: the protocol that each table format implements to write files and to commit them."""
+"""What each table format implements: `Format` for its tables, `Target` to write files and to commit them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.lookup import FoundTable
+from lakescan.common.types import Field
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.formats.table_format import TableFormat
+from lakescan.formats.table_path import TablePath
+from lakescan.options.read import Options
+from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
-from lakescan.transaction.results import WriteResult as WriteResult
+from lakescan.storage import FileEntry, Storage
+from lakescan.transaction.results import CheckpointResult, ExpireResult
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
 
@@ -23,12 +32,41 @@ class Removed:
     size: int
 
 
+@dataclass(frozen=True)
+class FileRules:
+    """Where the files of a table are, and how long those that it does not reference any more are needed.
+
+    - `location`: the table's folder; `folders`: those with its data and metadata files.
+    - `clock_folder`: where a file can be made to learn the time by the store's clock.
+    - `partition_names`: folders named after them are never hidden; `shown`: nor are names that begin with one of these.
+    - `default_age`: the age from which on unreferenced files are removed by default.
+    - `retention`: the age that they must have, and `retention_name` the property that sets it, if the format has one.
+    - `shared_metadata`: a folder of another format's metadata of the same files. It is kept if it has metadata files,
+      or if `is_shared`.
+    """
+
+    location: str
+    folders: Sequence[str]
+    clock_folder: str
+    partition_names: Collection[str]
+    default_age: timedelta
+    shown: tuple[str, ...] = ()
+    retention: timedelta = timedelta()
+    retention_name: str = ""
+    shared_metadata: str | None = None
+    is_shared: bool = False
+
+
 class Target(Protocol):
     """A table opened for a write, at the snapshot or version that was current then (its base)."""
 
     @property
     def name(self) -> str:
         """The table's name in messages."""
+
+    @property
+    def storage(self) -> Storage:
+        """The storage of the table's files."""
 
     @property
     def writes(self) -> TableWrites:
@@ -93,5 +131,94 @@ class Target(Protocol):
     def reopened(self) -> Target:
         """Reopen the table at its current state; raises `CommitConflict` if another table has replaced it."""
 
-    def check_rules(self, before: Target) -> None:
-        """Raise `CommitConflict` if files written for the target `before` no longer fit the table."""
+    @property
+    def rules(self) -> Any:
+        """What written files depend on beside the columns, for `check_rules`; it belongs to the format."""
+
+    def check_rules(self, before: Any) -> None:
+        """Raise `CommitConflict` if files written under the rules `before` no longer fit the table."""
+
+    def following(self, before: TableFormat) -> Target:
+        """Return this target if it is the table `before`; raise `CommitConflict` if another has replaced that."""
+
+    def expire(self, older_than: datetime | None, retain_last: int | None, *, dry_run: bool) -> ExpireResult:
+        """Expire snapshots from before a time, except the newest `retain_last` of each branch.
+
+        None stands for the table's own properties. Raises `UnsupportedFeature` if the format has nothing to expire,
+        `InvalidOption` if nothing would be retained, `CommitConflict`.
+        """
+
+    def checkpoint(self) -> CheckpointResult:
+        """Write a checkpoint of the newest version; raises `UnsupportedFeature` if the format has none."""
+
+    def file_rules(self) -> FileRules:
+        """Where files are, and for how long; raises `UnsupportedFeature` if they may not be removed."""
+
+    def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
+        """Reopen the table; return the locations of all files that it needs, or needed after `since`.
+
+        `other_metadata` are Iceberg metadata files in its folder: the files of tables that they belong to count, too.
+        """
+
+
+class Format(Protocol):
+    """A table format: how its tables are found, opened, created and written to. There is one object of each."""
+
+    @property
+    def name(self) -> str:
+        """The format's name, as users and catalogs write it: 'iceberg' or 'delta'."""
+
+    @property
+    def marker(self) -> str:
+        """What a table's folder has, for messages."""
+
+    @property
+    def is_written_by_location(self) -> bool:
+        """Whether tables are created and written to by their folder; else by their name in a catalog alone."""
+
+    def is_metadata_file(self, location: str) -> bool:
+        """Whether the location, by its name alone, is a metadata file that can be opened."""
+
+    def is_at(self, location: str, storage: Storage) -> bool:
+        """Whether a folder has metadata of the format."""
+
+    def find(self, path: str, storage: Storage, options: Options) -> TablePath | None:
+        """Return the table that a path leads to, and what else the path selects; None if there is none."""
+
+    def at(self, path: str, storage: Storage, options: Options) -> TablePath:
+        """Return what the path means in this format, whether or not there is a table."""
+
+    def open(self, path: TablePath, storage: Storage, options: Options) -> ScanSpec:
+        """Open a table; raises `NotATable`."""
+
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: Options) -> ScanSpec:
+        """Open a table that a catalog has."""
+
+    def open_target(
+        self,
+        location: str,
+        name: Identifier | None,
+        options: WriteOptions,
+        storage: Storage,
+        known: TableFormat | None = None,
+    ) -> Target:
+        """Open a table to write to, by its location and its name in a catalog, if it has one.
+
+        `known` is the table as it was opened before; its metadata serves again if the table still has it. Raises
+        `NotATable`, and `UnsupportedFeature` if the format needs a name.
+        """
+
+    def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
+        """Return the columns of a new table with these properties for rows; raises `UnsupportedFeature`."""
+
+    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
+        """Create a table with a name in pyiceberg's `catalog`; raises `CreatedConcurrently`."""
+
+    def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
+        """Create a table in a folder; raises `CreatedConcurrently`, and `UnsupportedFeature` if it needs a name."""
+
+    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+        """Replace a table of this format by an empty one of the same name."""
+
+    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
+        """Give the table of a scan a name in a catalog; raises `TableExists`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -13,22 +14,27 @@ import pyarrow.compute as pc
 
 from lakescan.catalogs.create import as_delta_options
 from lakescan.common import types as t
+from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.reader import DeltaVersion
-from lakescan.delta.scan.named_files import added_since
+from lakescan.delta.log.retention import check_vacuum, has_uniform, retention_of
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.scan.named_files import added_since, named_files
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.write.commit import DeltaCommit, Transaction, refusals, removal
 from lakescan.delta.write.create import as_schema, check_location, check_zoneless_maps
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.delta.write.removed_paths import check_paths
 from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
-from lakescan.storage import Storage
-from lakescan.transaction.base import Removed, Target
-from lakescan.transaction.results import CheckpointResult
+from lakescan.storage import FileEntry, Storage, join
+from lakescan.transaction.base import FileRules, Removed
+from lakescan.transaction.results import CheckpointResult, ExpireResult
 from lakescan.write.table_writes import WrittenFile
 
+_SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
 _FEATURE_TYPES = {t.Timestamp(zoned=False), t.VARIANT}  # types that require a table feature
 
 
@@ -229,24 +235,54 @@ class DeltaTarget:
         now = DeltaTarget.open(self.location, self.options, self.storage).following(self._opened)
         return replace(now, _columns=self._columns)
 
-    def check_rules(self, before: Target) -> None:
-        """Raise `CommitConflict` if the metadata or the protocol changed since the target `before`.
+    @property
+    def rules(self) -> tuple[int, Protocol, Metadata]:
+        """The version, its protocol and its metadata."""
+        return self.base_state, self.version.protocol, self.version.metadata
+
+    def check_rules(self, before: tuple[int, Protocol, Metadata]) -> None:
+        """Raise `CommitConflict` if the metadata or the protocol changed since the version `before`.
 
         Delta treats any such change as a conflict with files that were written before it.
         """
-        assert isinstance(before, DeltaTarget)
-        now, then = self.version, before.version
-        if (now.protocol, now.metadata) != (then.protocol, then.metadata):
+        if self.rules[1:] != before[1:]:
             raise CommitConflict(
                 f"{self.location}: another writer changed its columns, properties or protocol since version "
-                f"{before.base_state}: repeat the write"
+                f"{before[0]}: repeat the write"
             )
 
-    def following(self, before: DeltaTable) -> DeltaTarget:
+    def following(self, before: TableFormat) -> DeltaTarget:
         """Return this target if it continues `before`; raise `CommitConflict` if another table has replaced it."""
-        if not self._opened.continues(before):
+        if not isinstance(before, DeltaTable) or not self._opened.continues(before):
             raise CommitConflict(f"{self.location} was dropped and recreated since it was opened: open it again")
         return self
+
+    def expire(self, older_than: datetime | None, retain_last: int | None, *, dry_run: bool) -> ExpireResult:
+        """Raise `UnsupportedFeature`: versions end where the log is cleaned up."""
+        raise UnsupportedFeature("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to.")
+
+    def file_rules(self) -> FileRules:
+        """The table's folder, and the retention of removed files; at least a day by default."""
+        version, schema = self.version, self.scan.snapshot.schema
+        check_vacuum(version.protocol, self.name)
+        retention = retention_of(version.metadata.configuration)
+        names = {name for field in version.partition_fields(schema) for name in (field.name, field.physical_name)}
+        return FileRules(
+            location=self.location,
+            folders=(self.location,),
+            clock_folder=self.location,
+            partition_names=names,
+            default_age=max(retention, timedelta(hours=24)),
+            shown=_SHOWN,
+            retention=retention,
+            retention_name="delta.deletedFileRetentionDuration",
+            shared_metadata=join(self.location, "metadata"),
+            is_shared=has_uniform(version.metadata),
+        )
+
+    def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
+        """The files of the newest version, and those removed after `since`; the log names all of them."""
+        return named_files(self.reopened().location, self.storage, to_millis(since))
 
 
 def _delta_options(storage: Storage) -> dict[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -17,11 +18,12 @@ from lakescan.catalogs.registry import connection
 from lakescan.common.retries import COMMITS, Attempts
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.formats.table_format import SnapshotSelector
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
+from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
-from lakescan.iceberg.scan.named_files import added_since
+from lakescan.iceberg.scan.named_files import added_since, named_files
+from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.create import as_schema
@@ -30,12 +32,16 @@ from lakescan.iceberg.write.expire import MAIN, Retention, commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
-from lakescan.storage import Storage
-from lakescan.transaction.base import Removed, Target
-from lakescan.transaction.results import ExpireResult
+from lakescan.storage import FileEntry, Storage, join
+from lakescan.storage.locations import is_in, normal
+from lakescan.transaction.base import FileRules, Removed
+from lakescan.transaction.results import CheckpointResult, ExpireResult
 from lakescan.write.table_writes import WrittenFile
 
 GC_ENABLED = "gc.enabled"
+_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+_LOG = logging.getLogger("lakescan")
+_SKEW = timedelta(minutes=5)  # that clocks may disagree by
 
 
 @dataclass(frozen=True)
@@ -161,16 +167,20 @@ class IcebergTarget:
                 "'gc.enabled'='true' first.",
             )
 
-    def expire(
-        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
-    ) -> ExpireResult:
+    def expire(self, older_than: datetime | None, retain_last: int | None, *, dry_run: bool) -> ExpireResult:
         """Expire snapshots older than a timestamp, except those that branches and tags retain.
 
         After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the
         reloaded table. Raises `CommitConflict` after the last attempt.
         """
-        self.check_owned("expiring snapshots of")
+        if retain_last is not None and retain_last < 1:
+            raise InvalidOption(f"retain_last={retain_last}: at least one snapshot stays")
         target, now, attempts = self, datetime.now(UTC), Attempts(COMMITS)
+        if older_than is not None and older_than > now + _SKEW:
+            _LOG.warning(
+                "expire_snapshots: %s is in the future: all but what branches and tags keep expires", older_than
+            )
+        self.check_owned("expiring snapshots of")
         before = None if older_than is None else to_millis(older_than)
         while True:
             metadata = target.opened.metadata
@@ -210,8 +220,42 @@ class IcebergTarget:
             f"overwriteSchema of the Iceberg table {self.name}", "Use CREATE OR REPLACE TABLE to change its columns."
         )
 
-    def check_rules(self, before: Target) -> None:
-        """Accept any change: columns are matched by id, and the commit refuses files of another partition spec."""
+    @property
+    def rules(self) -> None:
+        """None: columns are matched by id, and the commit refuses files of another partition spec."""
+
+    def check_rules(self, before: None) -> None:
+        """Accept any change."""
+
+    def following(self, before: TableFormat) -> IcebergTarget:
+        """Return this target if it has the UUID of `before`, or that has none (version 1)."""
+        if before.identity not in (None, self.identity):
+            raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
+        return self
+
+    def checkpoint(self) -> CheckpointResult:
+        """Raise `UnsupportedFeature`: there is nothing to sum up."""
+        raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
+
+    def file_rules(self) -> FileRules:
+        """The data and metadata folders, and folders from table properties if they are inside the table's location."""
+        self.check_owned("removing orphan files of")
+        metadata = self.opened.metadata
+        named = [metadata.properties[name] for name in _PATHS if name in metadata.properties]
+        inside = [each for each in named if is_in(normal(each), normal(metadata.location))]
+        return FileRules(
+            location=metadata.location,
+            folders=(join(metadata.location, "data"), join(metadata.location, "metadata"), *inside),
+            clock_folder=metadata.source.rpartition("/")[0],
+            partition_names={field.name for spec in metadata.specs.values() for field in spec.fields},
+            default_age=timedelta(days=3),
+        )
+
+    def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
+        """The files of all snapshots, and those of other tables whose metadata is in the same folder."""
+        table = self.reopened().opened
+        yield from named_files(table)
+        yield from named_by_neighbours(table, other_metadata)
 
     def reopened(self) -> IcebergTarget:
         """Reload the table; raises `CommitConflict` if another table now has its name."""

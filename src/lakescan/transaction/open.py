@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import create_delta, create_named
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.catalogs.registry import connection
-from lakescan.definition.from_rows import delta_columns, iceberg_columns
 from lakescan.definition.table_definition import TableDefinition, Term, numbered
-from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.errors import InvalidOption, NotATable, TableExists, UnsupportedFeature
-from lakescan.iceberg.write.create import format_version
+from lakescan.errors import InvalidOption, NotATable, TableExists
 from lakescan.options.write import WriteOptions
-from lakescan.storage import Storage, join
-from lakescan.transaction.base import Target
-from lakescan.transaction.delta import DeltaTarget
-from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.storage import Storage
+from lakescan.transaction.base import Format, Target
+from lakescan.transaction.formats import DEFAULT, format_at, format_named
 
 
 def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
-    """Whether the table exists."""
+    """Whether a table that can be written to has the name, or is in the folder."""
     identifier = identifier_of(path)
     if identifier is None:
-        return Storage(storage_options).exists(join(path, LOG_FOLDER))
+        found = format_at(path, Storage(storage_options))
+        return found is not None and found.is_written_by_location
     try:
         find(identifier)
     except NotATable:
@@ -43,44 +39,48 @@ def open_target(
     Raises `UnsupportedFeature` for an Iceberg table given by path, since commits go through a catalog, and
     `InvalidOption` if `format` is needed or contradicts the table.
     """
+    wanted = None if format is None else format_named(format)
     identifier = identifier_of(path)
     if identifier is not None:
-        return _by_name(identifier, format, options, rows)
+        return _by_name(identifier, wanted, options, rows)
     storage = Storage(storage_options)
-    is_delta = storage.exists(join(path, LOG_FOLDER))
-    if not is_delta and (format == "iceberg" or storage.exists(join(path, "metadata"))):
-        raise UnsupportedFeature(
-            f"writing to an Iceberg table by its location ({path})",
-            "Commits go through a catalog: use the name catalog.namespace.table, see lakescan.catalog.",
-        )
-    write_options = WriteOptions.of(options, "delta")
-    if not is_delta:
-        if format is None:
+    found = format_at(path, storage)
+    if found is None:
+        if wanted is None:
             raise InvalidOption(f"there is no table at {path}: pass format='delta' to create one, or a catalog name")
-        _create(lambda: create_delta(path, _definition(rows, write_options, "delta"), storage_options))
-    return DeltaTarget.open(path, write_options, storage), write_options
+        new = _definition(rows, WriteOptions.of(options, wanted.name), wanted)
+        _create(lambda: wanted.create_at(path, new, storage_options))
+    chosen = found or wanted
+    assert chosen is not None
+    write_options = WriteOptions.of(options, chosen.name)
+    target = chosen.open_target(path, None, write_options, storage)
+    _check_format(path, chosen, wanted)
+    return target, write_options
 
 
 def _by_name(
-    identifier: Identifier, format: str | None, options: Mapping[str, Any], rows: pa.Schema
+    identifier: Identifier, wanted: Format | None, options: Mapping[str, Any], rows: pa.Schema
 ) -> tuple[Target, WriteOptions]:
     try:
         entry = find(identifier)
     except NotATable:
-        name = format or "iceberg"
-        definition = _definition(rows, WriteOptions.of(options, name), name)
-        _create(lambda: create_named(connection(identifier.catalog), identifier, definition, name))
+        new = wanted or format_named(DEFAULT)
+        definition = _definition(rows, WriteOptions.of(options, new.name), new)
+        _create(lambda: new.create(connection(identifier.catalog), identifier, definition))
         entry = find(identifier)
-    if format not in (None, entry.format):
-        raise InvalidOption(f"{identifier} is a table of format {entry.format}, not {format}")
-    write_options = WriteOptions.of(options, entry.format)
+    found = format_named(entry.format)
+    _check_format(str(identifier), found, wanted)
+    write_options = WriteOptions.of(options, found.name)
     storage = Storage(io_properties=entry.io_properties)
-    if entry.format == "delta":
-        return DeltaTarget.open(entry.location, write_options, storage), write_options
-    return IcebergTarget.open(identifier, write_options, storage), write_options
+    return found.open_target(entry.location, identifier, write_options, storage), write_options
 
 
-def _create(create: Any) -> None:
+def _check_format(table: str, found: Format, wanted: Format | None) -> None:
+    if wanted is not None and wanted is not found:
+        raise InvalidOption(f"{table} is a table of format {found.name}, not {wanted.name}")
+
+
+def _create(create: Callable[[], None]) -> None:
     """Create a table, unless another writer created it at the same time."""
     try:
         create()
@@ -88,8 +88,7 @@ def _create(create: Any) -> None:
         return
 
 
-def _definition(rows: pa.Schema, options: WriteOptions, format: str) -> TableDefinition:
+def _definition(rows: pa.Schema, options: WriteOptions, format: Format) -> TableDefinition:
     properties = options.table_properties
-    columns = delta_columns(rows) if format == "delta" else iceberg_columns(rows, format_version(properties))
     terms = tuple(map(Term.parse, options.partition_by))
-    return TableDefinition(numbered(columns), partition_by=terms, properties=properties)
+    return TableDefinition(numbered(format.columns(rows, properties)), partition_by=terms, properties=properties)

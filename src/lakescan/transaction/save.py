@@ -82,7 +82,7 @@ def overwrite(
             if conflict is not None and target.has_committed():
                 remove()
                 return WriteResult(0, 0, 0)
-            target.check_rules(first)
+            target.check_rules(first.rules)
             now = replaced_by(target, files, where, dynamic=dynamic)
             if replaced is None or not now.has_same_files(replaced):
                 if replaced is not None and not target.retries_overwrites:

@@ -1,0 +1,92 @@
+"""Delta as a format: how its tables are found, opened, created and written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.create import create_delta, create_named_delta
+from lakescan.catalogs.delta_names import DeltaNames
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.lookup import FoundTable
+from lakescan.common.types import Field
+from lakescan.definition.from_rows import delta_columns
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.log.segment import LOG_FOLDER
+from lakescan.delta.path import resolve_path
+from lakescan.delta.table import DeltaTable
+from lakescan.formats.table_format import TableFormat
+from lakescan.formats.table_path import TablePath
+from lakescan.options.read import Options
+from lakescan.options.write import WriteOptions
+from lakescan.scan_spec import ScanSpec
+from lakescan.storage import Storage, join
+from lakescan.transaction.delta import DeltaTarget
+
+
+class DeltaFormat:
+    """Delta tables are their folders; a SQL catalog may keep a name for one."""
+
+    name = "delta"
+    marker = f"{LOG_FOLDER}/ (Delta)"
+    is_written_by_location = True
+
+    def is_metadata_file(self, location: str) -> bool:
+        """False: no file of the log says which table it is."""
+        return False
+
+    def is_at(self, location: str, storage: Storage) -> bool:
+        """Whether the folder has a log."""
+        return storage.exists(join(location, LOG_FOLDER))
+
+    def find(self, path: str, storage: Storage, options: Options) -> TablePath | None:
+        """The table of a path, which may select a version, a time or a partition."""
+        return resolve_path(path, storage, options.get("time-zone", UTC))
+
+    def at(self, path: str, storage: Storage, options: Options) -> TablePath:
+        """The table that `find` finds, else the folder as it is given."""
+        return self.find(path, storage, options) or TablePath(path.rstrip("/") or path)
+
+    def open(self, path: TablePath, storage: Storage, options: Options) -> ScanSpec:
+        """A scan of what the path selects; raises `NotATable`."""
+        table = DeltaTable.open(path.location, storage)
+        predicate = table.partition_filter(path.partitions)
+        return ScanSpec(table, storage, path.location, options, predicate, selector=path.selector)
+
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: Options) -> ScanSpec:
+        """A scan of the table in the folder that the catalog names."""
+        return ScanSpec(DeltaTable.open(found.location, storage), storage, found.location, options)
+
+    def open_target(
+        self,
+        location: str,
+        name: Identifier | None,
+        options: WriteOptions,
+        storage: Storage,
+        known: TableFormat | None = None,
+    ) -> DeltaTarget:
+        """The table in the folder."""
+        return DeltaTarget.open(location, options, storage)
+
+    def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
+        """Columns of Delta's types."""
+        return delta_columns(rows)
+
+    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
+        """Create a table in its location, or under the catalog's warehouse, and give it the name."""
+        create_named_delta(catalog, name, definition)
+
+    def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
+        """Create a table in a folder."""
+        create_delta(location, definition, storage_options)
+
+    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+        """Replace the table in its folder."""
+        create_delta(found.location, definition, found.io_properties, replace=True)
+
+    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
+        """Keep the name beside the catalog's own."""
+        DeltaNames(catalog).add(name.within, scan.location)

@@ -1,0 +1,109 @@
+"""Iceberg as a format: how its tables are found, opened, created and written to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.create import create_iceberg, replace_iceberg
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
+from lakescan.common.types import Field
+from lakescan.definition.from_rows import iceberg_columns
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.errors import TableExists, UnsupportedFeature
+from lakescan.formats.table_format import TableFormat
+from lakescan.formats.table_path import TablePath
+from lakescan.iceberg.metadata.locate import is_metadata_file
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.create import format_version
+from lakescan.options.read import Options
+from lakescan.options.write import WriteOptions
+from lakescan.scan_spec import ScanSpec
+from lakescan.storage import Storage, join
+from lakescan.transaction.iceberg import IcebergTarget
+
+_FOLDER = "metadata"
+
+
+class IcebergFormat:
+    """Iceberg tables are names in a catalog; their folders and metadata files can be read."""
+
+    name = "iceberg"
+    marker = f"{_FOLDER}/ (Iceberg)"
+    is_written_by_location = False
+
+    def is_metadata_file(self, location: str) -> bool:
+        """Whether the location names a metadata JSON."""
+        return is_metadata_file(location)
+
+    def is_at(self, location: str, storage: Storage) -> bool:
+        """Whether the folder has a metadata folder."""
+        return storage.exists(join(location, _FOLDER))
+
+    def find(self, path: str, storage: Storage, options: Options) -> TablePath | None:
+        """The table in a folder."""
+        return self.at(path, storage, options) if self.is_at(path, storage) else None
+
+    def at(self, path: str, storage: Storage, options: Options) -> TablePath:
+        """The path as it is given."""
+        return TablePath(path)
+
+    def open(self, path: TablePath, storage: Storage, options: Options) -> ScanSpec:
+        """A scan of the table's newest metadata, or of one metadata file."""
+        return ScanSpec(IcebergTable.open(path.location, storage), storage, path.location, options)
+
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: Options) -> ScanSpec:
+        """A scan of the table that the catalog names; refreshed by asking the catalog."""
+        table = IcebergTable.of(InCatalog(name), storage, found.location)
+        return ScanSpec(table, storage, str(name), options)
+
+    def open_target(
+        self,
+        location: str,
+        name: Identifier | None,
+        options: WriteOptions,
+        storage: Storage,
+        known: TableFormat | None = None,
+    ) -> IcebergTarget:
+        """The table of the name; raises `UnsupportedFeature` without one."""
+        if name is None:
+            raise _needs_a_name(location)
+        metadata = known.metadata if isinstance(known, IcebergTable) else None
+        return IcebergTarget.open(name, options, storage, metadata)
+
+    def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
+        """Columns of the types of the format version in `properties`."""
+        return iceberg_columns(rows, format_version(properties))
+
+    def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
+        """Create a table in the catalog."""
+        create_iceberg(catalog, name, definition)
+
+    def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
+        """Raise `UnsupportedFeature`: a table is created in a catalog."""
+        raise _needs_a_name(location)
+
+    def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
+        """Replace columns, partition spec, properties and rows in one commit; earlier snapshots stay."""
+        replace_iceberg(catalog, name, definition)
+
+    def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
+        """Register the metadata file that the scan reads."""
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        with translated(name):
+            try:
+                catalog.register_table(name.within, scan.to_options()["path"])
+            except TableAlreadyExistsError as error:
+                raise TableExists(f"{name} already exists") from error
+
+
+def _needs_a_name(location: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"writing to an Iceberg table by its location ({location})",
+        "Commits go through a catalog: use the name catalog.namespace.table, see lakescan.catalog. "
+        "Catalog.register_table gives an existing table a name.",
+    )
