@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.transaction.base import WriteResult
+from lakescan.transaction.results import WriteResult
 from tests.transaction.support import Make, data_files, now, pairs, rows
 
 A, B, N = (1, "a"), (2, "b"), (3, None)
