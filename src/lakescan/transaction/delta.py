@@ -18,6 +18,7 @@ from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.retention import check_vacuum, has_uniform, retention_of
+from lakescan.delta.metadata.features import brought_by_type
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.named_files import added_since, named_files
 from lakescan.delta.table import DeltaTable
@@ -35,7 +36,6 @@ from lakescan.transaction.results import CheckpointResult, ExpireResult
 from lakescan.write.table_writes import WrittenFile
 
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
-_FEATURE_TYPES = {t.Timestamp(zoned=False), t.VARIANT}  # types that require a table feature
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,7 @@ class DeltaTarget:
             raise UnsupportedFeature(
                 f"adding columns to {self.name}, which has column mapping", "deltalake cannot do it."
             )
-        if "timestampNtz" not in self.writes.protocol.features:
-            check_zoneless_maps(new.columns)
+        check_zoneless_maps(new.columns, self.writes.protocol.features)
         try:
             with refusals(self.location):
                 self._deltalake_table().alter.add_columns(as_schema(new).fields)
@@ -225,9 +224,10 @@ class DeltaTarget:
             raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has column mapping", instead)
         if dropped := set(metadata.partition_columns).difference(new.schema.names):
             raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(dropped)!r}", instead)
-        newer = {c.type for c in t.walk(new.columns)}.intersection(_FEATURE_TYPES)
-        if newer and not newer.intersection(c.type for c in t.walk(self.writes.schema.fields)):
-            raise UnsupportedFeature(f"overwriteSchema with columns of type {min(map(str, newer))}", instead)
+        known = {column.type for column in t.walk(self.writes.schema.fields)}
+        newer = {str(c.type) for c in t.walk(new.columns) if brought_by_type(c.type) and c.type not in known}
+        if newer:
+            raise UnsupportedFeature(f"overwriteSchema with columns of type {min(newer)}", instead)
         return replace(self, _columns=new)
 
     def reopened(self) -> DeltaTarget:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 
+from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import UnsupportedFeature
 
@@ -21,41 +22,6 @@ _UNITS = {
     "millisecond": timedelta(milliseconds=1),
     "microsecond": timedelta(microseconds=1),
 }
-# Features with which every file of the table is named by an action of the log.
-_SUPPORTED = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "collations",
-        "collations-preview",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "icebergCompatV1",
-        "icebergCompatV2",
-        "icebergCompatV3",
-        "identityColumns",
-        "inCommitTimestamp",
-        "inCommitTimestamp-preview",
-        "invariants",
-        "materializePartitionColumns",
-        "rowTracking",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantShredding",
-        "variantShredding-preview",
-        "variantType",
-        "variantType-preview",
-    }
-)
 
 
 def retention_of(configuration: Mapping[str, str]) -> timedelta:
@@ -73,10 +39,7 @@ def retention_of(configuration: Mapping[str, str]) -> timedelta:
 def check_vacuum(protocol: Protocol, location: str) -> None:
     """Raise `UnsupportedFeature` if the table may reference files in ways that lakescan does not know."""
     protocol.check_readable(location)
-    if protocol.min_writer_version > 7:
-        raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
-    for feature in sorted(protocol.features - _SUPPORTED):
-        raise UnsupportedFeature(f"removing files of Delta tables with the feature {feature!r}", f"{location} has it.")
+    protocol.check_supports(Support.VACUUM, "removing files of", location)
 
 
 def has_uniform(metadata: Metadata) -> bool:

@@ -8,48 +8,13 @@ from dataclasses import dataclass, field
 from lakescan.common.schema import Schema
 from lakescan.common.types import walk
 from lakescan.delta.log.text import ADVICE, Action, shown
+from lakescan.delta.metadata.features import LISTED, READERS_LISTED, Support, implied, unsupported, why_not_read
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
-SUPPORTED_READER_FEATURES = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "typeWidening",
-        "typeWidening-preview",
-        "variantType",
-        "variantType-preview",
-        "variantShredding",
-        "variantShredding-preview",
-        "geospatial",
-    }
-)
-_CATALOG = (
-    "Its newest commits may be known to its catalog only, not to the log, and lakescan does not ask the catalog. Read "
-    "the table with the catalog's own engine, or drop the feature from the table."
-)
-_WHY = {
-    "catalogManaged": _CATALOG,
-    "catalogOwned-preview": _CATALOG,
-}
-
-
-_LISTS_FEATURES = 3  # the reader version from which on the protocol lists features by name
 _MAPPING_MODE = "delta.columnMapping.mode"
 _MAPPED = "delta.columnMapping.maxColumnId"
 _MAPPING_MODES = ("none", "id", "name")
-
-# Features that a writer version below 7 implies, by the version that introduces them.
-_IMPLIED = {
-    2: ("appendOnly", "invariants"),
-    3: ("checkConstraints",),
-    4: ("changeDataFeed", "generatedColumns"),
-    5: ("columnMapping",),
-    6: ("identityColumns",),
-}
 
 
 @dataclass(frozen=True)
@@ -68,7 +33,7 @@ class Protocol:
         features = action.texts("readerFeatures")
         if reader is None:
             raise action.wrong("minReaderVersion", "a whole number")
-        if reader == _LISTS_FEATURES and features is None:
+        if reader == READERS_LISTED and features is None:
             raise action.wrong("readerFeatures", f"a list of texts, with reader version {reader},")
         return Protocol(
             reader,
@@ -80,18 +45,24 @@ class Protocol:
     @property
     def features(self) -> frozenset[str]:
         """The table features in force: those listed, and those that older writer versions imply."""
-        implied = {f for version, names in _IMPLIED.items() if version <= self.min_writer_version < 7 for f in names}
-        return self.reader_features | self.writer_features | implied
+        return self.reader_features | self.writer_features | implied(self.min_writer_version)
 
     def check_readable(self, location: str) -> None:
         """Raise `UnsupportedFeature` for an unsupported reader version or reader feature."""
-        if not 1 <= self.min_reader_version <= 3:
+        if not 1 <= self.min_reader_version <= READERS_LISTED:
             raise UnsupportedFeature(f"Delta reader version {self.min_reader_version}", f"{location} needs it.")
-        for feature in sorted(self.reader_features - SUPPORTED_READER_FEATURES):
+        for feature in unsupported(self.reader_features, Support.READ):
             raise UnsupportedFeature(
                 f"Delta table feature {feature!r}",
-                _WHY.get(feature, f"{location} requires readers to support it."),
+                why_not_read(feature, f"{location} requires readers to support it."),
             )
+
+    def check_supports(self, support: Support, doing: str, location: str) -> None:
+        """Raise `UnsupportedFeature` if the writer version, or a feature, does not allow `doing` something."""
+        if self.min_writer_version > LISTED:
+            raise UnsupportedFeature(f"Delta writer version {self.min_writer_version}", f"{location} needs it.")
+        for feature in unsupported(self.features, support):
+            raise UnsupportedFeature(f"{doing} Delta tables with the feature {feature!r}", f"{location} has it.")
 
 
 @dataclass(frozen=True)

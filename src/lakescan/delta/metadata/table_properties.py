@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from lakescan.common import types as t
 from lakescan.common.option_values import boolean, integer, one_of, parse_size, positive
+from lakescan.delta.metadata.features import brought_by_type, of_new_table
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
 _DURATION = re.compile(
@@ -108,7 +109,6 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     "delta.enableVariantShredding": ("false", "lakescan does not write shredded variants."),
     "delta.universalFormat.enabledFormats": ("", "lakescan does not maintain Iceberg or Hudi metadata."),
 }
-_ALWAYS = ("appendOnly", "invariants")  # features that writer version 2 implies
 
 
 def checked_properties(properties: Mapping[str, str], columns: Iterable[t.Field]) -> dict[str, str]:
@@ -153,7 +153,7 @@ def _check_together(properties: Mapping[str, str], columns: Iterable[t.Field]) -
     """Refuse column mapping together with listed features: deltalake would not list column mapping then."""
     if properties.get(MAPPING, "none") == "none":
         return
-    listed = [f"column {c.name!r} of type {c.type}" for c in t.walk(tuple(columns)) if _is_feature(c.type)]
+    listed = [f"column {c.name!r} of type {c.type}" for c in t.walk(tuple(columns)) if brought_by_type(c.type)]
     listed += [f"'{VECTORS}'='true'"] if properties.get(VECTORS) == "true" else []
     if listed:
         raise UnsupportedFeature(
@@ -162,18 +162,11 @@ def _check_together(properties: Mapping[str, str], columns: Iterable[t.Field]) -
         )
 
 
-def _is_feature(kind: t.Type) -> bool:
-    return kind is t.VARIANT or (isinstance(kind, t.Timestamp) and not kind.zoned)
-
-
 def _check_feature(feature: str, value: str, properties: Mapping[str, str]) -> None:
     """Accept a feature only if the table has it anyway; like Delta, do not record the property."""
     if value.lower() not in ("supported", "enabled"):
         raise InvalidOption(f"'{_FEATURE}{feature}'={value!r}: it takes supported")
-    features = [*_ALWAYS]
-    features += ["changeDataFeed"] if properties.get(CHANGES) == "true" else []
-    features += ["columnMapping"] if properties.get(MAPPING) == "name" else []
-    features += ["deletionVectors"] if properties.get(VECTORS) == "true" else []
+    features = of_new_table(properties)
     if feature not in features:
         raise UnsupportedFeature(
             f"'{_FEATURE}{feature}' for a new table",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition, Term
+from lakescan.delta.metadata.features import brought_by_type
 from lakescan.delta.metadata.table_properties import MAPPING, checked_properties
 from lakescan.errors import InvalidOption, UnsupportedFeature, missing_dependency
 
 _NAMES = {t.INT: "integer"}
+_ZONELESS = t.Timestamp(zoned=False)
 
 
 def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
@@ -59,13 +61,14 @@ def check_location(location: str) -> None:
         )
 
 
-def check_zoneless_maps(columns: Iterable[t.Field]) -> None:
+def check_zoneless_maps(columns: Iterable[t.Field], features: Collection[str] = ()) -> None:
     """Raise `UnsupportedFeature` for columns with which the table would be unreadable for lack of a table feature.
 
-    deltalake lists the feature `timestampNtz` for columns of that type, but does not look inside maps.
+    deltalake lists the feature `timestampNtz` for columns of that type, but does not look inside maps. `features` are
+    those that the table has already.
     """
     places = {inside for field in columns for inside in _zoneless(field.type, within_map=False)}
-    if places == {True}:
+    if places == {True} and brought_by_type(_ZONELESS) not in features:
         raise UnsupportedFeature(
             "a Delta table with timestamps without time zone only inside maps",
             "deltalake does not list the table feature timestampNtz for them: use timestamps with time zone.",

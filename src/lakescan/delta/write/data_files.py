@@ -17,6 +17,7 @@ from lakescan.common import types as t
 from lakescan.common.option_values import parse_size
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import delta_columns
+from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.delta.scan.partition_values import NULL_PARTITION
@@ -31,23 +32,6 @@ from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
 _TARGET_SIZE = 128 * 2**20  # bytes, without delta.targetFileSize
-# Writer features that new files comply with as they are, or as long as the table declares nothing under them, and that
-# deltalake, which commits, supports: it refuses type widening, identity columns, clustering and domain metadata.
-_SUPPORTED = frozenset(
-    {
-        "appendOnly",
-        "invariants",
-        "checkConstraints",
-        "generatedColumns",
-        "changeDataFeed",
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "variantType",
-        "variantType-preview",
-    }
-)
 _CONSTRAINT = "delta.constraints."
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # pyarrow's names
 _KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
@@ -197,10 +181,7 @@ def _size(value: Any, location: str) -> int:
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
     """Raise `UnsupportedFeature` for a writer version, feature or column property that writers here do not support."""
-    if protocol.min_writer_version > 7:
-        raise UnsupportedFeature(f"Delta writer version {protocol.min_writer_version}", f"{location} needs it.")
-    for feature in sorted(protocol.features - _SUPPORTED):
-        raise UnsupportedFeature(f"writing to Delta tables with the feature {feature!r}", f"{location} has it.")
+    protocol.check_supports(Support.WRITE, "writing to", location)
     for name in _DECLARED:
         if f'"{name}"' in metadata.schema_string:
             raise UnsupportedFeature(f"writing to Delta tables with columns that have {name}", f"{location} has one.")

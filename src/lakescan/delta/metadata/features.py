@@ -1,0 +1,131 @@
+"""The table features of Delta, and what lakescan does with tables that have them (protocol, "Table Features").
+
+This is the only list. A feature that is not in it is refused by readers, writers and vacuum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+
+from lakescan.common import types as t
+
+
+class Support(Flag):
+    """What lakescan can do with a table that has a feature."""
+
+    NONE = 0
+    READ = auto()
+    # New files comply with it as they are, or as long as the table declares nothing under it; and deltalake, which
+    # commits, supports it. That refuses type widening, identity columns, clustering and domain metadata.
+    WRITE = auto()
+    # Every file of the table is named by an action of the log, so that others can be removed.
+    VACUUM = auto()
+
+
+_R, _W, _V = Support.READ, Support.WRITE, Support.VACUUM
+LISTED = 7  # the writer version from which on the protocol lists features by name
+READERS_LISTED = 3  # the same of reader versions
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A table feature.
+
+    - `support`: what lakescan does with tables that have it. Reads ask only for features that readers must know.
+    - `writer_version`: the oldest writer version that implies it; LISTED if it is only listed by name.
+    - `property`: the table property, and its value, that brings it to a new table.
+    - `brought_by`: whether columns of a type bring it to a new table.
+    - `why_not`: why tables with it are not read, for messages.
+    """
+
+    name: str
+    support: Support
+    writer_version: int = LISTED
+    property: tuple[str, str] | None = None
+    brought_by: Callable[[t.Type], bool] | None = None
+    why_not: str = ""
+
+
+def _is_zoneless(kind: t.Type) -> bool:
+    return isinstance(kind, t.Timestamp) and not kind.zoned
+
+
+def _is_variant(kind: t.Type) -> bool:
+    return kind == t.VARIANT
+
+
+_CATALOG = (
+    "Its newest commits may be known to its catalog only, not to the log, and lakescan does not ask the catalog. Read "
+    "the table with the catalog's own engine, or drop the feature from the table."
+)
+_ALL = (
+    Feature("allowColumnDefaults", _V),
+    Feature("appendOnly", _W | _V, writer_version=2),
+    Feature("catalogManaged", Support.NONE, why_not=_CATALOG),
+    Feature("catalogOwned-preview", Support.NONE, why_not=_CATALOG),
+    Feature("changeDataFeed", _W | _V, writer_version=4, property=("delta.enableChangeDataFeed", "true")),
+    Feature("checkConstraints", _W | _V, writer_version=3),
+    Feature("checkpointProtection", _V),
+    Feature("clustering", _V),
+    Feature("collations", _V),
+    Feature("collations-preview", _V),
+    Feature("columnMapping", _R | _W | _V, writer_version=5, property=("delta.columnMapping.mode", "name")),
+    Feature("deletionVectors", _R | _W | _V, property=("delta.enableDeletionVectors", "true")),
+    Feature("domainMetadata", _V),
+    Feature("generatedColumns", _W | _V, writer_version=4),
+    Feature("geospatial", _R),
+    Feature("icebergCompatV1", _V),
+    Feature("icebergCompatV2", _V),
+    Feature("icebergCompatV3", _V),
+    Feature("identityColumns", _V, writer_version=6),
+    Feature("inCommitTimestamp", _V),
+    Feature("inCommitTimestamp-preview", _V),
+    Feature("invariants", _W | _V, writer_version=2),
+    Feature("materializePartitionColumns", _V),
+    Feature("rowTracking", _V),
+    Feature("timestampNtz", _R | _W | _V, brought_by=_is_zoneless),
+    Feature("typeWidening", _R | _V),
+    Feature("typeWidening-preview", _R | _V),
+    Feature("v2Checkpoint", _R | _W | _V),
+    Feature("vacuumProtocolCheck", _R | _V),
+    Feature("variantShredding", _R | _V),
+    Feature("variantShredding-preview", _R | _V),
+    Feature("variantType", _R | _W | _V, brought_by=_is_variant),
+    Feature("variantType-preview", _R | _W | _V),
+)
+FEATURES: Mapping[str, Feature] = {each.name: each for each in _ALL}
+_NEW_WRITER_VERSION = 2  # of a new table that no property asks more of
+
+
+def unsupported(names: Iterable[str], support: Support) -> list[str]:
+    """Return those of the features for which lakescan does not have a support, in order of their names."""
+    return sorted(n for n in names if n not in FEATURES or support not in FEATURES[n].support)
+
+
+def why_not_read(name: str, default: str) -> str:
+    """Return why tables with a feature are not read."""
+    return (FEATURES[name].why_not if name in FEATURES else "") or default
+
+
+def implied(writer_version: int) -> frozenset[str]:
+    """Return the features that a writer version implies; from LISTED on, none."""
+    if writer_version >= LISTED:
+        return frozenset()
+    return frozenset(each.name for each in _ALL if each.writer_version <= writer_version)
+
+
+def brought_by_type(kind: t.Type) -> str | None:
+    """Return the feature that columns of a type bring to a table; None for most types."""
+    return next((each.name for each in _ALL if each.brought_by is not None and each.brought_by(kind)), None)
+
+
+def of_new_table(properties: Mapping[str, str]) -> list[str]:
+    """Return the features that a new table with these properties has, those of its types left out."""
+    return [
+        each.name
+        for each in _ALL
+        if each.writer_version <= _NEW_WRITER_VERSION
+        or (each.property is not None and properties.get(each.property[0]) == each.property[1])
+    ]

@@ -1,0 +1,59 @@
+"""The list of table features: what is done with tables that have one, and which version or property brings it."""
+
+from __future__ import annotations
+
+import pytest
+
+import lakescan
+from lakescan.common import types as t
+from lakescan.delta.metadata.features import FEATURES, LISTED, Support, brought_by_type, implied, of_new_table
+from lakescan.delta.metadata.protocol import Protocol
+
+
+def _listing(name: str) -> Protocol:
+    return Protocol(3, LISTED, frozenset({name}), frozenset({name}))
+
+
+@pytest.mark.parametrize("name", [*FEATURES, "aFeatureOfTomorrow"])
+def test_a_feature_is_refused_by_name_wherever_it_is_not_supported(name: str) -> None:
+    support = FEATURES[name].support if name in FEATURES else Support.NONE
+    checks = {
+        Support.READ: lambda: _listing(name).check_readable("/t"),
+        Support.WRITE: lambda: _listing(name).check_supports(Support.WRITE, "writing to", "/t"),
+        Support.VACUUM: lambda: _listing(name).check_supports(Support.VACUUM, "removing files of", "/t"),
+    }
+    for needed, check in checks.items():
+        if needed in support:
+            check()
+        else:
+            with pytest.raises(lakescan.UnsupportedFeature, match=f"'{name}'"):
+                check()
+
+
+def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
+    added = [implied(version) - implied(version - 1) for version in range(1, LISTED)]
+    assert added == [
+        frozenset(),
+        {"appendOnly", "invariants"},
+        {"checkConstraints"},
+        {"changeDataFeed", "generatedColumns"},
+        {"columnMapping"},
+        {"identityColumns"},
+    ]
+    assert implied(LISTED) == frozenset()
+
+
+def test_a_later_writer_version_is_refused() -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="writer version 8"):
+        Protocol(1, 8, frozenset()).check_supports(Support.WRITE, "writing to", "/t")
+    with pytest.raises(lakescan.UnsupportedFeature, match="reader version 4"):
+        Protocol(4, LISTED, frozenset()).check_readable("/t")
+
+
+def test_properties_and_types_bring_features_to_a_new_table() -> None:
+    assert of_new_table({}) == of_new_table({"delta.columnMapping.mode": "none"}) == ["appendOnly", "invariants"]
+    assert "columnMapping" in of_new_table({"delta.columnMapping.mode": "name"})
+    assert "deletionVectors" in of_new_table({"delta.enableDeletionVectors": "true"})
+    assert brought_by_type(t.Timestamp(zoned=False)) == "timestampNtz"
+    assert brought_by_type(t.VARIANT) == "variantType"
+    assert brought_by_type(t.Timestamp(zoned=True)) is brought_by_type(t.STRING) is None
