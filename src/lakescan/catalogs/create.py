@@ -12,6 +12,7 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.write.create import check_location, delta_arguments
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
+from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import create_version_3, iceberg_arguments
 from lakescan.iceberg.write.outcomes import commit_emptied
@@ -63,7 +64,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
         )
     with translated(identifier):
         try:
-            if arguments["properties"]["format-version"] == "3":
+            if chosen_version(arguments["properties"]).row_lineage:
                 create_version_3(catalog, identifier.within, arguments)
             else:
                 catalog.create_table(identifier.within, **arguments)
@@ -78,8 +79,8 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
     """
     with translated(identifier):
         opened = catalog.load_table(identifier.within)
-    version = str(opened.metadata.format_version)
-    if definition.properties.get("format-version", version) != version:
+    version = opened.metadata.format_version
+    if definition.properties.get(PROPERTY, str(version)) != str(version):
         raise UnsupportedFeature(
             f"replacing {identifier}, of format version {version}, by a table of another format version",
             "Drop it and create it again.",
@@ -136,7 +137,7 @@ def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> No
         for field in arguments["partition_spec"].fields:
             spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
     if arguments["properties"]:
-        transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != "format-version"})
+        transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != PROPERTY})
 
 
 def create_delta(

@@ -15,12 +15,12 @@ _MICROS: dict[t.Type, t.Type] = {
 }
 
 
-def iceberg_columns(rows: pa.Schema, version: int) -> tuple[t.Field, ...]:
-    """Return the columns of an Iceberg table of a format version; before 3, nanoseconds become microseconds.
+def iceberg_columns(rows: pa.Schema, *, nanoseconds: bool) -> tuple[t.Field, ...]:
+    """Return the columns of an Iceberg table; if its version has no `nanoseconds`, they become microseconds.
 
     Raises `SchemaMismatch` for columns that contain only nulls, which have no type.
     """
-    return tuple(_column(field, "", {} if version > 2 else _MICROS) for field in optional_columns_of(rows))
+    return tuple(_column(field, "", {} if nanoseconds else _MICROS) for field in optional_columns_of(rows))
 
 
 def delta_columns(rows: pa.Schema) -> tuple[t.Field, ...]:

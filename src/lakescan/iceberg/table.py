@@ -19,6 +19,7 @@ from lakescan.formats.increments import Commit, CommitChange, Increment, Limits,
 from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import matching_of
 from lakescan.iceberg.metadata.parse import parse_metadata
@@ -264,7 +265,7 @@ class IcebergTable:
     def _metadata_columns(self) -> tuple[Field, ...]:
         """The reserved columns; row lineage from format version 3 on."""
         partition = m.partition_column(self.metadata.partition_type.fields)
-        lineage = (m.ROW_ID, m.LAST_UPDATED) if self.metadata.format_version >= 3 else ()
+        lineage = (m.ROW_ID, m.LAST_UPDATED) if VERSIONS[self.metadata.format_version].row_lineage else ()
         return (m.FILE, m.POS, m.SPEC_ID, partition, m.DELETED, *lineage)
 
     def _kind(self, name: str) -> str:

@@ -16,9 +16,9 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import TableExists, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
+from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.create import format_version
 from lakescan.options.read import Options
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
@@ -76,7 +76,7 @@ class IcebergFormat:
 
     def columns(self, rows: pa.Schema, properties: Mapping[str, str]) -> tuple[Field, ...]:
         """Columns of the types of the format version in `properties`."""
-        return iceberg_columns(rows, format_version(properties))
+        return iceberg_columns(rows, nanoseconds=chosen_version(properties).nanoseconds)
 
     def create(self, catalog: Any, name: Identifier, definition: TableDefinition) -> None:
         """Create a table in the catalog."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakescan.common.schema import Schema
-from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.document import read_document
+from lakescan.iceberg.metadata.format_versions import FormatVersion, known_version
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec, parse_spec
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
@@ -19,7 +20,6 @@ from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, Reference, TableMetadata
 from lakescan.storage.faults import shown
 
-LATEST_VERSION = 3
 STATISTICS = ("statistics", "partition-statistics")
 _MAIN, _NONE = "main", -1
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
@@ -33,16 +33,15 @@ def parse_metadata(data: bytes, source: str) -> TableMetadata:
     version.
     """
     document = read_document(data, source)
-    version = document.integer("format-version", least=_LEAST)
-    if not 1 <= version <= LATEST_VERSION:
-        raise UnsupportedFeature(f"Iceberg format version {version}", f"{shown(source)} needs it.")
-    return _Parser(Node(document.value, f"{source} (Iceberg v{version} table metadata)"), source, version).parse()
+    version = known_version(document.integer("format-version", least=_LEAST), shown(source))
+    where = f"{source} (Iceberg v{version.number} table metadata)"
+    return _Parser(Node(document.value, where), source, version).parse()
 
 
 class _Parser:
     """Parses one metadata document."""
 
-    def __init__(self, node: Node, source: str, version: int) -> None:
+    def __init__(self, node: Node, source: str, version: FormatVersion) -> None:
         self.node, self.source, self.version = node, source, version
 
     def parse(self) -> TableMetadata:
@@ -54,9 +53,9 @@ class _Parser:
         current = self._current(snapshots)
         faults: dict[str, CorruptMetadata] = {}
         return TableMetadata(
-            format_version=self.version,
+            format_version=self.version.number,
             location=node.text("location").rstrip("/"),
-            uuid=node.text("table-uuid") if self.version > 1 else node.text("table-uuid", None),
+            uuid=node.text("table-uuid") if self.version.lists_all else node.text("table-uuid", None),
             schemas=schemas,
             current_schema_id=current_schema,
             specs=specs,
@@ -85,7 +84,7 @@ class _Parser:
         return by_id
 
     def _schemas(self) -> tuple[dict[int, Schema], int]:
-        if self.version > 1 or self.node.has("schemas"):
+        if self.version.lists_all or self.node.has("schemas"):
             schemas = self._by_id(map(parse_schema_node, self.node.children("schemas")), "schemas")
             current = self.node.integer("current-schema-id", most=INT_MAX)
         else:
@@ -97,13 +96,13 @@ class _Parser:
 
     def _specs(self, schemas: Mapping[int, Schema], current: int) -> tuple[dict[int, PartitionSpec], int]:
         sources = {i: f for s in [*schemas.values(), schemas[current]] for i, f in s.by_id.items()}
-        if self.version > 1 or self.node.has("partition-specs"):
+        if self.version.lists_all or self.node.has("partition-specs"):
             nodes = self.node.children("partition-specs")
             parsed = [parse_spec(n.integer("spec-id", most=INT_MAX), n.children("fields"), sources) for n in nodes]
             default = self.node.integer("default-spec-id", most=INT_MAX)
         else:
             parsed, default = [parse_spec(0, self.node.children("partition-spec"), sources)], 0
-        if self.version > 1:
+        if self.version.lists_all:
             self.node.integer("last-partition-id", least=_LEAST)
         specs = self._by_id(parsed, "partition specs")
         if default not in specs:
@@ -112,7 +111,7 @@ class _Parser:
 
     def _sort_order(self) -> SortOrder:
         """The default sort order; version 1 may omit it."""
-        if self.version == 1 and not self.node.has("sort-orders"):
+        if not self.version.lists_all and not self.node.has("sort-orders"):
             return UNSORTED
         orders = self._by_id(map(parse_sort_order, self.node.children("sort-orders")), "sort orders")
         default = self.node.integer("default-sort-order-id", most=INT_MAX)
@@ -124,7 +123,7 @@ class _Parser:
         manifests = tuple(node.items("manifests", []))
         if wrong := [each for each in manifests if not isinstance(each, str)]:
             raise node.fault(f"has {wrong[0]!r} among its manifests, which is not a string")
-        if not node.has("manifest-list") and not (manifests if self.version > 1 else node.has("manifests")):
+        if not node.has("manifest-list") and not (manifests if self.version.lists_all else node.has("manifests")):
             raise node.fault("lacks 'manifest-list', so its files are unknown")
         return IcebergSnapshot(
             id=node.integer("snapshot-id", least=_LEAST),

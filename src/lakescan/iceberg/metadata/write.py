@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from lakescan.iceberg.metadata.format_versions import VERSIONS
+
 
 def metadata_text(metadata: Any) -> str:
     """pyiceberg's metadata as JSON text."""
@@ -17,7 +19,7 @@ def write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
     """Write a metadata file, as pyiceberg's catalogs do."""
     from pyiceberg.serializers import ToOutputFile
 
-    if metadata.format_version > 2:
+    if VERSIONS[metadata.format_version].row_lineage:
         metadata = _writable().model_construct(**dict(metadata))
     ToOutputFile.table_metadata(metadata, io.new_output(metadata_path))
 

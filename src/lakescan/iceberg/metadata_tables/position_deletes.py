@@ -17,6 +17,7 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.iceberg.manifests.manifest_checks import DELETED
 from lakescan.iceberg.manifests.manifest_file import DELETES, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables.entries import read_entries
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
@@ -79,7 +80,7 @@ class PositionDeletesTable:
                 *shown,
                 t.Field(SPEC_ID.id, "spec_id", t.INT, required=True),
                 t.Field(2147483646, "delete_file_path", t.STRING, required=True),
-                *(vectors if self.metadata.format_version >= 3 else ()),
+                *(vectors if VERSIONS[self.metadata.format_version].deletion_vectors else ()),
             )
         )
 

@@ -11,6 +11,7 @@ from lakescan.common import types as t
 from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, check_columns, chosen_version
 from lakescan.iceberg.metadata.table_properties import check_properties
 
 if TYPE_CHECKING:
@@ -20,21 +21,13 @@ if TYPE_CHECKING:
 
 # Iceberg has no narrower integers.
 _WIDENED = {t.BYTE: "int", t.SHORT: "int"}
-_SINCE_3 = (t.UNKNOWN, t.VARIANT)
 
 
-def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -> dict[str, Any]:
+def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -> dict[str, Any]:
     """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for features of a later format version."""
     check_properties(definition.properties)
-    version = format_version(definition.properties, default_version)
-    for column in t.walk(definition.columns):
-        is_new = column.type in _SINCE_3 or isinstance(column.type, t.Geospatial)
-        is_new |= isinstance(column.type, t.Timestamp) and column.type.unit == "ns"
-        what = str(column.type) if is_new else "" if column.write_default is None else "with a default"
-        if what and version < 3:
-            raise InvalidOption(
-                f"column {column.name!r} is {what}, which requires format version 3: set 'format-version'='3'"
-            )
+    version = chosen_version(definition.properties, default_version)
+    check_columns(definition.columns, version)
     schema = as_schema(definition)
     comment = {} if definition.comment is None else {"comment": definition.comment}
     return {
@@ -42,7 +35,7 @@ def iceberg_arguments(definition: TableDefinition, default_version: str = "2") -
         "location": definition.location,
         "partition_spec": _spec(definition, schema),
         "sort_order": _order(definition),
-        "properties": {"format-version": str(version), **definition.properties, **comment},
+        "properties": {PROPERTY: str(version.number), **definition.properties, **comment},
     }
 
 
@@ -84,14 +77,6 @@ def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str
             return  # registered by an attempt whose response was lost
         staged.io.delete(staged.metadata_location)
         raise
-
-
-def format_version(properties: Mapping[str, str], default: str = "2") -> int:
-    """The property `format-version`, or the default; raises `InvalidOption` for an invalid version."""
-    text = properties.get("format-version", default)
-    if text not in ("1", "2", "3"):
-        raise InvalidOption(f"'format-version'={text!r}: the format version must be 1, 2 or 3")
-    return int(text)
 
 
 def _field(field: t.Field) -> dict[str, Any]:

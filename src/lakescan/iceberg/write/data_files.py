@@ -18,6 +18,7 @@ from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import iceberg_columns
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
+from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import check_obeyed
 from lakescan.iceberg.metadata.write import metadata_text
@@ -61,6 +62,10 @@ class IcebergWrites(ByOptions):
 
         self.__dict__.update(state, metadata=TableMetadataUtil.parse_raw(state["metadata"]))
 
+    @property
+    def _version(self) -> FormatVersion:
+        return VERSIONS[self.metadata.format_version]
+
     @cached_property
     def _properties(self) -> dict[str, str]:
         return {**self.metadata.properties, **self.overrides}
@@ -78,7 +83,7 @@ class IcebergWrites(ByOptions):
     @property
     def of_moved_rows(self) -> IcebergWrites:
         """Settings for rows moved between files: from version 3 on, they keep their ids (spec, "Row Lineage")."""
-        return replace(self, keeps_lineage=True) if self.metadata.format_version > 2 else self
+        return replace(self, keeps_lineage=True) if self._version.row_lineage else self
 
     @property
     def target_size(self) -> int:
@@ -113,7 +118,7 @@ class IcebergWrites(ByOptions):
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
-        return iceberg_columns(rows, self.metadata.format_version)
+        return iceberg_columns(rows, nanoseconds=self._version.nanoseconds)
 
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """All columns with their field ids, except those of type unknown, which are never written."""

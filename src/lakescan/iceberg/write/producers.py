@@ -27,6 +27,7 @@ from pyiceberg.table.update.snapshot import (
 from pyiceberg.types import DoubleType
 
 from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.write.row_lineage import LineageSnapshot
 
 
@@ -96,7 +97,7 @@ def appending(transaction: Transaction, branch: str, properties: dict[str, str])
     """A producer that adds files. Merges manifests if the table asks for it, except in format version 3."""
     metadata = transaction.table_metadata
     merges = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-    kind = _LineageAppend if metadata.format_version > 2 else _MergeAppend if merges else _FastAppend
+    kind = _LineageAppend if VERSIONS[metadata.format_version].row_lineage else _MergeAppend if merges else _FastAppend
     if kind is _MergeAppend:
         _check_partitions_are_read(metadata)
     return _producer(kind, Operation.APPEND, transaction, branch, properties)
@@ -107,14 +108,15 @@ def overwriting(transaction: Transaction, branch: str, properties: dict[str, str
     metadata = transaction.table_metadata
     _check_partitions_are_read(metadata)
     is_first = metadata.snapshot_by_name(branch) is None
-    kind = _LineageOverwrite if metadata.format_version > 2 else _Overwrite
+    kind = _LineageOverwrite if VERSIONS[metadata.format_version].row_lineage else _Overwrite
     return _producer(kind, Operation.APPEND if is_first else Operation.OVERWRITE, transaction, branch, properties)
 
 
 def rewriting(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
     """A producer that replaces files by others with the same rows (operation `replace`)."""
-    _check_partitions_are_read(transaction.table_metadata)
-    kind = _LineageRewrite if transaction.table_metadata.format_version > 2 else _Rewrite
+    metadata = transaction.table_metadata
+    _check_partitions_are_read(metadata)
+    kind = _LineageRewrite if VERSIONS[metadata.format_version].row_lineage else _Rewrite
     return _producer(kind, Operation.OVERWRITE, transaction, branch, properties)
 
 
@@ -122,7 +124,7 @@ def emptying(transaction: Transaction) -> _SnapshotProducer[Any]:
     """A producer that removes all files from the main branch."""
     metadata = transaction.table_metadata
     _check_partitions_are_read(metadata)
-    has_lineage = metadata.format_version > 2 and metadata.current_snapshot() is not None
+    has_lineage = VERSIONS[metadata.format_version].row_lineage and metadata.current_snapshot() is not None
     kind = _LineageOverwrite if has_lineage else _Delete
     producer = _producer(kind, Operation.DELETE, transaction, "main", {})
     if isinstance(producer, LineageSnapshot):
