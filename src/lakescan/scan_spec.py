@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.option_values import planning_mode
 from lakescan.common.schema import Schema
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
@@ -28,10 +27,9 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
 from lakescan.options.read import Options
 from lakescan.planning.candidates import Candidates, concatenated
-from lakescan.planning.pack import LOOKBACK, OPEN_COST
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
+from lakescan.planning.read_properties import ReadProperties
 from lakescan.planning.report import ScanMetrics, ScanReport, total_report
-from lakescan.planning.split import TARGET_SIZE
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.reporting import MetricsReporter
 from lakescan.storage import Storage
@@ -183,9 +181,16 @@ class ScanSpec:
         Taken from the option (`data-planning-mode`, `delete-planning-mode`), else from the table property of the same
         name prefixed with `read.`.
         """
-        name = f"{content}-planning-mode"
-        mode = self.options.get(name)
-        return planning_mode(self.snapshot.properties.get(f"read.{name}", "auto")) if mode is None else str(mode)
+        mode = self.options.get(f"{content}-planning-mode")
+        if mode is not None:
+            return str(mode)
+        own = self._properties
+        return own.data_planning_mode if content == "data" else own.delete_planning_mode
+
+    @property
+    def _properties(self) -> ReadProperties:
+        """The table properties of the snapshot that reads obey."""
+        return ReadProperties(self.snapshot.properties, self.table.location)
 
     # Planning
 
@@ -264,13 +269,13 @@ class ScanSpec:
 
     def _packing(self, parallelism: int) -> PackingOptions:
         """Options take precedence over table properties (`read.split.*`), and those over Iceberg's defaults."""
-        properties = self.snapshot.properties
+        properties = self._properties
         return PackingOptions(
             split_size=self.options.get("split-size"),
-            target_size=int(properties.get("read.split.target-size", TARGET_SIZE)),
-            lookback=self.options.get("lookback") or int(properties.get("read.split.planning-lookback", LOOKBACK)),
-            open_cost=self.options.get("file-open-cost") or int(properties.get("read.split.open-file-cost", OPEN_COST)),
-            adaptive=properties.get("read.split.adaptive-size.enabled", "true").lower() == "true",
+            target_size=properties.split_size,
+            lookback=self.options.get("lookback") or properties.lookback,
+            open_cost=self.options.get("file-open-cost") or properties.open_cost,
+            adaptive=properties.is_adaptive,
             parallelism=parallelism,
             weighs_opening=self.state is not None,
         )

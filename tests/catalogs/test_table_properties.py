@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 import lakescan
 from lakescan.delta.metadata.table_properties import _KNOWN as DELTA
-from lakescan.iceberg.metadata.table_properties import _VALUES as ICEBERG
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
@@ -36,6 +36,11 @@ ICEBERG_VALUES = {
     "write.parquet.compression-level": "3",
     "commit.manifest-merge.enabled": "true",
     "gc.enabled": "true",
+    "read.data-planning-mode": "local",
+    "read.delete-planning-mode": "local",
+    "read.split.adaptive-size.enabled": "false",
+    "schema.name-mapping.default": "[]",
+    "write.format.default": "PARQUET",
     "write.metadata.delete-after-commit.enabled": "true",
 }
 
@@ -120,7 +125,7 @@ def test_column_mapping_is_refused_beside_features_that_deltalake_lists(local: l
         local.create_table("db.t", columns, format="delta", properties={"delta.columnMapping.mode": "name"})
 
 
-@pytest.mark.parametrize("name", ICEBERG)
+@pytest.mark.parametrize("name", IcebergProperties.declared())
 def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceberg(
     local: lakescan.Catalog, name: str, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.write.expire import Expired, Retention
 from lakescan.options.write import WriteOptions
 from tests.transaction.support import Make, maker, now, rows
@@ -39,7 +40,7 @@ def expired(metadata: Any, older_than: float | None = None, at_least: int | None
     said = {f"history.expire.{name.replace('_', '-')}": str(value) for name, value in own.items()}
     before = None if older_than is None else int(-older_than * DAY)
     found: TableMetadata = metadata
-    return Retention.of(said, 0, before, at_least).expired(found)
+    return Retention.of(IcebergProperties(said, "the table"), 0, before, at_least).expired(found)
 
 
 MAIN = {"main": (4, "branch", {})}

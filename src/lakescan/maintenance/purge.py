@@ -11,13 +11,14 @@ import pyarrow as pa
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.scan.named_files import named_files
 from lakescan.iceberg.table import IcebergTable
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.storage.locations import is_in, normal
 from lakescan.storage.removal import remove_unnamed, unnamed
-from lakescan.transaction.iceberg import GC_ENABLED, IcebergTarget
+from lakescan.transaction.iceberg import IcebergTarget
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -81,7 +82,7 @@ def _may_share(target: IcebergTarget, other: Table) -> bool:
     So it may if it is the same table, does not own its files, or if one location contains the other.
     """
     mine, theirs = normal(target.opened.metadata.location), normal(other.metadata.location)
-    owns_none = other.metadata.properties.get(GC_ENABLED, "true").lower() != "true"
+    owns_none = not IcebergProperties(other.metadata.properties, ".".join(other.name())).owns_files
     is_near = mine == theirs or is_in(mine, theirs) or is_in(theirs, mine)
     return owns_none or is_near or str(other.metadata.table_uuid) == target.identity
 

@@ -38,8 +38,6 @@ from lakescan.transaction.base import FileRules, Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult
 from lakescan.write.table_writes import WrittenFile
 
-GC_ENABLED = "gc.enabled"
-_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 _LOG = logging.getLogger("lakescan")
 _SKEW = timedelta(minutes=5)  # that clocks may disagree by
 
@@ -160,7 +158,7 @@ class IcebergTarget:
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""
-        if self.opened.metadata.properties.get(GC_ENABLED, "true").lower() != "true":
+        if not self.opened.metadata.table_properties.owns_files:
             raise UnsupportedFeature(
                 f"{doing} {self.name}, whose gc.enabled is not true",
                 "Its files may belong to another table as well, of which it is a snapshot. If they are its own, set "
@@ -184,7 +182,7 @@ class IcebergTarget:
         before = None if older_than is None else to_millis(older_than)
         while True:
             metadata = target.opened.metadata
-            expired = Retention.of(metadata.properties, to_millis(now), before, retain_last).expired(metadata)
+            expired = Retention.of(metadata.table_properties, to_millis(now), before, retain_last).expired(metadata)
             result = ExpireResult(tuple(sorted(expired.snapshots)), tuple(sorted(expired.refs)), dry_run)
             if dry_run or not result:
                 return result
@@ -241,7 +239,7 @@ class IcebergTarget:
         """The data and metadata folders, and folders from table properties if they are inside the table's location."""
         self.check_owned("removing orphan files of")
         metadata = self.opened.metadata
-        named = [metadata.properties[name] for name in _PATHS if name in metadata.properties]
+        named = metadata.table_properties.folders
         inside = [each for each in named if is_in(normal(each), normal(metadata.location))]
         return FileRules(
             location=metadata.location,

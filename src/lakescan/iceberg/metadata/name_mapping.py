@@ -14,16 +14,17 @@ from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node, fault
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.scan.settled_names import settled_names
 from lakescan.storage.faults import told
 
-PROPERTY = "schema.name-mapping.default"
+PROPERTY = IcebergProperties.name_mapping.name
 _Path = tuple[str, ...]
 
 
 def matching_of(metadata: TableMetadata) -> FieldMatching:
     """Match columns by field id; in files without ids by the table's name mapping, or by position without one."""
-    text = metadata.properties.get(PROPERTY)
+    text = metadata.table_properties.name_mapping
     if text is None:
         settled = settled_names(metadata.schemas, metadata.last_column_id)
         return FieldMatching(by_id=True, by_position=True, settled=settled)

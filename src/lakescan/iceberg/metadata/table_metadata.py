@@ -11,6 +11,7 @@ from lakescan.common.types import Field, Struct
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec, partition_type
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ class TableMetadata:
     last_column_id: int | None = None
     faults: Mapping[str, CorruptMetadata] = field(default_factory=dict, compare=False)
     source: str = field(default="", compare=False)
+
+    @cached_property
+    def table_properties(self) -> IcebergProperties:
+        """The properties, typed."""
+        return IcebergProperties(self.properties, self.source or self.location)
 
     @property
     def schema(self) -> Schema:

@@ -1,4 +1,4 @@
-"""Validate table properties: settings that writes here would violate or ignore are refused.
+"""The table properties of Iceberg that lakescan, or pyiceberg for it, obeys; and the check of those of new tables.
 
 The specification allows any property. Properties that only configure other writers are kept.
 """
@@ -6,76 +6,162 @@ The specification allows any property. Properties that only configure other writ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from lakescan.common.option_values import boolean, integer, one_of, positive, whole
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.common.properties import Property, is_true
+from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
+from lakescan.iceberg.metadata.metrics_mode import MetricsMode
+from lakescan.planning.read_properties import ReadProperties
 
-_METRICS = re.compile(r"none|counts|full|truncate\(\s*[1-9][0-9]*\s*\)", re.IGNORECASE)
-_LEVELS = re.compile(r"null|-?[0-9]+")
-
-
-def _metrics(value: str) -> None:
-    if _METRICS.fullmatch(value.strip()) is None:
-        raise ValueError("none, counts, truncate(16) with a number of characters, or full")
-
-
-def _level(value: str) -> None:
-    if _LEVELS.fullmatch(value.strip()) is None:
-        raise ValueError("a whole number")
-
-
-def _path(value: str) -> None:
-    if not value.strip():
-        raise ValueError("a folder's location")
-
-
-# Supported properties and the checks of their values.
-_VALUES: Mapping[str, Callable[[str], object]] = {
-    "commit.manifest-merge.enabled": boolean,
-    "commit.manifest.min-count-to-merge": positive,
-    "commit.manifest.target-size-bytes": positive,
-    "commit.retry.max-wait-ms": whole,
-    "commit.retry.min-wait-ms": whole,
-    "commit.retry.num-retries": whole,
-    "commit.retry.total-timeout-ms": whole,
-    "gc.enabled": boolean,
-    "history.expire.max-ref-age-ms": positive,
-    "history.expire.max-snapshot-age-ms": positive,
-    "history.expire.min-snapshots-to-keep": positive,
-    "read.split.metadata-target-size": positive,
-    "read.split.open-file-cost": whole,
-    "read.split.planning-lookback": positive,
-    "read.split.target-size": positive,
-    "write.distribution-mode": one_of("none", "hash", "range"),
-    "write.metadata.compression-codec": one_of("none", "gzip"),
-    "write.metadata.delete-after-commit.enabled": boolean,
-    "write.metadata.metrics.default": _metrics,
-    "write.metadata.metrics.max-inferred-column-defaults": integer,
-    "write.data.path": _path,
-    "write.metadata.path": _path,
-    "write.metadata.previous-versions-max": positive,
-    "write.parquet.compression-codec": one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none"),
-    "write.parquet.compression-level": _level,
-    "write.parquet.page-size-bytes": positive,
-    "write.parquet.row-group-limit": positive,
-    "write.summary.partition-limit": whole,
-    "write.target-file-size-bytes": positive,
-}
-# The properties that every write uses; also checked on tables created by other writers.
-_OF_WRITES = (
-    "commit.manifest.min-count-to-merge",
-    "commit.manifest.target-size-bytes",
-    "write.data.path",
-    "write.metadata.metrics.max-inferred-column-defaults",
-    "write.parquet.compression-codec",
-    "write.parquet.compression-level",
-    "write.parquet.page-size-bytes",
-    "write.summary.partition-limit",
-    "write.target-file-size-bytes",
-)
-_PROVIDERS = ("write.location-provider.impl", "write.py-location-provider.impl")
+_LEVEL = re.compile(r"null|-?[0-9]+")
 _COLUMN_METRICS = "write.metadata.metrics.column."
+_CODECS = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none")
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+def _level(text: str) -> int | None:
+    if _LEVEL.fullmatch(text.strip()) is None:
+        raise ValueError("a whole number")
+    return None if text.strip() == "null" else int(text)
+
+
+def _path(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a folder's location")
+    return text
+
+
+class IcebergProperties(ReadProperties):
+    """The properties of an Iceberg table. Those that are marked with pyiceberg, it reads itself as it commits."""
+
+    # Data files
+    file_format = Property("write.format.default", "parquet", str.lower, "format of data files")
+    target_file_size = Property(
+        "write.target-file-size-bytes", 512 * 2**20, positive, "bytes of a data file, past which the next is begun"
+    )
+    distribution_mode = Property(
+        "write.distribution-mode",
+        "hash",
+        str,
+        "how rows of a Spark frame are shuffled before they are written; range acts as hash",
+        check=one_of("none", "hash", "range"),
+    )
+    codec = Property("write.parquet.compression-codec", "zstd", _CODECS, "codec of data files")
+    compression_level: Property[int | None] = Property(
+        "write.parquet.compression-level", None, _level, "level of the codec; null is the codec's own"
+    )
+    page_size = Property("write.parquet.page-size-bytes", 2**20, positive, "bytes of a page of data")
+    # Folders
+    data_path: Property[str | None] = Property("write.data.path", None, _path, "the folder of new data files")
+    metadata_path: Property[str | None] = Property(
+        "write.metadata.path", None, str, "the folder of metadata files (pyiceberg)", check=_path
+    )
+    object_path: Property[str | None] = Property(
+        "write.object-storage.path", None, str, "the folder of data files, by an old name"
+    )
+    folder_path: Property[str | None] = Property(
+        "write.folder-storage.path", None, str, "the folder of data files, by an old name"
+    )
+    # Metrics
+    default_metrics: Property[MetricsMode | None] = Property(
+        "write.metadata.metrics.default",
+        None,
+        MetricsMode.parse,
+        "the metrics of columns that have no mode of their own; invalid modes are ignored",
+        check=MetricsMode.checked,
+    )
+    columns_with_metrics = Property(
+        "write.metadata.metrics.max-inferred-column-defaults",
+        100,
+        integer,
+        "how many columns have metrics, without a default mode",
+    )
+    name_mapping: Property[str | None] = Property(
+        "schema.name-mapping.default", None, str, "names of columns in files without field ids, as JSON"
+    )
+    # Metadata that commits write (pyiceberg)
+    merges_manifests = Property(
+        "commit.manifest-merge.enabled", False, is_true, "whether an append merges small manifests", check=boolean
+    )
+    min_manifests_to_merge = Property(
+        "commit.manifest.min-count-to-merge", 100, positive, "how many manifests are merged"
+    )
+    manifest_size = Property("commit.manifest.target-size-bytes", 8 * 2**20, positive, "bytes of a merged manifest")
+    metadata_codec = Property(
+        "write.metadata.compression-codec", "none", one_of("none", "gzip"), "codec of metadata files"
+    )
+    removes_metadata = Property(
+        "write.metadata.delete-after-commit.enabled", False, boolean, "whether commits remove old metadata files"
+    )
+    metadata_versions = Property(
+        "write.metadata.previous-versions-max", 100, positive, "old metadata files in the metadata log"
+    )
+    partitions_in_summary = Property(
+        "write.summary.partition-limit", 0, whole, "partitions that a snapshot's summary counts"
+    )
+    # Of other writers and readers: checked, and kept
+    row_group_limit = Property("write.parquet.row-group-limit", 2**20, positive, "rows of a row group")
+    split_size_of_metadata = Property(
+        "read.split.metadata-target-size", 32 * 2**20, positive, "target size of a task over metadata"
+    )
+    retries = Property("commit.retry.num-retries", 4, whole, "how often a commit is repeated")
+    retry_min_wait_ms = Property("commit.retry.min-wait-ms", 100, whole, "least wait before it is repeated")
+    retry_max_wait_ms = Property("commit.retry.max-wait-ms", 60_000, whole, "longest wait before it is repeated")
+    retry_timeout_ms = Property("commit.retry.total-timeout-ms", 1_800_000, whole, "how long it is repeated")
+    # Maintenance
+    owns_files = Property(
+        "gc.enabled", True, is_true, "whether the table's files are its own, and may be removed", check=boolean
+    )
+    max_snapshot_age_ms = Property(
+        "history.expire.max-snapshot-age-ms",
+        5 * _DAY_MS,
+        integer,
+        "the age of snapshots that expire",
+        check=positive,
+        error=CorruptMetadata,
+    )
+    min_snapshots = Property(
+        "history.expire.min-snapshots-to-keep",
+        1,
+        integer,
+        "snapshots of each branch that stay",
+        check=positive,
+        error=CorruptMetadata,
+    )
+    max_ref_age_ms = Property(
+        "history.expire.max-ref-age-ms",
+        2**63 - 1,
+        integer,
+        "the age of branches and tags that expire",
+        check=positive,
+        error=CorruptMetadata,
+    )
+
+    def metrics_of(self, column: str) -> MetricsMode | None:
+        """A column's own mode by its dotted name; None without one, and for an invalid one, which Iceberg ignores."""
+        return MetricsMode.parse(self.texts.get(f"{_COLUMN_METRICS}{column}", ""))
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether new files are to be encrypted."""
+        return any(name.startswith("encryption.") for name in self.texts)
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders, other than the table's own, that new files were or are written to."""
+        named = (self.data_path, self.metadata_path, self.object_path, self.folder_path)
+        return [each for each in named if each is not None]
+
+    def check_obeyed(self) -> None:
+        """Parse what every write depends on; raises `InvalidOption` for an invalid value."""
+        _ = (
+            *(self.min_manifests_to_merge, self.manifest_size, self.data_path, self.columns_with_metrics),
+            *(self.codec, self.compression_level, self.page_size, self.partitions_in_summary, self.target_file_size),
+        )
+
+
+_PROVIDERS = ("write.location-provider.impl", "write.py-location-provider.impl")
 # Metadata fields that the Java implementation exposes as properties; they cannot be set.
 _RESERVED = frozenset(
     {
@@ -93,32 +179,20 @@ _RESERVED = frozenset(
 
 def check_properties(properties: Mapping[str, str]) -> None:
     """Check a new table's properties: `InvalidOption` for invalid values, `UnsupportedFeature` for missing support."""
+    declared = IcebergProperties.declared()
     for name, value in properties.items():
         if name.startswith("encryption."):
             raise UnsupportedFeature(f"'{name}' for a new table", "Encrypted tables are read, not written.")
         if name in _RESERVED:
             raise InvalidOption(f"{name!r} cannot be set as a property: Iceberg keeps it in the table's metadata")
-        if name == "write.format.default" and str(value).lower() != "parquet":
+        if name == IcebergProperties.file_format.name and str(value).lower() != IcebergProperties.file_format.default:
             raise UnsupportedFeature(f"'{name}'={value!r} for a new table", "Files are written as Parquet.")
         if name in _PROVIDERS:
             raise UnsupportedFeature(f"'{name}' for a new table", "Only Iceberg's own providers are supported.")
-        check = _metrics if name.startswith(_COLUMN_METRICS) else _VALUES.get(name)
-        if check is not None:
-            _check(name, str(value), check)
-
-
-def check_obeyed(properties: Mapping[str, str], location: str) -> None:
-    """Raise `InvalidOption` for an existing table's property, or a write option, with an invalid value."""
-    for name in _OF_WRITES:
-        if name in properties:
-            try:
-                _check(name, properties[name], _VALUES[name])
-            except InvalidOption as error:
-                raise InvalidOption(f"{location} cannot be written to: {error}") from error
-
-
-def _check(name: str, value: str, check: Callable[[str], object]) -> None:
-    try:
-        check(value)
-    except ValueError as error:
-        raise InvalidOption(f"'{name}'={value!r}: expected {error}") from error
+        try:
+            if name.startswith(_COLUMN_METRICS):
+                MetricsMode.checked(str(value))
+            elif name in declared:
+                declared[name].check(str(value))
+        except ValueError as error:
+            raise InvalidOption(f"'{name}'={str(value)!r}: expected {error}") from error

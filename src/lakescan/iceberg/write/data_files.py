@@ -20,7 +20,7 @@ from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
 from lakescan.iceberg.metadata.schema_json import parse_schema
-from lakescan.iceberg.metadata.table_properties import check_obeyed
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.reading.casting import cast_leaf
@@ -30,7 +30,6 @@ from lakescan.write.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none"}
 _LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the level for others
-_TARGET_SIZE = 512 * 2**20  # default of write.target-file-size-bytes
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,11 @@ class IcebergWrites(ByOptions):
     keeps_lineage: bool = False
 
     def __post_init__(self) -> None:
-        if (kind := self._properties.get("write.format.default", "parquet").lower()) != "parquet":
+        if (kind := self._properties.file_format) != "parquet":
             raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
-        if any(name.startswith("encryption.") for name in self._properties):
+        if self._properties.is_encrypted:
             raise UnsupportedFeature("writing encrypted Iceberg tables")
-        check_obeyed(self._properties, self.metadata.location)
+        self._properties.check_obeyed()
 
     def __getstate__(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -67,8 +66,9 @@ class IcebergWrites(ByOptions):
         return VERSIONS[self.metadata.format_version]
 
     @cached_property
-    def _properties(self) -> dict[str, str]:
-        return {**self.metadata.properties, **self.overrides}
+    def _properties(self) -> IcebergProperties:
+        texts = {**self.metadata.properties, **self.overrides}
+        return IcebergProperties(texts, f"{self.metadata.location} cannot be written to")
 
     @cached_property
     def schema(self) -> Schema:
@@ -88,7 +88,7 @@ class IcebergWrites(ByOptions):
     @property
     def target_size(self) -> int:
         """`write.target-file-size-bytes`."""
-        return int(self._properties.get("write.target-file-size-bytes", _TARGET_SIZE))
+        return self._properties.target_file_size
 
     @property
     def constraints(self) -> Mapping[str, Predicate]:
@@ -98,7 +98,7 @@ class IcebergWrites(ByOptions):
     @property
     def is_clustered(self) -> bool:
         """Whether rows are shuffled by partition: `write.distribution-mode` is not `none`; `range` acts as `hash`."""
-        return bool(self._transforms) and self._properties.get("write.distribution-mode", "hash") != "none"
+        return bool(self._transforms) and self._properties.distribution_mode != "none"
 
     @property
     def partition_sources(self) -> Sequence[str]:
@@ -108,12 +108,11 @@ class IcebergWrites(ByOptions):
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:
         """Codec, compression level (None if the codec has none) and page size in bytes."""
-        codec = self._properties.get("write.parquet.compression-codec", "zstd").strip().lower()
-        level = self._properties.get("write.parquet.compression-level", "null").strip()
+        codec, level = self._properties.codec, self._properties.compression_level
         return {
             "compression": _CODECS.get(codec, codec),
-            "compression_level": None if level == "null" or codec not in _LEVELS else _level(codec, int(level)),
-            "data_page_size": int(self._properties.get("write.parquet.page-size-bytes", 2**20)),
+            "compression_level": None if level is None or codec not in _LEVELS else _level(codec, level),
+            "data_page_size": self._properties.page_size,
         }
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
@@ -204,7 +203,7 @@ class IcebergWrites(ByOptions):
                 return folder
 
         try:
-            provider = load_location_provider(self.metadata.location, self._properties)
+            provider = load_location_provider(self.metadata.location, dict(self._properties.texts))
         except ValueError as error:
             raise UnsupportedFeature(
                 f"writing to {self.metadata.location} with its custom location provider", str(error)
@@ -227,7 +226,7 @@ class IcebergWrites(ByOptions):
     @property
     def data_folder(self) -> str:
         """The property `write.data.path`, or `data` in the table's folder."""
-        return self._properties.get("write.data.path", f"{self.metadata.location.rstrip('/')}/data")
+        return self._properties.data_path or f"{self.metadata.location.rstrip('/')}/data"
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""

@@ -5,12 +5,12 @@ No I/O until `commit_expiry`. The retention of a branch or tag wins over the tab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.metadata.table_metadata import Reference, TableMetadata
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import Failed, commit
 from lakescan.storage import Storage
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 MAIN = "main"
+# The retention of a branch or tag, by its JSON names.
 _MAX_SNAPSHOT_AGE, _MIN_SNAPSHOTS = "max-snapshot-age-ms", "min-snapshots-to-keep"
 _MAX_REF_AGE = "max-ref-age-ms"
-_DEFAULTS = {_MAX_SNAPSHOT_AGE: 5 * 24 * 60 * 60 * 1000, _MIN_SNAPSHOTS: 1, _MAX_REF_AGE: 2**63 - 1}
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,13 @@ class Retention:
     ref_age: int
 
     @staticmethod
-    def of(properties: Mapping[str, str], now: int, older_than: int | None, at_least: int | None) -> Retention:
+    def of(properties: IcebergProperties, now: int, older_than: int | None, at_least: int | None) -> Retention:
         """The retention from arguments, else from table properties, else Iceberg's defaults."""
-        own = {name: _number(properties, name) for name in _DEFAULTS}
         return Retention(
             now,
-            now - own[_MAX_SNAPSHOT_AGE] if older_than is None else older_than,
-            own[_MIN_SNAPSHOTS] if at_least is None else at_least,
-            own[_MAX_REF_AGE],
+            now - properties.max_snapshot_age_ms if older_than is None else older_than,
+            properties.min_snapshots if at_least is None else at_least,
+            properties.max_ref_age_ms,
         )
 
     def expired(self, metadata: TableMetadata) -> Expired:
@@ -137,11 +136,3 @@ def _line(metadata: TableMetadata, head: int) -> Iterator[int]:
         seen.add(at)
         yield at
         at = metadata.snapshots[at].parent_id  # type: ignore[assignment]
-
-
-def _number(properties: Mapping[str, str], name: str) -> int:
-    text = properties.get(f"history.expire.{name}")
-    try:
-        return _DEFAULTS[name] if text is None else int(text)
-    except ValueError as error:
-        raise CorruptMetadata(f"the table property 'history.expire.{name}' is {text!r}, not a number") from error

@@ -6,53 +6,29 @@ hold for all rows; if no valid bound is known, none is written.
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.iceberg.metadata.metrics_mode import DEFAULT_METRICS, NO_METRICS, MetricsMode
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.write.statistics import Extreme, FileStatistics, LeafStatistics
 
-_DEFAULT = "truncate(16)"
-_MODE = re.compile(r"(none|counts|full)|truncate\(\s*(\d+)\s*\)", re.IGNORECASE)
 _PACKED = {t.BOOLEAN: "<?", t.INT: "<i", t.LONG: "<q", t.FLOAT: "<f", t.DOUBLE: "<d", t.DATE: "<i", t.TIME: "<q"}
 _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
-@dataclass(frozen=True)
-class MetricsMode:
-    """The metrics to write for a column: `name` is none, counts, truncate or full; `length` is for truncate."""
-
-    name: str
-    length: int | None = None
-
-    @staticmethod
-    def parse(text: str | None) -> MetricsMode | None:
-        """Parse a property value; None for a missing or invalid one, which Iceberg ignores."""
-        match = _MODE.fullmatch((text or "").strip())
-        if match is None or (match[2] is not None and int(match[2]) == 0):
-            return None
-        return MetricsMode("truncate", int(match[2])) if match[1] is None else MetricsMode(match[1].lower())
-
-
-def metrics_mode(properties: Mapping[str, str], column: str, number: int) -> MetricsMode:
+def metrics_mode(properties: IcebergProperties, column: str, number: int) -> MetricsMode:
     """The mode of column `number` by its dotted name: its own, else the table's default.
 
     Without a default in the properties, only the first columns (100 by default) get bounds.
     """
-    if (own := MetricsMode.parse(properties.get(f"write.metadata.metrics.column.{column}"))) is not None:
-        return own
-    if (table_default := MetricsMode.parse(properties.get("write.metadata.metrics.default"))) is not None:
-        return table_default
-    most = int(properties.get("write.metadata.metrics.max-inferred-column-defaults", 100))
-    default = MetricsMode.parse(_DEFAULT)
-    assert default is not None
-    return default if number < most else MetricsMode("none")
+    if (mode := properties.metrics_of(column) or properties.default_metrics) is not None:
+        return mode
+    return DEFAULT_METRICS if number < properties.columns_with_metrics else NO_METRICS
 
 
-def file_metrics(statistics: FileStatistics, properties: Mapping[str, str]) -> dict[str, Any]:
+def file_metrics(statistics: FileStatistics, properties: IcebergProperties) -> dict[str, Any]:
     """The metrics for a manifest's `data_file`, by field id; columns inside lists and maps have only sizes."""
     metrics: dict[str, Any] = {
         "record_count": statistics.rows,

@@ -28,6 +28,7 @@ from pyiceberg.types import DoubleType
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.metadata.format_versions import VERSIONS
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.write.row_lineage import LineageSnapshot
 
 
@@ -96,7 +97,7 @@ class _LineageRewrite(_Replace, LineageSnapshot, _OverwriteFiles):
 def appending(transaction: Transaction, branch: str, properties: dict[str, str]) -> _SnapshotProducer[Any]:
     """A producer that adds files. Merges manifests if the table asks for it, except in format version 3."""
     metadata = transaction.table_metadata
-    merges = metadata.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+    merges = IcebergProperties(metadata.properties, metadata.location).merges_manifests
     kind = _LineageAppend if VERSIONS[metadata.format_version].row_lineage else _MergeAppend if merges else _FastAppend
     if kind is _MergeAppend:
         _check_partitions_are_read(metadata)

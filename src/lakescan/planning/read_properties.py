@@ -1,0 +1,31 @@
+"""The table properties that plans obey, under Iceberg's names."""
+
+from __future__ import annotations
+
+from lakescan.common.option_values import integer, planning_mode, positive, whole
+from lakescan.common.properties import Properties, Property, is_true
+from lakescan.planning.pack import LOOKBACK, OPEN_COST
+from lakescan.planning.split import TARGET_SIZE
+
+
+class ReadProperties(Properties):
+    """How a table is split into tasks; options of a scan take precedence."""
+
+    split_size = Property(
+        "read.split.target-size", TARGET_SIZE, integer, "target size of a task in bytes", check=positive
+    )
+    lookback = Property(
+        "read.split.planning-lookback", LOOKBACK, integer, "how many tasks are filled at once", check=positive
+    )
+    open_cost = Property(
+        "read.split.open-file-cost", OPEN_COST, integer, "bytes that opening a file counts as", check=whole
+    )
+    is_adaptive = Property(
+        "read.split.adaptive-size.enabled", True, is_true, "whether splits adapt to the parallelism", check=str
+    )
+    data_planning_mode = Property(
+        "read.data-planning-mode", "auto", planning_mode, "where data manifests are read", check=str
+    )
+    delete_planning_mode = Property(
+        "read.delete-planning-mode", "auto", planning_mode, "where delete manifests are read", check=str
+    )
