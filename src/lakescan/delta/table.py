@@ -29,6 +29,7 @@ from lakescan.delta.log.time_travel import (
     version_at,
 )
 from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.metadata_tables import (
     DETAIL,
     HISTORY,
@@ -179,14 +180,14 @@ class DeltaTable:
     ) -> Iterator[pa.Table]:
         """The file actions of an increment: its added files, or for a change feed the files that hold changes."""
         reader = self._commit_reader(snapshot, wanted.exclude)
-        names, configuration = reader.reader.partition_columns, self.version_of(snapshot).metadata.configuration
+        names, properties = reader.reader.partition_columns, self.version_of(snapshot).metadata.properties
 
         def live(version: int) -> pa.Table:
             key = (self._location, version, names, self.storage.identity)
             files = METADATA.get(key, lambda: self._log.live_files(self._segment(version), names, metrics))
             if reader.feed:
                 commit = next((c for c in self._end.commits if c.version == version), None)
-                files = as_inserts(files, version, self._time_of(version, commit, configuration))
+                files = as_inserts(files, version, self._time_of(version, commit, properties))
             return reader.in_order(files)
 
         def changes(versions: list[int]) -> Iterator[pa.Table]:
@@ -195,7 +196,7 @@ class DeltaTable:
             if not reader.feed:
                 yield from reader.added(commits)
                 return
-            times = {each.version: self._time_of(each.version, each, configuration) for each in commits}
+            times = {each.version: self._time_of(each.version, each, properties) for each in commits}
             yield self._log.changed_files(commits, times, names, metrics)
 
         def in_order(actions: pa.Table) -> pa.Table:
@@ -204,9 +205,9 @@ class DeltaTable:
 
         return actions_of(wanted, changes, live, in_order)
 
-    def _time_of(self, version: int, commit: LogFile | None, configuration: Mapping[str, str]) -> int:
+    def _time_of(self, version: int, commit: LogFile | None, properties: DeltaProperties) -> int:
         """A version's commit time in milliseconds; with in-commit timestamps, no other commit is read."""
-        if commit is not None and has_in_commit_timestamp(commit, configuration):
+        if commit is not None and has_in_commit_timestamp(commit, properties):
             return in_commit_timestamp(commit, self.storage)
         return self._times.get(version, 0)
 
@@ -278,15 +279,14 @@ class DeltaTable:
             version = version_at(self._listing, self._times, selector.timestamp)
         selected = self._readable(version)
         schema = selected.schema()
-        configuration = selected.metadata.configuration
         return Snapshot(
             selected.segment.version,
             self._committed_at(selected),
             "",
             schema,
             schema,
-            _metadata_columns(configuration),
-            configuration,
+            _metadata_columns(selected.metadata.properties),
+            selected.metadata.configuration,
             VersionRows(selected),
         )
 
@@ -435,7 +435,7 @@ class DeltaTable:
         """The version's commit time; None if its commit is no longer in the log."""
         known = (*self._end.commits, *version.segment.commits)
         commit = next((c for c in known if c.version == version.segment.version), None)
-        if commit is not None and has_in_commit_timestamp(commit, version.metadata.configuration):
+        if commit is not None and has_in_commit_timestamp(commit, version.metadata.properties):
             return from_millis(in_commit_timestamp(commit, self.storage))
         modified = None if commit is None else commit.entry.modified
         return None if modified is None else from_millis(to_millis(modified))
@@ -443,7 +443,7 @@ class DeltaTable:
     @cached_property
     def _times(self) -> dict[int, int]:
         latest = self._log.version(self._segment())
-        return commit_times(self._listing, latest.metadata.configuration, self.storage)
+        return commit_times(self._listing, latest.metadata.properties, self.storage)
 
 
 def _state_of(snapshot: Snapshot) -> DeltaState:
@@ -452,14 +452,11 @@ def _state_of(snapshot: Snapshot) -> DeltaState:
     return snapshot.state
 
 
-def _metadata_columns(configuration: Mapping[str, str]) -> tuple[t.Field, ...]:
+def _metadata_columns(properties: DeltaProperties) -> tuple[t.Field, ...]:
     """File and position of each row; row tracking columns if the table has row tracking."""
-    if configuration.get("delta.enableRowTracking", "false").lower() != "true":
+    if not properties.row_tracking:
         return (m.FILE, m.POS)
-    materialized = (
-        configuration.get(f"delta.rowTracking.materialized{n}ColumnName") for n in ("RowId", "RowCommitVersion")
-    )
-    return (m.FILE, m.POS, *m.row_tracking_columns(*materialized))
+    return (m.FILE, m.POS, *m.row_tracking_columns(properties.row_id_column, properties.row_version_column))
 
 
 def _version_number(version: int | str) -> int:

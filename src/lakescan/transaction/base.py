@@ -141,7 +141,9 @@ class Target(Protocol):
     def following(self, before: TableFormat) -> Target:
         """Return this target if it is the table `before`; raise `CommitConflict` if another has replaced that."""
 
-    def expire(self, older_than: datetime | None, retain_last: int | None, *, dry_run: bool) -> ExpireResult:
+    def expire(
+        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
+    ) -> ExpireResult:
         """Expire snapshots from before a time, except the newest `retain_last` of each branch.
 
         None stands for the table's own properties. Raises `UnsupportedFeature` if the format has nothing to expire,

@@ -17,9 +17,10 @@ from lakescan.common import types as t
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.reader import DeltaVersion
-from lakescan.delta.log.retention import check_vacuum, has_uniform, retention_of
+from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.features import brought_by_type
 from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.named_files import added_since, named_files
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.write.commit import DeltaCommit, Transaction, refusals, removal
@@ -117,8 +118,7 @@ class DeltaTarget:
                 "deltalake names the vectors in its remove actions only if the whole table is overwritten.",
             )
         self._check_not_append_only()
-        configuration = self.writes.metadata.configuration
-        if partly and configuration.get("delta.enableChangeDataFeed", "false").lower() == "true":
+        if partly and self.writes.metadata.properties.change_feed:
             raise UnsupportedFeature(
                 f"replacing some rows of files of {self.name}, which has a change data feed",
                 "Replace whole partitions, or set delta.enableChangeDataFeed to false.",
@@ -143,7 +143,7 @@ class DeltaTarget:
         self._commit().overwrite(files)
 
     def _check_not_append_only(self) -> None:
-        if self.writes.metadata.configuration.get("delta.appendOnly", "false").lower() == "true":
+        if self.writes.metadata.properties.append_only:
             raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
@@ -257,7 +257,9 @@ class DeltaTarget:
             raise CommitConflict(f"{self.location} was dropped and recreated since it was opened: open it again")
         return self
 
-    def expire(self, older_than: datetime | None, retain_last: int | None, *, dry_run: bool) -> ExpireResult:
+    def expire(
+        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
+    ) -> ExpireResult:
         """Raise `UnsupportedFeature`: versions end where the log is cleaned up."""
         raise UnsupportedFeature("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to.")
 
@@ -265,7 +267,7 @@ class DeltaTarget:
         """The table's folder, and the retention of removed files; at least a day by default."""
         version, schema = self.version, self.scan.snapshot.schema
         check_vacuum(version.protocol, self.name)
-        retention = retention_of(version.metadata.configuration)
+        retention = version.metadata.properties.removed_file_retention
         names = {name for field in version.partition_fields(schema) for name in (field.name, field.physical_name)}
         return FileRules(
             location=self.location,
@@ -275,9 +277,9 @@ class DeltaTarget:
             default_age=max(retention, timedelta(hours=24)),
             shown=_SHOWN,
             retention=retention,
-            retention_name="delta.deletedFileRetentionDuration",
+            retention_name=DeltaProperties.removed_file_retention.name,
             shared_metadata=join(self.location, "metadata"),
-            is_shared=has_uniform(version.metadata),
+            is_shared=version.metadata.properties.has_iceberg_metadata,
         )
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:

@@ -165,7 +165,9 @@ class IcebergTarget:
                 "'gc.enabled'='true' first.",
             )
 
-    def expire(self, older_than: datetime | None, retain_last: int | None, *, dry_run: bool) -> ExpireResult:
+    def expire(
+        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
+    ) -> ExpireResult:
         """Expire snapshots older than a timestamp, except those that branches and tags retain.
 
         After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the

@@ -6,51 +6,43 @@ where needed so that times increase with versions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.segment import LogFile, LogListing
-from lakescan.delta.log.text import ADVICE, LogText, as_long, shown, single_actions
+from lakescan.delta.log.text import ADVICE, LogText, as_long, single_actions
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.storage import Storage
 
-_ENABLED = "delta.enableInCommitTimestamps"
-_SINCE = "delta.inCommitTimestampEnablementVersion"
-_VERSION = re.compile(r"\d{1,19}")
+_ENABLED = DeltaProperties.in_commit_timestamps.name
 
 
-def commit_times(listing: LogListing, configuration: Mapping[str, str], storage: Storage) -> dict[int, int]:
+def commit_times(listing: LogListing, properties: DeltaProperties, storage: Storage) -> dict[int, int]:
     """The commit time of each commit in the log, in milliseconds since 1970, by version."""
     times: dict[int, int] = {}
     previous = -1
-    for version, time in _raw_times(listing.commits, configuration, storage):
+    for version, time in _raw_times(listing.commits, properties, storage):
         previous = max(time, previous + 1)
         times[version] = previous
     return times
 
 
 def _raw_times(
-    commits: tuple[LogFile, ...], configuration: Mapping[str, str], storage: Storage
+    commits: tuple[LogFile, ...], properties: DeltaProperties, storage: Storage
 ) -> Iterator[tuple[int, int]]:
     for commit in commits:
-        if has_in_commit_timestamp(commit, configuration):
+        if has_in_commit_timestamp(commit, properties):
             yield commit.version, in_commit_timestamp(commit, storage)
         else:
             yield commit.version, _modified(commit)
 
 
-def has_in_commit_timestamp(commit: LogFile, configuration: Mapping[str, str]) -> bool:
+def has_in_commit_timestamp(commit: LogFile, properties: DeltaProperties) -> bool:
     """Whether a commit has an in-commit timestamp; raises `CorruptMetadata`."""
-    enabled = configuration.get(_ENABLED, "false").lower() == "true"
-    since = configuration.get(_SINCE, "0")
-    if enabled and _VERSION.fullmatch(since) is None:
-        raise CorruptMetadata(
-            f"{commit.entry.location}: the table property {_SINCE} is {shown(since)}; expected a version. {ADVICE}"
-        )
-    return enabled and commit.version >= int(since)
+    return properties.in_commit_timestamps and commit.version >= properties.in_commit_since
 
 
 def in_commit_timestamp(commit: LogFile, storage: Storage) -> int:

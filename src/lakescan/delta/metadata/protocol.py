@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lakescan.common.schema import Schema
 from lakescan.common.types import walk
 from lakescan.delta.log.text import ADVICE, Action, shown
 from lakescan.delta.metadata.features import LISTED, READERS_LISTED, Support, implied, unsupported, why_not_read
 from lakescan.delta.metadata.schema_json import parse_schema
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
-_MAPPING_MODE = "delta.columnMapping.mode"
-_MAPPED = "delta.columnMapping.maxColumnId"
+_MAPPING_MODE, _MAPPED = DeltaProperties.column_mapping.name, DeltaProperties.max_column_id.name
 _MAPPING_MODES = ("none", "id", "name")
 
 
@@ -90,7 +91,7 @@ class Metadata:
         if columns is None or len(set(columns)) < len(columns):
             raise action.wrong("partitionColumns", "a list with each partition column once")
         configuration = action.text_map("configuration")
-        mode = configuration.get(_MAPPING_MODE, "none").lower()
+        mode = DeltaProperties(configuration, action.where).column_mapping
         if mode not in _MAPPING_MODES:
             raise CorruptMetadata(
                 f"{action.where}: {_MAPPING_MODE} is {shown(mode)}; it must be {', '.join(_MAPPING_MODES)}. {ADVICE}"
@@ -128,7 +129,12 @@ class Metadata:
     @property
     def column_mapping_mode(self) -> str:
         """The column mapping mode: `none`, `id` or `name`."""
-        return self.configuration.get(_MAPPING_MODE, "none").lower()
+        return self.properties.column_mapping
+
+    @cached_property
+    def properties(self) -> DeltaProperties:
+        """The table properties (`configuration`), typed."""
+        return DeltaProperties(self.configuration, self.where)
 
 
 def _check_format(action: Action) -> None:

@@ -1,26 +1,31 @@
-"""Check the properties of a new Delta table: keep those that lakescan's writers honour, refuse the others.
-
-A property that demands something of writers is a promise to every reader of the table. deltalake records any property
-unchanged, and adds the required table features for only a few of them; so all properties are checked here before it
-creates the table. Unknown names that begin with `delta.` are refused; all other names are the user's own, and kept.
-"""
+"""The table properties of Delta: what they are called, what they do, and how their values are read and written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from datetime import timedelta
 
-from lakescan.common import types as t
 from lakescan.common.option_values import boolean, integer, one_of, parse_size, positive
-from lakescan.delta.metadata.features import brought_by_type, of_new_table
-from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+from lakescan.common.properties import Properties, Property, is_true
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
 _DURATION = re.compile(
     r"(?:interval\s+)?((?:\d+\s+(?:nanosecond|microsecond|millisecond|second|minute|hour|day|week)s?\s*)+)",
     re.IGNORECASE,
 )
-MAPPING, VECTORS, CHANGES = "delta.columnMapping.mode", "delta.enableDeletionVectors", "delta.enableChangeDataFeed"
-_FEATURE, _CONSTRAINT = "delta.feature.", "delta.constraints."
+_INTERVAL = re.compile(r"\s*(?:interval\s+)?((?:\d+\s+[a-z]+\s*)+)", re.IGNORECASE)
+_UNITS = {
+    "week": timedelta(weeks=1),
+    "day": timedelta(days=1),
+    "hour": timedelta(hours=1),
+    "minute": timedelta(minutes=1),
+    "second": timedelta(seconds=1),
+    "millisecond": timedelta(milliseconds=1),
+    "microsecond": timedelta(microseconds=1),
+}
+_VERSION = re.compile(r"\d{1,19}")
+CONSTRAINT = "delta.constraints."
 
 
 def _flag(value: str) -> str:
@@ -62,113 +67,165 @@ def _number(value: str) -> str:
     return str(positive(value))
 
 
-# Properties that writers honour, or that do not affect rows, with the functions that normalise their values.
-_KNOWN: Mapping[str, Callable[[str], str]] = {
-    "delta.appendOnly": _flag,
-    "delta.autoOptimize": _flag,
-    "delta.autoOptimize.autoCompact": one_of("true", "false", "auto", "legacy"),
-    "delta.autoOptimize.optimizeWrite": _flag,
-    "delta.checkpoint.writeStatsAsJson": _flag,
-    "delta.checkpoint.writeStatsAsStruct": _flag,
-    "delta.checkpointInterval": _number,
-    "delta.checkpointRetentionDuration": _duration,
-    MAPPING: one_of("none", "name"),
-    "delta.dataSkippingNumIndexedCols": _columns,
-    "delta.dataSkippingStatsColumns": str,
-    "delta.deletedFileRetentionDuration": _duration,
-    "delta.enableExpiredLogCleanup": _flag,
-    "delta.enableFullRetentionRollback": _flag,
-    CHANGES: _flag,
-    VECTORS: _flag,
-    "delta.isolationLevel": one_of("Serializable", "WriteSerializable"),
-    "delta.logRetentionDuration": _duration,
-    "delta.minReaderVersion": _version(1, 2),
-    "delta.minWriterVersion": _version(1, 2, 3, 4, 5),
-    "delta.parquet.compression.codec": one_of("snappy", "zstd", "gzip", "brotli", "uncompressed", "none"),
-    "delta.randomPrefixLength": _number,
-    "delta.randomizeFilePrefixes": _flag,
-    "delta.sampleRetentionDuration": _duration,
-    "delta.setTransactionRetentionDuration": _duration,
-    "delta.targetFileSize": _bytes,
-    "delta.tuneFileSizesForRewrites": _flag,
-}
-# Unsupported properties, with the only value that is accepted, and why others are not.
-_UNSUPPORTED: Mapping[str, tuple[str, str]] = {
-    "delta.checkpointPolicy": ("classic", "Only classic checkpoints are written."),
-    "delta.compatibility.symlinkFormatManifest.enabled": ("false", "lakescan does not maintain symlink manifests."),
-    "delta.enableIcebergCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
-    "delta.enableIcebergCompatV2": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
-    "delta.enableIcebergCompatV3": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
-    "delta.enableIcebergWriterCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
-    "delta.enableInCommitTimestamps": (
+def _interval(text: str) -> timedelta:
+    """The duration that an existing table has, in all units that Delta knows but months and years."""
+    match = _INTERVAL.fullmatch(text)
+    parts = [] if match is None else re.findall(r"(\d+)\s+([a-z]+?)s?\b", match[1].lower())
+    if not parts or any(unit not in _UNITS for _, unit in parts):
+        raise ValueError("a duration such as 'interval 7 days'")
+    return sum((int(number) * _UNITS[unit] for number, unit in parts), timedelta())
+
+
+def _since(text: str) -> int:
+    if _VERSION.fullmatch(text) is None:
+        raise ValueError("a version")
+    return int(text)
+
+
+def _lower(text: str) -> str:
+    return text.strip().lower()
+
+
+class DeltaProperties(Properties):
+    """The properties of a Delta table (`configuration`)."""
+
+    # What writers must obey
+    append_only = Property("delta.appendOnly", False, is_true, "whether rows may only be added", check=_flag)
+    change_feed = Property(
+        "delta.enableChangeDataFeed", False, is_true, "whether commits record changes of rows", check=_flag
+    )
+    deletion_vectors = Property(
+        "delta.enableDeletionVectors", False, is_true, "whether deletes may mark rows in vectors", check=_flag
+    )
+    column_mapping = Property(
+        "delta.columnMapping.mode",
+        "none",
+        str.lower,
+        "whether columns are found in data files by id, by physical name, or by their own",
+        check=one_of("none", "name"),
+    )
+    max_column_id: Property[str | None] = Property(
+        "delta.columnMapping.maxColumnId", None, str, "the highest id of a mapped column", is_internal=True
+    )
+    row_tracking = Property("delta.enableRowTracking", False, is_true, "whether rows keep ids and commit versions")
+    row_id_column: Property[str | None] = Property(
+        "delta.rowTracking.materializedRowIdColumnName", None, str, "the column of moved rows' ids", is_internal=True
+    )
+    row_version_column: Property[str | None] = Property(
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+        None,
+        str,
+        "the column of moved rows' commit versions",
+        is_internal=True,
+    )
+    in_commit_timestamps = Property("delta.enableInCommitTimestamps", False, is_true, "whether commits hold their time")
+    in_commit_since = Property(
+        "delta.inCommitTimestampEnablementVersion",
+        0,
+        _since,
+        "the first version whose commit holds its time",
+        is_internal=True,
+        error=CorruptMetadata,
+    )
+    universal_formats = Property(
+        "delta.universalFormat.enabledFormats", "", str.lower, "formats whose metadata is kept of the same files"
+    )
+    # Data files
+    target_file_size = Property(
+        "delta.targetFileSize",
+        128 * 2**20,
+        parse_size,
+        "bytes of a data file, past which the next is begun",
+        check=_bytes,
+    )
+    codec = Property(
+        "delta.parquet.compression.codec",
+        "snappy",
+        _lower,
+        "codec of data files",
+        check=one_of("snappy", "zstd", "gzip", "brotli", "uncompressed", "none"),
+    )
+    optimizes_writes = Property(
+        "delta.autoOptimize.optimizeWrite",
+        False,
+        lambda text: text.lower() not in ("false", "none"),
+        "whether rows of a Spark frame are shuffled by partition before they are written",
+        check=_flag,
+    )
+    stats_columns: Property[str | None] = Property(
+        "delta.dataSkippingStatsColumns", None, str, "the columns with statistics, separated by commas"
+    )
+    columns_with_stats = Property(
+        "delta.dataSkippingNumIndexedCols", 32, integer, "how many columns have statistics; -1: all", check=_columns
+    )
+    # The log
+    removed_file_retention = Property(
+        "delta.deletedFileRetentionDuration",
+        timedelta(weeks=1),
+        _interval,
+        "how long removed data files are kept",
+        check=_duration,
+        error=UnsupportedFeature,
+    )
+    log_retention = Property("delta.logRetentionDuration", "", str, "how long commits are kept", check=_duration)
+    checkpoint_interval = Property(
+        "delta.checkpointInterval", "100", str, "commits from one checkpoint to the next", check=_number
+    )
+    checkpoint_retention = Property(
+        "delta.checkpointRetentionDuration", "", str, "how long checkpoints are kept", check=_duration
+    )
+    cleans_log = Property("delta.enableExpiredLogCleanup", "true", str, "whether old commits are removed", check=_flag)
+    json_stats = Property(
+        "delta.checkpoint.writeStatsAsJson", "true", str, "whether checkpoints hold statistics as text", check=_flag
+    )
+    struct_stats = Property(
+        "delta.checkpoint.writeStatsAsStruct",
         "false",
-        "deltalake commits have no in-commit timestamps, and the table would be unreadable.",
-    ),
-    "delta.enableRowTracking": ("false", "deltalake commits assign no row ids."),
-    "delta.enableTypeWidening": ("false", "deltalake does not list the required table feature."),
-    "delta.enableVariantShredding": ("false", "lakescan does not write shredded variants."),
-    "delta.universalFormat.enabledFormats": ("", "lakescan does not maintain Iceberg or Hudi metadata."),
-}
+        str,
+        "whether checkpoints hold statistics as columns",
+        check=_flag,
+    )
+    transaction_retention = Property(
+        "delta.setTransactionRetentionDuration", "", str, "how long ids of applications are kept", check=_duration
+    )
+    reader_version = Property("delta.minReaderVersion", "1", str, "the protocol of readers", check=_version(1, 2))
+    writer_version = Property(
+        "delta.minWriterVersion", "2", str, "the protocol of writers", check=_version(1, 2, 3, 4, 5)
+    )
+    # Of other writers: checked, and kept
+    auto_optimize = Property("delta.autoOptimize", "false", str, "an old name of optimizeWrite", check=_flag)
+    auto_compact = Property(
+        "delta.autoOptimize.autoCompact",
+        "false",
+        str,
+        "whether writers compact small files",
+        check=one_of("true", "false", "auto", "legacy"),
+    )
+    full_rollback = Property(
+        "delta.enableFullRetentionRollback", "true", str, "whether all versions can be restored", check=_flag
+    )
+    isolation = Property(
+        "delta.isolationLevel",
+        "Serializable",
+        str,
+        "which concurrent commits are conflicts",
+        check=one_of("Serializable", "WriteSerializable"),
+    )
+    prefix_length = Property("delta.randomPrefixLength", "2", str, "length of random prefixes", check=_number)
+    random_prefixes = Property(
+        "delta.randomizeFilePrefixes", "false", str, "whether files have random prefixes", check=_flag
+    )
+    sample_retention = Property("delta.sampleRetentionDuration", "", str, "how long samples are kept", check=_duration)
+    tunes_file_sizes = Property(
+        "delta.tuneFileSizesForRewrites", "false", str, "whether rewrites make smaller files", check=_flag
+    )
 
+    @property
+    def constraints(self) -> dict[str, str]:
+        """The CHECK constraints of the table, as SQL, by name."""
+        return {n.removeprefix(CONSTRAINT): sql for n, sql in self.texts.items() if n.startswith(CONSTRAINT)}
 
-def checked_properties(properties: Mapping[str, str], columns: Iterable[t.Field]) -> dict[str, str]:
-    """The properties to record, with Delta's spelling of their names and normalised values.
-
-    Raises `InvalidOption` for unknown Delta properties and invalid values, and `UnsupportedFeature` for properties
-    that lakescan's writers do not honour.
-    """
-    spelling = {name.lower(): name for name in (*_KNOWN, *_UNSUPPORTED)}
-    checked: dict[str, str] = {}
-    features = []
-    for name, value in properties.items():
-        if not name.lower().startswith("delta."):
-            checked[name] = value
-        elif name.lower().startswith(_FEATURE):
-            features.append((name[len(_FEATURE) :], str(value)))
-        elif name.lower().startswith(_CONSTRAINT):
-            raise UnsupportedFeature(f"{name!r} for a new table", "Add the constraint with ALTER TABLE, as in Delta.")
-        elif (known := spelling.get(name.lower())) is None:
-            raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, [*_KNOWN, *_UNSUPPORTED])}")
-        else:
-            checked[known] = _value(known, str(value))
-    _check_together(checked, columns)
-    for feature, value in features:
-        _check_feature(feature, value, checked)
-    return checked
-
-
-def _value(name: str, value: str) -> str:
-    if name in _UNSUPPORTED:
-        harmless, why = _UNSUPPORTED[name]
-        if value.strip().lower() != harmless:
-            raise UnsupportedFeature(f"'{name}'={value!r} for a new table", why)
-        return value
-    try:
-        return _KNOWN[name](value)
-    except ValueError as error:
-        raise InvalidOption(f"'{name}'={value!r}: it takes {error}") from error
-
-
-def _check_together(properties: Mapping[str, str], columns: Iterable[t.Field]) -> None:
-    """Refuse column mapping together with listed features: deltalake would not list column mapping then."""
-    if properties.get(MAPPING, "none") == "none":
-        return
-    listed = [f"column {c.name!r} of type {c.type}" for c in t.walk(tuple(columns)) if brought_by_type(c.type)]
-    listed += [f"'{VECTORS}'='true'"] if properties.get(VECTORS) == "true" else []
-    if listed:
-        raise UnsupportedFeature(
-            f"'{MAPPING}'='name' together with {listed[0]} for a new table",
-            "deltalake would not list the table feature columnMapping then, and readers would not map columns.",
-        )
-
-
-def _check_feature(feature: str, value: str, properties: Mapping[str, str]) -> None:
-    """Accept a feature only if the table has it anyway; like Delta, do not record the property."""
-    if value.lower() not in ("supported", "enabled"):
-        raise InvalidOption(f"'{_FEATURE}{feature}'={value!r}: it takes supported")
-    features = of_new_table(properties)
-    if feature not in features:
-        raise UnsupportedFeature(
-            f"'{_FEATURE}{feature}' for a new table",
-            f"Set the property that needs the feature instead.{nearest(feature, features)}",
-        )
+    @property
+    def has_iceberg_metadata(self) -> bool:
+        """Whether Iceberg metadata is kept of the same files (UniForm)."""
+        return "iceberg" in self.universal_formats

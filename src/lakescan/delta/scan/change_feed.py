@@ -23,10 +23,11 @@ from lakescan.delta.log.replay import canonical_paths, check_partitions, located
 from lakescan.delta.log.text import LogText
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.formats.table_format import ChangeRange
 
-ENABLED = "delta.enableChangeDataFeed"
+ENABLED = DeltaProperties.change_feed.name
 COLUMNS = (m.CHANGE_TYPE, m.COMMIT_VERSION, m.COMMIT_TIMESTAMP)
 _UNCHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
@@ -90,7 +91,7 @@ def _last_until(times: Mapping[int, int], timestamp: datetime, location: str) ->
 def check_recorded(start: int, end: int, metadata: Iterable[tuple[int, Metadata]], location: str) -> None:
     """Refuse a range in which the table did not always record changes. `metadata` are (version, metadata), in order."""
     for version, each in metadata:
-        if each.configuration.get(ENABLED, "false").lower() != "true":
+        if not each.properties.change_feed:
             raise UnsupportedFeature(
                 f"a change feed of versions {start} to {end}",
                 f"{location} did not record changes at version {version}: {ENABLED} must be true in all of them. Set "

@@ -106,7 +106,7 @@ class CommitReader:
             metadata = Metadata.parse(action)
             if problem := difference(metadata.schema(), self.schema):
                 return f"its schema has {problem}"
-            if self.feed and metadata.configuration.get(ENABLED, "false").lower() != "true":
+            if self.feed and not metadata.properties.change_feed:
                 return f"it stops recording changes: {ENABLED} is no longer true"
         return None
 

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.delta.metadata.features import brought_by_type
-from lakescan.delta.metadata.table_properties import MAPPING, checked_properties
+from lakescan.delta.metadata.new_properties import checked_properties
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature, missing_dependency
 
 _NAMES = {t.INT: "integer"}
@@ -26,8 +27,8 @@ def delta_arguments(definition: TableDefinition) -> dict[str, Any]:
         raise UnsupportedFeature("a primary key of a Delta table", "The format has no primary keys.")
     if definition.sort_by:
         raise UnsupportedFeature("a sort order of a Delta table", "The format has no sort orders.")
-    if definition.properties.get(MAPPING, "none") == "id":
-        raise InvalidOption(f"'{MAPPING}'='id' is only for converted tables: use 'name'")
+    if definition.properties.get(mapping := DeltaProperties.column_mapping.name) == "id":
+        raise InvalidOption(f"'{mapping}'='id' is only for converted tables: use 'name'")
     check_zoneless_maps(definition.columns)
     return {
         "schema": as_schema(definition),

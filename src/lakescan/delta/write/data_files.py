@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from lakescan.common import types as t
-from lakescan.common.option_values import parse_size
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import delta_columns
 from lakescan.delta.metadata.features import Support
@@ -31,8 +30,6 @@ from lakescan.storage import Storage, join
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
-_TARGET_SIZE = 128 * 2**20  # bytes, without delta.targetFileSize
-_CONSTRAINT = "delta.constraints."
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # pyarrow's names
 _KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
 _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
@@ -68,31 +65,29 @@ class DeltaWrites(ByOptions):
     @property
     def target_size(self) -> int:
         """The target file size in bytes: the write option, else `delta.targetFileSize`, else 128 MiB."""
-        own = self.metadata.configuration.get("delta.targetFileSize", _TARGET_SIZE)
-        return int(self.overrides.get("write.target-file-size-bytes", _size(own, self.location)))
+        own = self.metadata.properties.target_file_size
+        return int(self.overrides.get("write.target-file-size-bytes", own))
 
     @cached_property
     def constraints(self) -> Mapping[str, Predicate]:
         """CHECK constraints by name (`delta.constraints.NAME`; protocol, "CHECK Constraints"); null is a violation."""
         constraints = {}
-        for key, text in self.metadata.configuration.items():
-            if key.startswith(_CONSTRAINT):
-                name = key.removeprefix(_CONSTRAINT)
-                try:
-                    constraints[name] = parse_filter(text)
-                    bind(constraints[name], self.schema)
-                except (InvalidFilter, NoSuchColumn) as error:
-                    raise UnsupportedFeature(
-                        f"the constraint {name!r} of {self.location}, {text}",
-                        "Only constraints in the syntax of lakescan's filters can be checked.",
-                    ) from error
+        for name, text in self.metadata.properties.constraints.items():
+            try:
+                constraints[name] = parse_filter(text)
+                bind(constraints[name], self.schema)
+            except (InvalidFilter, NoSuchColumn) as error:
+                raise UnsupportedFeature(
+                    f"the constraint {name!r} of {self.location}, {text}",
+                    "Only constraints in the syntax of lakescan's filters can be checked.",
+                ) from error
         return constraints
 
     @property
     def is_clustered(self) -> bool:
         """Where optimized writes are asked for (`optimizeWrite`, `delta.autoOptimize.optimizeWrite`)."""
-        own = self.metadata.configuration.get("delta.autoOptimize.optimizeWrite", "false").lower()
-        mode = self.overrides.get("write.distribution-mode", "none" if own in ("false", "none") else "hash")
+        own = self.metadata.properties.optimizes_writes
+        mode = self.overrides.get("write.distribution-mode", "hash" if own else "none")
         return bool(self.metadata.partition_columns) and mode != "none"
 
     @property
@@ -103,8 +98,7 @@ class DeltaWrites(ByOptions):
     @property
     def parquet_options(self) -> Mapping[str, Any]:
         """The compression codec: the write option, else `delta.parquet.compression.codec`, else Delta's default."""
-        own = self.metadata.configuration.get("delta.parquet.compression.codec", "snappy").strip().lower()
-        codec = self.overrides.get("write.parquet.compression-codec", own)
+        codec = self.overrides.get("write.parquet.compression-codec", self.metadata.properties.codec)
         if codec not in _KNOWN_CODECS:
             raise InvalidOption(
                 f"{self.location}: unknown codec 'delta.parquet.compression.codec'={codec!r}; known are "
@@ -169,14 +163,7 @@ class DeltaWrites(ByOptions):
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """The file's statistics as JSON text, by the member's name `stats`."""
-        return {"stats": stats_text(statistics, self.metadata.configuration)}
-
-
-def _size(value: Any, location: str) -> int:
-    try:
-        return parse_size(value)
-    except ValueError as error:
-        raise InvalidOption(f"{location} has 'delta.targetFileSize'={value!r}; it must be {error}") from error
+        return {"stats": stats_text(statistics, self.metadata.properties)}
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 
 from lakescan.common import types as t
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.write.statistics import Extreme, FileStatistics, Leaf, LeafStatistics
 
-_INDEXED, _PREFIX = 32, 32  # by default: columns with statistics, characters of a bound
+_PREFIX = 32  # characters of a bound
 _HIGHEST = "\U0010ffff"
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+?))\s*(?:\.|$)")
 _DAYS = range(-719_162, 2_932_897)  # since 1970: the years 1 to 9999, which all readers can parse
 _MILLIS = range(_DAYS.start * 86_400_000, _DAYS.stop * 86_400_000)
 
 
-def is_indexed(leaves: Sequence[Leaf], configuration: Mapping[str, str]) -> list[bool]:
+def is_indexed(leaves: Sequence[Leaf], properties: DeltaProperties) -> list[bool]:
     """Which columns get statistics: those the table configures, else the first 32; none inside lists and maps."""
-    names = configuration.get("delta.dataSkippingStatsColumns")
+    names = properties.stats_columns
     if names is not None:
         configured = [path_of(name) for name in _names(names)]
         ways = [tuple(field.name.lower() for field in leaf.way) for leaf in leaves]
@@ -35,7 +36,7 @@ def is_indexed(leaves: Sequence[Leaf], configuration: Mapping[str, str]) -> list
             not leaf.is_repeated and any(way[: len(path)] == path for path in configured)
             for leaf, way in zip(leaves, ways, strict=True)
         ]
-    most = int(configuration.get("delta.dataSkippingNumIndexedCols", _INDEXED))
+    most = properties.columns_with_stats
     left = len(leaves) if most < 0 else most
     indexed = []
     for leaf in leaves:
@@ -54,10 +55,10 @@ def path_of(name: str) -> tuple[str, ...]:
     return tuple((one.replace("``", "`") if one else other).lower() for one, other in _NAME.findall(name))
 
 
-def stats_text(statistics: FileStatistics, configuration: Mapping[str, str]) -> str:
+def stats_text(statistics: FileStatistics, properties: DeltaProperties) -> str:
     """A file's statistics as JSON text, by physical column names."""
     stats: dict[str, Any] = {"numRecords": statistics.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    indexed = is_indexed([each.leaf for each in statistics.leaves], configuration)
+    indexed = is_indexed([each.leaf for each in statistics.leaves], properties)
     for each, has_stats in zip(statistics.leaves, indexed, strict=True):
         if has_stats:
             _add(stats, each)

@@ -1,0 +1,106 @@
+"""Check the properties of a new Delta table: keep those that lakescan's writers honour, refuse the others.
+
+A property that demands something of writers is a promise to every reader of the table. deltalake records any property
+unchanged, and adds the required table features for only a few of them; so all properties are checked here before it
+creates the table. Unknown names that begin with `delta.` are refused; all other names are the user's own, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.properties import Property
+from lakescan.delta.metadata.features import brought_by_type, of_new_table
+from lakescan.delta.metadata.table_properties import CONSTRAINT, DeltaProperties
+from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+
+_FEATURE = "delta.feature."
+# Unsupported properties, with the only value that is accepted, and why others are not.
+_UNSUPPORTED: Mapping[str, tuple[str, str]] = {
+    "delta.checkpointPolicy": ("classic", "Only classic checkpoints are written."),
+    "delta.compatibility.symlinkFormatManifest.enabled": ("false", "lakescan does not maintain symlink manifests."),
+    "delta.enableIcebergCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
+    "delta.enableIcebergCompatV2": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
+    "delta.enableIcebergCompatV3": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
+    "delta.enableIcebergWriterCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
+    "delta.enableInCommitTimestamps": (
+        "false",
+        "deltalake commits have no in-commit timestamps, and the table would be unreadable.",
+    ),
+    "delta.enableRowTracking": ("false", "deltalake commits assign no row ids."),
+    "delta.enableTypeWidening": ("false", "deltalake does not list the required table feature."),
+    "delta.enableVariantShredding": ("false", "lakescan does not write shredded variants."),
+    "delta.universalFormat.enabledFormats": ("", "lakescan does not maintain Iceberg or Hudi metadata."),
+}
+
+
+# Properties that users set: those that writers honour, or that do not affect rows.
+SETTABLE: Mapping[str, Property[Any]] = {
+    name: each for name, each in DeltaProperties.declared().items() if not each.is_internal and name not in _UNSUPPORTED
+}
+_MAPPING, _VECTORS = DeltaProperties.column_mapping.name, DeltaProperties.deletion_vectors.name
+
+
+def checked_properties(properties: Mapping[str, str], columns: Iterable[t.Field]) -> dict[str, str]:
+    """The properties to record, with Delta's spelling of their names and normalised values.
+
+    Raises `InvalidOption` for unknown Delta properties and invalid values, and `UnsupportedFeature` for properties
+    that lakescan's writers do not honour.
+    """
+    spelling = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
+    checked: dict[str, str] = {}
+    features = []
+    for name, value in properties.items():
+        if not name.lower().startswith("delta."):
+            checked[name] = value
+        elif name.lower().startswith(_FEATURE):
+            features.append((name[len(_FEATURE) :], str(value)))
+        elif name.lower().startswith(CONSTRAINT):
+            raise UnsupportedFeature(f"{name!r} for a new table", "Add the constraint with ALTER TABLE, as in Delta.")
+        elif (known := spelling.get(name.lower())) is None:
+            raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, [*SETTABLE, *_UNSUPPORTED])}")
+        else:
+            checked[known] = _value(known, str(value))
+    _check_together(checked, columns)
+    for feature, value in features:
+        _check_feature(feature, value, checked)
+    return checked
+
+
+def _value(name: str, value: str) -> str:
+    if name in _UNSUPPORTED:
+        harmless, why = _UNSUPPORTED[name]
+        if value.strip().lower() != harmless:
+            raise UnsupportedFeature(f"'{name}'={value!r} for a new table", why)
+        return value
+    try:
+        return str(SETTABLE[name].check(value))
+    except ValueError as error:
+        raise InvalidOption(f"'{name}'={value!r}: it takes {error}") from error
+
+
+def _check_together(properties: Mapping[str, str], columns: Iterable[t.Field]) -> None:
+    """Refuse column mapping together with listed features: deltalake would not list column mapping then."""
+    if properties.get(_MAPPING, "none") == "none":
+        return
+    listed = [f"column {c.name!r} of type {c.type}" for c in t.walk(tuple(columns)) if brought_by_type(c.type)]
+    listed += [f"'{_VECTORS}'='true'"] if properties.get(_VECTORS) == "true" else []
+    if listed:
+        raise UnsupportedFeature(
+            f"'{_MAPPING}'='name' together with {listed[0]} for a new table",
+            "deltalake would not list the table feature columnMapping then, and readers would not map columns.",
+        )
+
+
+def _check_feature(feature: str, value: str, properties: Mapping[str, str]) -> None:
+    """Accept a feature only if the table has it anyway; like Delta, do not record the property."""
+    if value.lower() not in ("supported", "enabled"):
+        raise InvalidOption(f"'{_FEATURE}{feature}'={value!r}: it takes supported")
+    features = of_new_table(properties)
+    if feature not in features:
+        raise UnsupportedFeature(
+            f"'{_FEATURE}{feature}' for a new table",
+            f"Set the property that needs the feature instead.{nearest(feature, features)}",
+        )
