@@ -104,6 +104,6 @@ class IcebergFormat:
 def _needs_a_name(location: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"writing to an Iceberg table by its location ({location})",
-        "Commits go through a catalog: use the name catalog.namespace.table, see lakescan.catalog. "
-        "Catalog.register_table gives an existing table a name.",
+        "Commits go through a catalog: use the name catalog.namespace.table (see lakescan.catalog), or "
+        "give the table a name there, with Catalog.register_table.",
     )
