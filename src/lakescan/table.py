@@ -401,9 +401,7 @@ class Table:
     def _target(self, options: WriteOptions, *, same: bool = True) -> Target:
         """The table as it is now, to write to; it must be the `same` table, not one made again in its place."""
         opened = self._opened
-        target = format_named(self.format).open_target(
-            self.location, self.name, options, opened.storage, opened.table
-        )
+        target = format_named(self.format).open_target(self.location, self.name, options, opened.storage, opened.table)
         return target.following(opened.table) if same else target
 
     def changes(
