@@ -1,10 +1,6 @@
 # Everything runs in a local environment (.venv), which `make setup` creates from the lock file.
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-FAST_TESTS := tests/expressions tests/planning tests/test_api.py tests/test_scan.py tests/test_options.py tests/test_locations.py \
-	tests/test_removal.py tests/test_caching.py tests/iceberg/test_table.py tests/delta/test_table.py tests/transaction/test_save.py \
-	-m "not spark and not slow"
-
 help: ## show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -29,8 +25,8 @@ test-interop: setup ## read tables that the JVM implementations write (downloads
 test-wheel: setup ## build the wheel; test it in fresh environments: the README with all extras, then each extra alone
 	@scripts/wheel.sh
 
-check: lint ## lint, and the tests that need neither Spark nor a server: about three minutes
-	@$(PYTHON) -m pytest -q -n 2 --dist loadfile $(FAST_TESTS)
+check: lint ## lint, and all tests but the slow ones and those on Spark: under three minutes
+	@$(PYTHON) -m pytest -q -n 2 -m "not spark and not slow"
 
 lint: setup ## ruff, import-linter, mypy, docstrings of public names
 	@.venv/bin/ruff check .

@@ -154,6 +154,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(FILTERS)))
 def test_lazy_frames_have_the_rows_that_whole_ones_have(table: lakescan.Table, number: int) -> None:
     condition = FILTERS[number]

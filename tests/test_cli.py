@@ -47,6 +47,8 @@ def test_options_are_given_as_name_and_value(shop) -> None:
     assert run("head", shop.customers, "-o", "versionAsOf=0").returncode == 0
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -105,6 +107,7 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     assert "2" in run_here("head", "local.db.t", "-s", "id", "-w", "id = 2")
 
 
+@pytest.mark.slow
 def test_brackets_and_colons_of_tables_are_no_markup(tmp_path: Path) -> None:
     text = "[/red] [bold]x[/bold] :smile:"
     place = f"{tmp_path}/t[b]"

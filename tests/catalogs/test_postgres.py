@@ -85,6 +85,7 @@ def test_tables_of_both_formats_live_in_postgres(postgres: str, tmp_path: Path) 
         catalog.rename_table("db.delta", "db.iceberg")
 
 
+@pytest.mark.slow
 def test_eight_writers_lose_nothing(postgres: str, tmp_path: Path) -> None:
     catalog = lakescan.catalog("pg", type="sql", uri=postgres, warehouse=f"file://{tmp_path}")
     catalog.create_namespace("crowd")

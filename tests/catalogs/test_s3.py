@@ -41,6 +41,7 @@ def remote(endpoint: str, tmp_path: Path) -> lakescan.Catalog:
     return catalog
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["iceberg", "delta"])
 def test_tables_in_a_bucket_are_written_and_read(remote: lakescan.Catalog, format: str) -> None:
     table = remote.create_table("db.t", "id BIGINT, part STRING", format=format, partition_by=["part"])

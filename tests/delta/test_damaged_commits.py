@@ -133,6 +133,7 @@ JSON = st.recursive(
 MEMBERS = ["path", "partitionValues", "size", "stats", "deletionVector", "dataChange", "baseRowId", "modificationTime"]
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(name=st.sampled_from(["add", "remove", "cdc"]), changes=st.dictionaries(st.sampled_from(MEMBERS), JSON))
 def test_whatever_an_action_holds_it_is_read_or_refused(name: str, changes: dict[str, Any]) -> None:

@@ -73,6 +73,7 @@ COMMITS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(commits=COMMITS, cuts=st.sets(st.integers(0, 6)), checkpoint=st.integers(0, 6))
 def test_any_chunking_of_the_log_gives_the_same_files(

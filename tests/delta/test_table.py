@@ -295,6 +295,7 @@ def test_void_columns_are_null(tmp_path: Path) -> None:
     assert lakescan.table(location).scan().to_arrow().to_pydict() == {"id": [1], "nothing": [None]}
 
 
+@pytest.mark.slow
 def test_vectors_find_their_rows_in_files_of_many_row_groups_whatever_the_splits(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     write_deltalake(folder, pa.table({"id": list(range(1000))}))

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ CONDITIONS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rows=ROWS, condition=CONDITIONS)
 def test_a_filter_keeps_the_rows_that_duckdb_keeps(rows: list[dict], condition: str) -> None:

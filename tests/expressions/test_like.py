@@ -42,6 +42,7 @@ def of_duckdb(pattern: str, texts: list[str | None], word: str) -> list[str]:
         return [row[0] for row in connection.execute(query, [pattern]).fetchall()]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(texts=st.lists(st.none() | TEXTS, max_size=6), pattern=PATTERNS, negate=st.booleans())
 def test_the_rows_are_those_of_duckdb(texts: list[str | None], pattern: str, negate: bool) -> None:
@@ -50,6 +51,7 @@ def test_the_rows_are_those_of_duckdb(texts: list[str | None], pattern: str, neg
     assert matching(from_json(to_json(Like("s", pattern=pattern, negate=negate))), texts) == expected
 
 
+@pytest.mark.slow
 @given(
     texts=st.lists(st.none() | st.text("aAbB%\u00e9\u00c9", max_size=4), max_size=5),
     pattern=st.text("aAB%_\u00e9", max_size=4),

@@ -19,6 +19,7 @@ CASES = 2 * len(KINDS) * len(SAMPLES)
 SEED = 1
 
 
+@pytest.mark.slow
 def test_no_damage_of_a_table_ends_the_process_or_changes_its_rows_unseen() -> None:
     """In a process of its own, which forks: this one may have threads."""
     command = [sys.executable, "-m", "tests.fuzz", "--seed", str(SEED), "--cases", str(CASES)]

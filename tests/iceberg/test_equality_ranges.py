@@ -96,6 +96,7 @@ ROW = st.tuples(st.none() | st.integers(-3, 3), st.none() | st.sampled_from([NAN
 ROWS = st.lists(ROW, min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(data=ROWS, deletes=ROWS, ids=st.sampled_from([[1], [2], [1, 2]]), counts=st.booleans(), ranges=st.booleans())
 def test_a_delete_that_matches_a_row_is_never_ruled_out(

@@ -155,6 +155,7 @@ CONDITIONS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(number=st.integers(0, len(PARTITIONS) - 1), condition=CONDITIONS)
 def test_where_gives_the_rows_that_duckdb_gives(

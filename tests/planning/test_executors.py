@@ -60,6 +60,7 @@ def table(request, shop) -> lakescan.Table:
     return lakescan.table(getattr(shop, request.param))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [0, 3000])
 def test_a_distributed_plan_is_the_local_plan(table: lakescan.Table, least: int) -> None:
     """Iceberg's manifests are mapped, Delta's log is split by path and reconciled in shares."""

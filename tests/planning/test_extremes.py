@@ -41,6 +41,7 @@ def expected(values: list[Any], largest: bool) -> Any:
     return None if not known else (max if largest else min)(known, key=key)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(files=st.lists(_ROWS, max_size=3), condition=st.sampled_from(["true", "i > 0", "i is null or i < 2"]))
 @pytest.mark.parametrize("name", ["iceberg", "delta"])

@@ -73,6 +73,7 @@ CONDITIONS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(rows=ROWS, known=KNOWN, cut=st.integers(1, 4), condition=CONDITIONS)
 def test_statistics_never_contradict_the_rows(

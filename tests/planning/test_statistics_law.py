@@ -172,6 +172,7 @@ def check(table: lakescan.Table, column: str, test: Test) -> None:
 LAW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", TRANSFORMS)
 @LAW
 @given(data=st.data())
@@ -180,6 +181,7 @@ def test_transforms_of_every_type(made: Made, column: str, data: st.DataObject) 
     check(made.partitioned(column, transform), column, data.draw(filters(column)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @settings(LAW, max_examples=12)
 @given(column=st.sampled_from(COLUMNS), data=st.data())
@@ -187,6 +189,7 @@ def test_bounds_of_every_type_in_every_metrics_mode(made: Made, mode: str, colum
     check(made.with_metrics(mode), column, data.draw(filters(column)))
 
 
+@pytest.mark.slow
 @settings(LAW, max_examples=30)
 @given(column=st.sampled_from(COLUMNS), data=st.data())
 def test_bounds_that_pyiceberg_wrote(made: Made, column: str, data: st.DataObject) -> None:
@@ -194,6 +197,7 @@ def test_bounds_that_pyiceberg_wrote(made: Made, column: str, data: st.DataObjec
     check(made.by_pyiceberg(), column, data.draw(filters(column)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", ["lakescan", "deltalake"])
 @settings(LAW, max_examples=30)
 @given(column=st.sampled_from(COLUMNS), data=st.data())

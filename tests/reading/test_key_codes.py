@@ -34,6 +34,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_a_value_is_found_if_it_is_known(kind: str, data: Any) -> None:

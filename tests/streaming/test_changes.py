@@ -104,6 +104,7 @@ def applied(rows: Counter[Any], changes: list[dict[str, Any]]) -> Counter[Any]:
     return +found
 
 
+@pytest.mark.slow
 def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
     table = Changing(tmp_path)
     table.append(1, 2, 3)
@@ -195,6 +196,7 @@ CHANGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(steps=CHANGES)
 def test_what_a_state_becomes_by_changes_is_the_next(steps: list[Any]) -> None:

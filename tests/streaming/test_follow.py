@@ -49,6 +49,7 @@ def test_a_table_without_commits_of_rows_is_followed_from_its_first(growing: Gro
     assert growing.rows(follower.offset) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["maxFilesPerTrigger", "maxRowsPerTrigger"])
 def test_commits_are_split_and_resumed_within(growing: Growing, limit: str) -> None:
     """Offsets are small, and a reader that starts at any of them reads what was not read before."""

@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 
 import lakescan
@@ -37,6 +38,7 @@ def held() -> int:
     return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_ten_thousand_commits_in_a_thousand_batches(tmp_path: Path) -> None:
     """What is left of ten commits, their names in the listing, is small: memory is that of a batch."""
     path = tmp_path / "t"

@@ -160,6 +160,7 @@ class IcebergHistory(History):
         assert heads <= set(self.kept()) <= set(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
 def test_each_state_that_is_kept_is_whole(kind: str, partition_by: tuple[str, ...]) -> None:

@@ -35,6 +35,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
 def test_a_table_has_the_rows_that_a_list_would_have(kind: str, partition_by: tuple[str, ...]) -> None:
