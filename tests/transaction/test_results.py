@@ -86,6 +86,8 @@ def test_results_compare_as_the_numbers_and_lists_of_earlier_releases_with_a_war
         assert expired == len(ids)
     with pytest.warns(DeprecationWarning, match=r"int\(result\)"):
         assert expired != len(ids) + 1
+    with pytest.warns(DeprecationWarning, match=r"int\(result\)"):
+        assert len(ids) - 1 < expired <= len(ids)
     with pytest.warns(DeprecationWarning, match=r"list\(result\)"):
         assert orphans == files
     assert (f"{expired:,}", list(orphans), len(orphans)) == (str(len(ids)), files, len(files))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import overload
 
@@ -115,10 +116,26 @@ class ExpireResult(_Result):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ExpireResult):
             return astuple(self) == astuple(other)
+        return self._as_number(operator.eq, other)
+
+    def __lt__(self, other: int) -> bool:
+        return self._as_number(operator.lt, other)
+
+    def __le__(self, other: int) -> bool:
+        return self._as_number(operator.le, other)
+
+    def __gt__(self, other: int) -> bool:
+        return self._as_number(operator.gt, other)
+
+    def __ge__(self, other: int) -> bool:
+        return self._as_number(operator.ge, other)
+
+    def _as_number(self, compare: Callable[[int, int], bool], other: object) -> bool:
+        """Compare as the number that earlier releases returned."""
         if not isinstance(other, int):
             return NotImplemented
-        _warn("expire_snapshots", "an ExpireResult, not a number", "int(result)")
-        return int(self) == other
+        _warn("expire_snapshots", "an ExpireResult, not a number", "int(result)", stacklevel=4)
+        return compare(int(self), other)
 
     def __hash__(self) -> int:
         return hash(int(self))
@@ -194,8 +211,8 @@ class CheckpointResult(_Result):
         return f"wrote a checkpoint of version {self.version}"
 
 
-def _warn(method: str, what: str, instead: str) -> None:
-    warnings.warn(f"{method} now returns {what}: compare {instead}", DeprecationWarning, stacklevel=3)
+def _warn(method: str, what: str, instead: str, *, stacklevel: int = 3) -> None:
+    warnings.warn(f"{method} now returns {what}: compare {instead}", DeprecationWarning, stacklevel=stacklevel)
 
 
 def _counted(number: int, noun: str) -> str:
