@@ -13,7 +13,7 @@ from lakescan.errors import InvalidOption
 from lakescan.expressions.instants import plain_value
 from lakescan.local.reader import default_readers, read_batches
 from lakescan.planning.count import rows_by_metadata
-from lakescan.planning.min_max import ORDERED, extreme_by_metadata, extreme_of
+from lakescan.planning.min_max import ORDERED, Extreme, extreme_by_metadata, extreme_of
 from lakescan.planning.plan import ScanPlan
 from lakescan.scan_spec import ScanSpec
 
@@ -35,8 +35,13 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
     field = whole.output.fields[0]
     if not isinstance(field.type, t.Decimal | t.Timestamp) and field.type not in ORDERED:
         raise InvalidOption(f"column {column!r} has type {field.type}, whose values have no order")
-    plan = replace(whole, stats_of=(column,)).plan(default_readers())
-    by_metadata = extreme_by_metadata(plan, field, largest=largest)
+    path = whole.selection.columns[0].path
+    if len(path) > 1:  # bounds are kept for columns only
+        plan = whole.plan(default_readers())
+        by_metadata = Extreme(None, pa.repeat(True, len(plan.table)))
+    else:
+        plan = replace(whole, stats_of=(path[0].name,)).plan(default_readers())
+        by_metadata = extreme_by_metadata(plan, field, largest=largest)
     values = [by_metadata.value] if by_metadata.value is not None else []
     for batch in _batches_of(whole, plan, by_metadata.unknown):
         if (value := extreme_of(batch.column(0), largest=largest)) is not None:

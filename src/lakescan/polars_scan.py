@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakescan.common.references import dotted_path
+from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate
 from lakescan.in_process import batches
@@ -36,9 +36,9 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     def frames(
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _: int | None
     ) -> Iterator[polars.DataFrame]:
-        refined = spec if columns is None else spec.select(*columns)
+        refined = spec if columns is None else spec.narrowed(columns)
         if predicate is not None:
-            refined = _filtered(refined, predicate, empty.schema)
+            refined = _filtered(refined, predicate, empty.schema, spec.selection)
         elif rows is not None:
             refined = refined.limit(rows)
         left = rows
@@ -55,15 +55,15 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
     return register_io_source(frames, schema=empty.schema)
 
 
-def _filtered(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema) -> ScanSpec:
-    """The scan with those conjuncts of a filter that mean the same in it."""
+def _filtered(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema, output: Selection) -> ScanSpec:
+    """The scan with those conjuncts of a filter of its output that mean the same in it."""
     from polars.exceptions import PolarsError
 
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
     except (PolarsError, ValueError):  # Python functions, for one, are not text
         return spec
-    for conjunct in _conjuncts(tree, schema):
+    for conjunct in _conjuncts(tree, schema, output):
         refined = spec.where(conjunct)
         try:
             refined.filter  # noqa: B018  bound here: types that do not compare are left to Polars
@@ -73,19 +73,19 @@ def _filtered(spec: ScanSpec, predicate: polars.Expr, schema: polars.Schema) -> 
     return spec
 
 
-def _conjuncts(node: Any, schema: polars.Schema) -> Iterator[Predicate]:
+def _conjuncts(node: Any, schema: polars.Schema, output: Selection) -> Iterator[Predicate]:
     match node:
         case {"BinaryExpr": {"left": left, "op": "And", "right": right}}:
-            yield from _conjuncts(left, schema)
-            yield from _conjuncts(right, schema)
+            yield from _conjuncts(left, schema, output)
+            yield from _conjuncts(right, schema, output)
         case {"BinaryExpr": {"left": {"Column": str(name)}, "op": str(op), "right": {"Literal": literal}}}:
             value = _value(literal, schema[name])
             if op in _OPS and value is not None:
-                yield Comparison(dotted_path([name]), op=_OPS[op], value=value)
+                yield Comparison(output.by_name[name].reference, op=_OPS[op], value=value)
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNull"}}}:
-            yield IsNull(dotted_path([name]))
+            yield IsNull(output.by_name[name].reference)
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNotNull"}}}:
-            yield ~IsNull(dotted_path([name]))
+            yield ~IsNull(output.by_name[name].reference)
 
 
 def _value(literal: Any, kind: polars.DataType) -> Any:

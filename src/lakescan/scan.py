@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
+from lakescan.common.selection import with_alias
 from lakescan.errors import missing_dependency
 from lakescan.executors import PlanningExecutor
 from lakescan.explain import deleted_names, plan_as_text
@@ -76,24 +77,32 @@ class Scan:
         """
         return self.where(condition)
 
-    def select(self, *columns: str | Sequence[str]) -> Scan:
-        """Return only these columns, in this order.
+    def select(self, *columns: str | Sequence[str], **named: str) -> Scan:
+        """Return only these columns and members of structs, in this order.
+
+        Only what is selected is read from data files, inside structs, too. A member is null where its struct is.
 
         Args:
             columns: Names, or lists of names. Metadata columns (`_file`, `_pos`, ...) may be among them.
+                `address.city` is the member `city` of the column `address`, and is returned as `city`;
+                `address.city as town` returns it as `town`. Names with dots are quoted: "`a.b`".
+            named: Columns or members to return under other names, after `columns`.
 
         Returns:
             A new scan.
 
         Raises:
             NoSuchColumn: When the scan is planned, for a name that the table does not have.
+            InvalidOption: When the scan is planned, if two columns would have the same name.
+            UnsupportedFeature: When the scan is planned, for members of list elements, map values and variants.
 
         Example:
             >>> scan.select("id", "price")
             >>> scan.select(["id", "_file"])
+            >>> scan.select("id", "address.city", home="person.address.city")
         """
-        names = [name for each in columns for name in ([each] if isinstance(each, str) else each)]
-        return Scan(self.spec.select(*names))
+        texts = [name for each in columns for name in ([each] if isinstance(each, str) else each)]
+        return Scan(self.spec.select(*texts, *(with_alias(of, name) for name, of in named.items())))
 
     def as_of(
         self,
@@ -242,11 +251,12 @@ class Scan:
     def min(self, column: str) -> Any:
         """The least value of a column that is not null, or None; from metadata where its bounds are exact.
 
-        Only files that may have a smaller value than metadata proves are read. NaN is greater than everything. A date
-        or time that Python cannot hold (years beyond 1 to 9999) is a `numpy.datetime64`.
+        Only files that may have a smaller value than metadata proves are read; all of them for a member of a struct.
+        NaN is greater than everything. A date or time that Python cannot hold (years beyond 1 to 9999) is a
+        `numpy.datetime64`.
 
         Args:
-            column: A top-level column.
+            column: A column, or a member of a struct (`address.zip`).
 
         Raises:
             InvalidOption: The scan has a limit, or values of the column have no order.

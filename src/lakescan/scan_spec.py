@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -15,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
+from lakescan.common.selection import Selection, selected
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.executors import PlanningExecutor
@@ -80,8 +82,16 @@ class ScanSpec:
         return replace(self, predicate=self.predicate & as_predicate(condition))
 
     def select(self, *columns: str) -> ScanSpec:
-        """Return the spec with these output columns, in this order."""
+        """Return the spec with these output columns (see `common.selection`), in this order."""
         return replace(self, columns=tuple(columns))
+
+    def select_columns(self, schema: Schema) -> ScanSpec:
+        """Return the spec with the columns of a schema, whatever characters are in their names."""
+        return self.select(*(dotted_path([name]) for name in schema.names))
+
+    def narrowed(self, names: Iterable[str]) -> ScanSpec:
+        """Return the spec with only these of its output columns; other names are taken for columns of the table."""
+        return self.select(*self.selection.texts(names))
 
     def as_of(
         self,
@@ -138,13 +148,21 @@ class ScanSpec:
     def _selector(self) -> SnapshotSelector:
         return self.selector or selector_from(self.options) or SnapshotSelector()
 
-    @cached_property
+    @property
     def output(self) -> Schema:
-        """The output columns, with their field ids and types; raises `NoSuchColumn`."""
-        names = self.columns if self.columns is not None else self.options.get("columns")
-        if names is None:
-            return self.snapshot.schema
-        return self._selectable.select(names, case_sensitive=self._case_sensitive)
+        """The output columns, with their field ids and types; raises what `selection` does."""
+        return self.selection.output
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The output columns, and the fields of the table that they are.
+
+        Raises `NoSuchColumn`, and `InvalidOption` or `UnsupportedFeature` for what cannot be selected.
+        """
+        texts = self.columns if self.columns is not None else self.options.get("columns")
+        if texts is None:
+            return Selection.whole(self.snapshot.schema)
+        return selected(self._selectable, texts, case_sensitive=self._case_sensitive)
 
     @cached_property
     def _selectable(self) -> Schema:
@@ -290,7 +308,7 @@ class ScanSpec:
         """Return what readers need besides task groups; the option `batch-size` overrides `batch_size` (rows)."""
         return ReadContext(
             storage=self.storage,
-            output=self.output,
+            selection=self.selection,
             table_schema=_by_id(self.snapshot.all_columns, self._selectable),
             matching=self.table.matching(self.snapshot),
             residuals=() if plan is None else plan.residuals,

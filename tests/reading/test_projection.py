@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.errors import CorruptMetadata
+from lakescan.reading.batches import batch_of
 from lakescan.reading.casting import cast_leaf
 from lakescan.reading.file_schema import read_fields
-from lakescan.reading.projection import resolve
+from lakescan.reading.projection import only_read, resolve
 
 BY_ID = FieldMatching(by_id=True)
 
@@ -33,7 +34,10 @@ def read(
 ) -> list[dict[str, Any]]:
     schema = Schema(tuple(fields))
     projection = resolve(read_fields(file.schema, matching), schema, matching, constants or {})
-    batch = file.select([file.column_names[i] for i in projection.columns]).combine_chunks().to_batches()[0]
+    whole = file.combine_chunks().to_batches()[0]
+    columns = [only_read(whole.column(field.index), field) for field in projection.read]
+    read = pa.schema([pa.field(field.name, array.type) for field, array in zip(projection.read, columns, strict=True)])
+    batch = batch_of(columns, read, whole.num_rows)
     return pa.table(projection.apply(batch), schema=schema.arrow()).to_pylist()
 
 

@@ -56,6 +56,13 @@ class Schema:
                 return tuple(path)
             among = children(within.type)
 
+    def struct_path(self, field_id: int) -> tuple[Field, ...]:
+        """Return the fields from the column down to the field of that id, or to the first list or map around it."""
+        path = [self.top_level_of[field_id]]
+        while path[-1].id != field_id and isinstance(kind := path[-1].type, Struct):
+            path.append(next(f for f in kind.fields if any(within.id == field_id for within in walk((f,)))))
+        return tuple(path)
+
     @cached_property
     def top_level_of(self) -> dict[int, Field]:
         """The top-level column that contains each field (or is it), by field id."""

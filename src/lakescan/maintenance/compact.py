@@ -53,7 +53,7 @@ def compact(target: Target, where: str | None = None, executor: PlanningExecutor
 
 def _all_rows(target: Target, where: str | None) -> ScanSpec:
     """A scan of all rows of the files that may match a filter, with the metadata columns that a rewrite keeps."""
-    scan = replace(target.scan.select(*target.writes.of_moved_rows.schema.names), ignores_residuals=True)
+    scan = replace(target.scan.select_columns(target.writes.of_moved_rows.schema), ignores_residuals=True)
     return scan if where is None else scan.where(where)
 
 

@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
+from lakescan.common.selection import Selection, columns_read
 from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.reading.batches import batch_of
 from lakescan.storage import Storage
 from lakescan.storage.locations import Places
 
@@ -19,14 +25,14 @@ WHOLE_TABLE_BATCH_SIZE = 1 << 20  # when all rows are collected anyway: fewer ca
 
 @dataclass(frozen=True)
 class ReadContext:
-    """`output` is the schema of the batches; `table_schema` also has the columns that only filters or deletes need.
+    """`selection` has the columns of the batches; `table_schema` also those that only filters or deletes need.
 
     `places` matches data files with the locations that deletes name, however they are spelled.
     With `verify`, the checksums of Parquet pages are checked.
     """
 
     storage: Storage
-    output: Schema
+    selection: Selection
     table_schema: Schema
     matching: FieldMatching
     residuals: tuple[Predicate, ...]
@@ -34,10 +40,33 @@ class ReadContext:
     verify: bool = False
     places: Places = field(default_factory=Places)
 
+    @property
+    def output(self) -> Schema:
+        """The schema of the batches."""
+        return self.selection.output
+
     def columns_for(self, residual: Predicate, compared: Iterable[int] = ()) -> Schema:
-        """The columns to read: the output's, then those needed by `residual` or by the fields that deletes compare."""
-        known = {f.id for f in self.output.fields}
+        """The columns to read: the output's, then those needed by `residual` or by the fields that deletes compare.
+
+        Structs have only the members that are needed.
+        """
         ids = {leaf.bound_id for leaf in leaves(residual)} | {i for i in compared if i in self.table_schema.by_id}
-        needed = {self.table_schema.top_level_of[i].id for i in ids}
-        extra = tuple(f for f in self.table_schema.fields if f.id in needed - known)
-        return Schema(self.output.fields + extra, self.output.id)
+        paths = [each.path for each in self.selection.columns]
+        paths += [self.table_schema.struct_path(i) for i in sorted(ids)]
+        return Schema(columns_read(paths), self.selection.schema_id)
+
+    def selected(self, batch: pa.RecordBatch, columns: Schema) -> pa.RecordBatch:
+        """The output columns of a batch of `columns` (see `columns_for`); a member is null where its struct is."""
+        if self.selection.is_plain:
+            return batch.select(range(len(self.selection.columns)))
+        place = {field.id: i for i, field in enumerate(columns.fields)}
+        arrays = []
+        for each in self.selection.columns:
+            at = place[each.path[0].id]
+            array, within = batch.column(at), columns.fields[at]
+            for member in each.path[1:]:
+                assert isinstance(within.type, t.Struct)
+                index = next(i for i, f in enumerate(within.type.fields) if f.id == member.id)
+                array, within = pc.struct_field(array, [index]), within.type.fields[index]
+            arrays.append(array)
+        return batch_of(arrays, self.output.arrow(), batch.num_rows)

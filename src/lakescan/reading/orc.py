@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,8 +10,10 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakescan.errors import CorruptData
+from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
-from lakescan.reading.projection import Projection
+from lakescan.reading.file_schema import FileField
+from lakescan.reading.projection import Projection, only_read
 from lakescan.storage import Storage
 from lakescan.storage.faults import shown
 
@@ -44,10 +46,9 @@ class OrcData:
 
         Raises `CorruptData` if a stripe cannot be decoded, or the row count differs from the footer's.
         """
-        names = [self.schema.names[i] for i in projection.columns]
         position = 0
         for stripe in chunks:
-            rows = self._read(stripe, names)
+            rows = self._read(stripe, projection.read)
             for start in range(0, rows.num_rows, batch_size):
                 batch = rows.slice(start, batch_size)
                 yield position, batch
@@ -58,12 +59,37 @@ class OrcData:
                 "The file is damaged: restore it, or write its rows again."
             )
 
-    def _read(self, stripe: int, names: list[str]) -> pa.RecordBatch:
+    def _read(self, stripe: int, fields: tuple[FileField, ...]) -> pa.RecordBatch:
         """Read columns of a stripe. Arrow takes a dot in a name for nesting, so such files are read in all columns."""
-        dotted = any("." in name for name in self.schema.names)
+        dotted = any("." in name for name in _names(self.schema))
         with decoding(self.path, f"stripe {stripe}"):
-            rows = self.file.read_stripe(stripe, columns=None if dotted or not names else names)
-            return rows.select([rows.schema.get_field_index(name) for name in names])
+            paths = [path for field in fields for path in _paths(field, "")]
+            rows = self.file.read_stripe(stripe, columns=None if dotted or not paths else paths)
+            rows = rows.select([rows.schema.get_field_index(field.name) for field in fields])
+            if not dotted:
+                return rows
+            arrays = [only_read(column, field) for column, field in zip(rows.columns, fields, strict=True)]
+            return batch_of(
+                arrays, pa.schema([(f.name, a.type) for f, a in zip(fields, arrays, strict=True)]), rows.num_rows
+            )
+
+
+def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """The names of the fields, and of the members of their structs at any depth."""
+    for field in fields:
+        yield field.name
+        if pa.types.is_struct(field.type):
+            yield from _names(field.type)
+
+
+def _paths(field: FileField, parent: str) -> Iterator[str]:
+    """What to name in `read_stripe` to read a field with its members; a path names all that is below it."""
+    path = f"{parent}{field.name}"
+    if not pa.types.is_struct(field.type) or not field.children:
+        yield path
+    else:
+        for member in field.children:
+            yield from _paths(member, f"{path}.")
 
 
 @contextmanager

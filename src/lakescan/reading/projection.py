@@ -1,14 +1,16 @@
 """Projection: map the columns of a data file to those of the table, across schema evolution.
 
 A projection is resolved once per file: each table field is found by id or name, or is missing and becomes a constant,
-a default or null (Iceberg specification, "Column Projection"). Applying it to a batch renames, reorders, casts and
-fills in, down through structs, lists and maps; columns that already match pass through without a copy.
+a default or null (Iceberg specification, "Column Projection"). Readers decode only what it needs: columns, and members
+of structs. Applying it to a batch renames, reorders, casts and fills in, down through structs, lists and maps; columns
+that already match pass through without a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,9 @@ from lakescan.reading.file_schema import FileField
 
 @dataclass(frozen=True)
 class Source:
-    """The source of one table field: `child` is its index in its parent in the file, None if it is missing there.
+    """The source of one table field: `child` is its index in its parent, None if it is missing in the file.
+
+    `Projection.sources` count only the columns and members that are read.
 
     `children` are the sources of a struct's members, a list's element, or a map's key and value.
     """
@@ -36,25 +40,33 @@ class Source:
 
 @dataclass(frozen=True)
 class Projection:
-    """The sources of all columns; `columns` are the file's top-level columns to read, `leaves` their leaf columns."""
+    """The sources of all columns, and what to read for them.
+
+    `read` are the file's columns to read, in file order; `FileField.children` of a struct are the members to read.
+    `leaves` are their leaf columns.
+    """
 
     sources: tuple[Source, ...]
-    columns: tuple[int, ...]
+    read: tuple[FileField, ...]
     leaves: tuple[int, ...]
 
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The indices of the file's top-level columns to read."""
+        return tuple(field.index for field in self.read)
+
     def apply(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Convert a batch that has exactly `columns`, in that order, to the table's columns."""
-        place = {column: i for i, column in enumerate(self.columns)}
+        """Convert a batch that has exactly the columns and members of `read` to the table's columns."""
         return [
-            _missing(s, batch.num_rows) if s.child is None else _convert(batch.column(place[s.child]), s)
-            for s in self.sources
+            _missing(s, batch.num_rows) if s.child is None else _convert(batch.column(s.child), s) for s in self.sources
         ]
 
     def leaf_of(self, field_id: int, fields: tuple[FileField, ...]) -> tuple[int, FileField] | None:
         """The leaf column and file field of a top-level field of atomic type; None if the file lacks it."""
         for source in self.sources:
             if source.target.id == field_id and source.child is not None and not source.children:
-                return sum(f.leaves for f in fields[: source.child]), fields[source.child]
+                column = self.read[source.child].index
+                return sum(f.leaves for f in fields[:column]), fields[column]
         return None
 
 
@@ -64,10 +76,67 @@ def resolve(
     """Find the columns of `schema` in a file. `constants` are values by field id that replace the file's columns."""
     has_ids = matching.by_id and any(f.id is not None for f in fields)
     sources = tuple(_source(field, fields, has_ids, constants) for field in schema.fields)
-    columns = sorted({s.child for s in sources if s.child is not None})
-    starts = [sum(f.leaves for f in fields[:i]) for i in range(len(fields))]
-    leaves = [leaf for c in columns for leaf in range(starts[c], starts[c] + fields[c].leaves)]
-    return Projection(sources, tuple(columns), tuple(leaves))
+    read = _read(fields, sources)
+    return Projection(_placed(sources, read), read, tuple(_leaves(fields, read, 0)))
+
+
+def _read(fields: tuple[FileField, ...], sources: Iterable[Source]) -> tuple[FileField, ...]:
+    """The fields of the file that are sources, in file order; structs with only the members that are."""
+    found: dict[int, list[Source]] = {}
+    for source in sources:
+        if source.child is not None:
+            found.setdefault(source.child, []).append(source)
+    return tuple(_with_members(fields[child], found[child]) for child in sorted(found))
+
+
+def _with_members(field: FileField, sources: list[Source]) -> FileField:
+    """The field with only the members that are read; if the file has none of them, one that tells null structs."""
+    is_struct = pa.types.is_struct(field.type) and field.children
+    if not is_struct or not all(source.children for source in sources):
+        return field
+    members = _read(field.children, (member for source in sources for member in source.children))
+    return replace(field, children=members or (_smallest(field.children),))
+
+
+def _smallest(members: tuple[FileField, ...]) -> FileField:
+    """One member of a struct to read: the first that is not nested, if there is one."""
+    member = next((each for each in members if not each.children), members[0])
+    is_struct = pa.types.is_struct(member.type) and member.children
+    return replace(member, children=(_smallest(member.children),)) if is_struct else member
+
+
+def _placed(sources: tuple[Source, ...], read: tuple[FileField, ...]) -> tuple[Source, ...]:
+    """The sources with the places of their fields among those that are read."""
+    places = {field.index: place for place, field in enumerate(read)}
+    placed = []
+    for source in sources:
+        if source.child is not None:
+            place = places[source.child]
+            is_struct = source.children and pa.types.is_struct(read[place].type)
+            children = _placed(source.children, read[place].children) if is_struct else source.children
+            source = replace(source, child=place, children=children)
+        placed.append(source)
+    return tuple(placed)
+
+
+def _leaves(fields: tuple[FileField, ...], read: tuple[FileField, ...], start: int) -> Iterator[int]:
+    """The leaf columns of the fields that are read; `start` is the first leaf of `fields`."""
+    starts = list(accumulate((field.leaves for field in fields), initial=start))
+    for field in read:
+        whole, first = fields[field.index], starts[field.index]
+        if field.children == whole.children:
+            yield from range(first, first + whole.leaves)
+        else:
+            yield from _leaves(whole.children, field.children, first)
+
+
+def only_read(array: pa.Array, field: FileField) -> pa.Array:
+    """An array of a whole column of the file, with only the members of its structs that are read."""
+    if not pa.types.is_struct(array.type) or len(field.children) == array.type.num_fields == 0:
+        return array
+    members = [only_read(array.field(each.index), each) for each in field.children]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(members, names=[each.name for each in field.children], mask=mask)
 
 
 def _source(

@@ -50,7 +50,7 @@ def _read_task(
             full, live = _mark_deleted(full, columns.fields.index(DELETED), live), None
             values = columns_of(full, columns)
         matched = None if residual == TRUE else keep(residual, values, rows)
-        yield from _filtered(full.select(range(len(context.output.fields))), _all_of([live, matched]))
+        yield from _filtered(context.selected(full, columns), _all_of([live, matched]))
 
 
 def _mark_deleted(batch: pa.RecordBatch, place: int, live: pa.Array | None) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from pyspark.sql import datasource as ds
 
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
+from lakescan.common.selection import Selection
 from lakescan.errors import LakescanError
 from lakescan.expressions.bind import bind
 from lakescan.expressions.like import escaped
@@ -31,9 +32,12 @@ _COMPARISONS: dict[type, str] = {
 }
 
 
-def usable_predicate(filters: Iterable[ds.Filter], schema: Schema) -> Predicate:
-    """The conjunction of the filters that planning can use. Spark evaluates every filter on the rows again."""
-    parts = [part for each in filters if (part := _predicate(each)) is not None and _binds(part, schema)]
+def usable_predicate(filters: Iterable[ds.Filter], schema: Schema, output: Selection) -> Predicate:
+    """The conjunction of the filters of a scan's output that planning can use, over the table's columns (`schema`).
+
+    Spark evaluates every filter on the rows again.
+    """
+    parts = [part for each in filters if (part := _predicate(each, output)) is not None and _binds(part, schema)]
     return conjunction(parts)
 
 
@@ -45,12 +49,21 @@ def _binds(predicate: Predicate, schema: Schema) -> bool:
     return True
 
 
-def _predicate(each: ds.Filter) -> Predicate | None:
+def _reference(each: ds.Filter, output: Selection) -> str | None:
+    """The table's column or member that a filter tests; None if the scan does not return it."""
+    first, *more = getattr(each, "attribute", ("",))
+    if (selected := output.by_name.get(first)) is None:
+        return None
+    return ".".join([selected.reference, *([dotted_path(more)] if more else [])])
+
+
+def _predicate(each: ds.Filter, output: Selection) -> Predicate | None:
     if isinstance(each, ds.Not):
-        inner = _predicate(each.child)
+        inner = _predicate(each.child, output)
         # `not (a <=> 1)` is true if a is null, `not (a = 1)` is not.
         return None if inner is None or isinstance(each.child, ds.EqualNullSafe) else negated(inner)
-    column = dotted_path(each.attribute) if hasattr(each, "attribute") else ""
+    if (column := _reference(each, output)) is None:
+        return None
     match each:
         case ds.IsNull():
             return IsNull(column)

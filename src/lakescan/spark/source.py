@@ -77,7 +77,7 @@ class TableSource(DataSource):
                 "Spark plans it in one worker, which has no Spark session: use Scan.to_spark(spark).",
             )
         if list(schema.names) != scan.output.names:
-            scan = scan.select(*schema.names)
+            scan = scan.narrowed(schema.names)
         _check_types(schema_of(scan), schema)
         kind = FilteringReader if self.pushdown else TableReader
         return kind(scan, schema, self.parallelism)
@@ -195,7 +195,7 @@ class FilteringReader(TableReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Prune by the filters that planning can use; Spark evaluates all filters again."""
         assert self._scan is not None
-        self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema))
+        self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema, self._scan.selection))
         return filters
 
 

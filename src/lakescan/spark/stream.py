@@ -52,7 +52,9 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The stream, opened on first use: Spark also creates readers that only read partitions."""
         assert self._scan is not None
         stream, names = TableStream(self._scan), self._schema.names
-        return stream if stream.scan.output.names == names else TableStream(self._scan.select(*names))
+        if stream.scan.output.names == names:
+            return stream
+        return TableStream(self._scan.select(*stream.scan.selection.texts(names)))
 
     def initialOffset(self) -> dict[str, Any]:
         """The start offset of a new query.

@@ -69,7 +69,7 @@ def replaced_by(target: Target, files: Sequence[WrittenFile], where: Predicate |
 
 def _matching(target: Target, where: Predicate) -> Replaced:
     """The files that may have rows that match a filter; those with a residual may have other rows, too, and are cut."""
-    scan = target.scan.select(*target.writes.of_moved_rows.schema.names).where(where)
+    scan = target.scan.select_columns(target.writes.of_moved_rows.schema).where(where)
     plan = scan.plan()
     is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     cut = pc.is_in(pa.array(np.arange(len(plan.table))), value_set=plan.splits["file"].filter(is_cut).combine_chunks())

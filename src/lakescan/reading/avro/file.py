@@ -13,6 +13,7 @@ from lakescan.reading.avro.blocks import AvroBlocks, open_blocks
 from lakescan.reading.avro.records import arrow_field, column
 from lakescan.reading.batches import batch_of
 from lakescan.reading.decoding import decoding
+from lakescan.reading.file_schema import FileField
 from lakescan.reading.projection import Projection
 from lakescan.storage import Storage
 
@@ -41,7 +42,7 @@ class AvroData:
 
         Raises `CorruptData` if a block cannot be decoded, or its row count differs from the one it declares.
         """
-        fields = [self.schema.field(i) for i in projection.columns]
+        fields = [_only_read(self.schema.field(each.index), each) for each in projection.read]
         position = 0
         with decoding(self.path, "a block"):
             for records in self.blocks.records():
@@ -50,6 +51,13 @@ class AvroData:
                     arrays = [column([r[f.name] for r in some], f.type) for f in fields]
                     yield position, batch_of(arrays, pa.schema(fields), len(some))
                     position += len(some)
+
+
+def _only_read(field: pa.Field, read: FileField) -> pa.Field:
+    """The column with only the members of its structs that are read: the others are not converted."""
+    if not pa.types.is_struct(field.type):
+        return field
+    return field.with_type(pa.struct([_only_read(field.type.field(each.index), each) for each in read.children]))
 
 
 @contextmanager

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import POS, RESERVED_IDS
-from lakescan.expressions.predicate import leaves
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
@@ -58,9 +57,9 @@ def why_arrow(scan: ScanSpec) -> str | None:
         return "a catalog configures the file access, and Spark does not have that configuration"
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may have no field ids"
-    reserved = [f.id for f in scan.output.fields] + [leaf.bound_id for leaf in leaves(scan.filter)]
-    if others := [i for i in reserved if i in RESERVED_IDS and i != POS.id]:
-        return f"the metadata column {scan.read_context().table_schema.path_of[others[0]]}"
+    read = scan.read_context().columns_for(scan.filter).fields
+    if others := [f.name for f in read if f.id in RESERVED_IDS and f.id != POS.id]:
+        return f"the metadata column {others[0]}"
     names = scan.snapshot.schema.names
     if "_metadata" in names:
         return "a column has the name of Spark's metadata column, _metadata"
@@ -68,6 +67,9 @@ def why_arrow(scan: ScanSpec) -> str | None:
         return "column names differ only in case"
     matching = scan.read_context().matching
     for field in columns_needed(scan):
+        whole = scan.read_context().table_schema.by_id[field.id]
+        if not _has_distinct_members(whole.type):
+            return f"members of column {field.name!r} have names that differ only in case"
         if (why := _why_type(field)) is not None:
             return why
         if matching.by_id and has_members(field.type) and field.id not in matching.settled:
@@ -78,7 +80,10 @@ def why_arrow(scan: ScanSpec) -> str | None:
 
 
 def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
-    """The table columns to read: those of the output, of the filter, and those that equality deletes compare."""
+    """The table columns to read: those of the output, of the filter, and those that equality deletes compare.
+
+    Structs have only the members that are needed.
+    """
     columns = scan.read_context().columns_for(scan.filter, compared)
     return tuple(f for f in columns.fields if f.id not in RESERVED_IDS)
 
@@ -96,9 +101,7 @@ def _why_type(field: t.Field) -> str | None:
 def _is_plain(kind: t.Type) -> bool:
     match kind:
         case t.Struct():
-            names = {f.name.lower() for f in kind.fields}
-            plain = all(_is_plain(f.type) and f.default is None for f in kind.fields)
-            return plain and len(names) == len(kind.fields) > 0
+            return all(_is_plain(f.type) and f.default is None for f in kind.fields) and len(kind.fields) > 0
         case t.ListOf():
             return _is_plain(kind.element.type)
         case t.MapOf():
@@ -108,6 +111,13 @@ def _is_plain(kind: t.Type) -> bool:
         case t.Decimal():
             return True
     return kind in _PLAIN
+
+
+def _has_distinct_members(kind: t.Type) -> bool:
+    """Whether the members of every struct in a type, read or not, have names that differ ignoring case."""
+    if isinstance(kind, t.Struct) and len({f.name.lower() for f in kind.fields}) < len(kind.fields):
+        return False
+    return all(_has_distinct_members(f.type) for f in t.children(kind))
 
 
 def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:

@@ -1,0 +1,179 @@
+"""What `select` returns: columns of a table, and members of its structs, under names of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path, parse_reference
+from lakescan.common.schema import Schema
+from lakescan.errors import InvalidOption, NoSuchColumn, UnsupportedFeature
+
+_WITH_ALIAS = re.compile(r"(.+?)\s+as\s+(`(?:[^`]|``)+`|[^`.\s]+)\s*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class SelectedColumn:
+    """One output column: `path` leads from a column of the table down to the selected field."""
+
+    path: tuple[t.Field, ...]
+    name: str
+
+    @cached_property
+    def field(self) -> t.Field:
+        """The output column. A member is null where a struct around it is null."""
+        field, required = self.path[-1], all(each.required for each in self.path)
+        if (field.name, field.required) == (self.name, required):
+            return field
+        return replace(field, name=self.name, required=required)
+
+    @property
+    def reference(self) -> str:
+        """How to refer to the selected field of the table."""
+        return dotted_path(each.name for each in self.path)
+
+    @property
+    def text(self) -> str:
+        """The text that selects this column under its name."""
+        return self.reference if self.name == self.path[-1].name else with_alias(self.reference, self.name)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The output columns of a scan, in order; their names are unique unless the table's own are not."""
+
+    columns: tuple[SelectedColumn, ...]
+    schema_id: int = 0
+    identifier_ids: tuple[int, ...] = ()
+
+    @staticmethod
+    def whole(schema: Schema) -> Selection:
+        """All columns of a schema."""
+        columns = tuple(SelectedColumn((field,), field.name) for field in schema.fields)
+        return Selection(columns, schema.id, schema.identifier_ids)
+
+    @cached_property
+    def output(self) -> Schema:
+        """The schema of the rows."""
+        return Schema(tuple(each.field for each in self.columns), self.schema_id, self.identifier_ids)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it has whole columns only, under their own names."""
+        return all(each.field is each.path[0] for each in self.columns)
+
+    @cached_property
+    def by_name(self) -> dict[str, SelectedColumn]:
+        """The columns by output name."""
+        return {each.name: each for each in self.columns}
+
+    def texts(self, names: Iterable[str]) -> list[str]:
+        """What to `select` for only the output columns `names`; other names are taken for columns of the table."""
+        return [self.by_name[name].text if name in self.by_name else dotted_path([name]) for name in names]
+
+
+def with_alias(reference: str, name: str) -> str:
+    """The text that selects a column or member under another name."""
+    return f"{reference} as `{name.replace('`', '``')}`"
+
+
+def selected(schema: Schema, texts: Sequence[str], *, case_sensitive: bool = True) -> Selection:
+    """Resolve what `select` was given: references to columns or members of structs, each with ` as name` or without.
+
+    Raises `NoSuchColumn`; `UnsupportedFeature` for members of list elements, map values and variants; `InvalidOption`
+    if two output columns would have the same name.
+    """
+    columns = tuple(_column(schema, text, case_sensitive) for text in texts)
+    known: dict[str, SelectedColumn] = {}
+    for each in columns:
+        if (other := known.setdefault(each.name, each)) is not each:
+            raise InvalidOption(
+                f"select returns two columns named {each.name!r} ({other.reference} and {each.reference}): give one of "
+                f'them another name, select(other_name="{each.reference}") or "{each.reference} as other_name"'
+            )
+    return Selection(columns, schema.id, schema.identifier_ids)
+
+
+def _column(schema: Schema, text: str, case_sensitive: bool) -> SelectedColumn:
+    try:
+        path = _path(schema, text, case_sensitive)
+    except NoSuchColumn as error:
+        if (match := _WITH_ALIAS.fullmatch(text)) is None:
+            raise
+        path = _path(schema, match[1].strip(), case_sensitive)
+        names = parse_reference(match[2])
+        if len(names) != 1:
+            raise InvalidOption(f"{text!r}: {match[2]!r} is not a name for a column") from error
+        return SelectedColumn(path, names[0])
+    return SelectedColumn(path, path[-1].name)
+
+
+def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...]:
+    """The fields from the column down to the field that is referred to."""
+    try:
+        field = schema.field(text, case_sensitive=case_sensitive)
+    except NoSuchColumn:
+        _refuse_elements(schema, text, case_sensitive)
+        raise
+    path = _down_to(schema.fields, field)
+    if any(not isinstance(each.type, t.Struct) for each in path[:-1]):
+        _refuse(text, path)
+    return path
+
+
+def _down_to(fields: tuple[t.Field, ...], field: t.Field) -> tuple[t.Field, ...]:
+    for each in fields:
+        if each is field:
+            return (each,)
+        if below := _down_to(t.children(each.type), field):
+            return (each, *below)
+    return ()
+
+
+def _refuse_elements(schema: Schema, text: str, case_sensitive: bool) -> None:
+    """Raise `UnsupportedFeature` if an existing field that has no members is followed by more names."""
+    names = parse_reference(text)
+    for count in range(len(names) - 1, 0, -1):
+        try:
+            field = schema.field(dotted_path(names[:count]), case_sensitive=case_sensitive)
+        except NoSuchColumn:
+            continue
+        path = _down_to(schema.fields, field)
+        if any(isinstance(each.type, t.ListOf | t.MapOf) or each.type == t.VARIANT for each in path):
+            _refuse(text, path)
+        return
+
+
+def _refuse(text: str, path: tuple[t.Field, ...]) -> None:
+    at = next(i for i, each in enumerate(path) if not isinstance(each.type, t.Struct))
+    kind = path[at].type
+    what = "a list" if isinstance(kind, t.ListOf) else "a map" if isinstance(kind, t.MapOf) else "a variant"
+    column = dotted_path(each.name for each in path[: at + 1])
+    raise UnsupportedFeature(
+        f"selecting inside {what} ({text})", f"{column} is {what}: select it whole, and take the parts from the result"
+    )
+
+
+def columns_read(paths: Iterable[tuple[t.Field, ...]]) -> tuple[t.Field, ...]:
+    """The columns on `paths`, in order of first mention, their structs cut down to the members on the paths.
+
+    A path leads from a column down to a field, all of which is read; it ends above the elements of lists and maps.
+    """
+    by_column: dict[int, list[tuple[t.Field, ...]]] = {}
+    for path in paths:
+        by_column.setdefault(path[0].id, []).append(path)
+    return tuple(_cut(each[0][0], [path[1:] for path in each]) for each in by_column.values())
+
+
+def _cut(field: t.Field, below: list[tuple[t.Field, ...]]) -> t.Field:
+    """The field with only the members on paths that start below it."""
+    if not isinstance(field.type, t.Struct) or not all(below):
+        return field
+    of_member: dict[int, list[tuple[t.Field, ...]]] = {}
+    for path in below:
+        of_member.setdefault(path[0].id, []).append(path[1:])
+    members = tuple(_cut(each, of_member[each.id]) for each in field.type.fields if each.id in of_member)
+    return field if members == field.type.fields else replace(field, type=t.Struct(members))
