@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -150,7 +150,8 @@ def test_everything_that_reads_a_scan_takes_members(tables: dict[str, str], name
     assert pa.table(scan) == whole
     assert scan.limit(3).to_arrow().num_rows == 3
     assert [field.name for field in scan.plan().schema.fields] == ["id", "lon", "town"]
-    assert "town" in scan.explain() and "town" in scan._repr_html_()
+    assert "town" in scan.explain()
+    assert "town" in scan._repr_html_()
     lon = [n for n in whole["lon"].to_pylist() if n is not None]
     assert (table.scan().min("address.geo.lon"), table.scan().max("address.geo.lon")) == (min(lon), max(lon))
     assert table.scan().where("id > 10").max("address.city") == "late"
@@ -207,28 +208,18 @@ def test_positions_and_equality_deletes_apply_to_selected_members(tmp_path: Path
     table.append(rows(0).cast(table.schema().as_arrow()))
     (task,) = table.scan().plan_files()
     folder = local(table.location())
-    key = pa.schema([pa.field("zip", pa.int64(), metadata={"PARQUET:field_id": _id(table, "address.zip")})])
-    address = pa.schema(
-        [pa.field("address", pa.struct(list(key)), metadata={"PARQUET:field_id": _id(table, "address")})]
-    )
-    made = [
-        write_position_deletes(f"{folder}/data/p.parquet", [(task.file.file_path, 3)]),
-        write_equality_deletes(
-            f"{folder}/data/e.parquet",
-            pa.Table.from_pylist([{"address": {"zip": 8}}], schema=address),
-            [int(_id(table, "address.zip"))],
-        ),
-    ]
+    address, member = (table.schema().find_field(name).field_id for name in ("address", "address.zip"))
+    keys = pa.struct([pa.field("zip", pa.int64(), metadata={"PARQUET:field_id": str(member)})])
+    deleted = pa.table({"address": pa.array([{"zip": 8}], keys)})
+    by_key = write_equality_deletes(f"{folder}/data/e.parquet", deleted, {"address": address})
+    by_position = write_position_deletes(f"{folder}/data/p.parquet", [(task.file.file_path, 3)])
+    made = [by_position, replace(by_key, equality_ids=[member])]
     scan = lakescan.table(commit_deletes(table.metadata_location, made)).scan()
     whole = scan.to_arrow()
     assert whole.num_rows == 18
     found = scan.select("address.city", "address.geo.lat").to_arrow()
     assert found["city"].to_pylist() == extracted(whole, "address.city").to_pylist()
     assert found["lat"].to_pylist() == extracted(whole, "address.geo.lat").to_pylist()
-
-
-def _id(table: Any, column: str) -> str:
-    return str(table.schema().find_field(column).field_id)
 
 
 def test_rewriting_a_table_whose_names_look_like_references_keeps_its_columns(tmp_path: Path) -> None:
