@@ -93,3 +93,19 @@ def test_files_without_a_first_row_id_take_theirs_from_the_manifest() -> None:
     own, counts = pa.array([None, 500, None, None], pa.int64()), pa.array([10, 20, 30, 40], pa.int64())
     assert inherited_row_ids(own, counts, ManifestFile("m", first_row_id=1000)).to_pylist() == [1000, 500, 1010, 1040]
     assert inherited_row_ids(own, counts, ManifestFile("m")).to_pylist() == [None, 500, None, None]
+
+
+def test_columns_of_wide_tables_are_told_from_partition_fields(tmp_path: Path) -> None:
+    """Both are numbered from 1000 on."""
+    from pyiceberg.transforms import IdentityTransform
+
+    data = pa.table({f"c{n}": [n, n + 1] for n in range(1, 1003)})
+    table = local_catalog(tmp_path).create_table("n.t", data.schema)
+    with table.update_spec() as update:
+        update.add_field("c1", IdentityTransform(), "part")
+    table.append(data)
+    scan = lakescan.table(table.metadata_location).scan()
+    assert scan.where("c1000 = 1001 and c1 = 2").select("c1000", "_partition.part").to_arrow().to_pylist() == [
+        {"c1000": 1001, "part": 2}
+    ]
+    assert scan.where("_partition.part = 1").select("c1000").to_arrow()["c1000"].to_pylist() == [1000]

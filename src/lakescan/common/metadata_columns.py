@@ -14,6 +14,7 @@ POS = t.Field(2147483645, "_pos", t.LONG, required=True, doc="position of the ro
 DELETED = t.Field(2147483644, "_deleted", t.BOOLEAN, required=True, doc="whether the row is deleted")
 SPEC_ID = t.Field(2147483643, "_spec_id", t.INT, required=True, doc="partition spec of the file")
 PARTITION_ID = 2147483642
+_FIRST_PARTITION_ID = 2_146_000_000
 ROW_ID = t.Field(2147483540, "_row_id", t.LONG, doc="row lineage: the id of the row")
 LAST_UPDATED = t.Field(
     2147483539, "_last_updated_sequence_number", t.LONG, doc="row lineage: when the row was last written"
@@ -45,5 +46,9 @@ def row_tracking_columns(row_id_name: str | None, commit_version_name: str | Non
 
 
 def partition_column(fields: tuple[t.Field, ...]) -> t.Field:
-    """Return the `_partition` column: a struct with one member per partition field of all partition specs."""
-    return t.Field(PARTITION_ID, "_partition", t.Struct(fields), required=True, doc="partition values of the file")
+    """Return the `_partition` column: a struct with one member per partition field of all partition specs.
+
+    Partition fields are numbered from 1000, as are columns of wide tables: its members get ids of their own.
+    """
+    members = tuple(replace(field, id=_FIRST_PARTITION_ID + field.id) for field in fields)
+    return t.Field(PARTITION_ID, "_partition", t.Struct(members), required=True, doc="partition values of the file")

@@ -105,7 +105,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("batch-size", BOTH, positive, "maximum rows of a record batch", "a number above 0"),
     Option("vectorization-enabled", _ICEBERG, boolean, "accepted without effect: Arrow decodes", "true or false"),
     Option("case-sensitive", BOTH, boolean, "whether column names are case-sensitive", "true or false"),
-    Option("columns", BOTH, names, "the columns to read: a, b, c or a JSON list"),
+    Option("columns", BOTH, names, "columns and members to read, as in `select`: `a, b.c, d as e`, or a JSON list"),
     Option("where", BOTH, str, "filter on rows: SQL text, or an expression as JSON"),
     Option("filter", BOTH, str, "another name of where; both apply if both are given"),
     Option("limit", BOTH, whole, "maximum number of rows", "a number, 0 or more"),
