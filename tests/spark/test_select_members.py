@@ -72,7 +72,7 @@ def test_sparks_reader_is_asked_for_the_needed_members_only(spark, tmp_path: Pat
         plan = scan.to_spark(spark)._jdf.queryExecution().optimizedPlan().collectLeaves().head()
         return plan.relation().dataSchema().simpleString()
 
-    assert read(scan.select("s.in.y")) == "struct<s:struct<in:struct<y:double>>>"
+    assert read(scan.select("s.in.y")) == "struct<s:struct<in:struct<y:float>>>"
     assert read(scan.select("s.a").where("s.x > 1")) == "struct<s:struct<a:int,x:double>>"
 
 
