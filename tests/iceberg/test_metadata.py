@@ -10,7 +10,7 @@ import pytest
 
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.iceberg.metadata.parse import parse_metadata
-from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_metadata import TableMetadata, ancestors
 from tests.conftest import corpus_folder
 
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": True, "type": "long"}]}
@@ -131,3 +131,27 @@ def test_other_projects_valid_documents_are_read_and_their_invalid_ones_refused(
         else:
             wrong += [document.name] if invalid else []
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [(None, 5), ("0", 0), ("12", 12), ("-1", None), ("1.0", None), ("²", None), ("9" * 5000, None)]
+)
+def test_a_count_of_a_summary_is_a_whole_number_or_unknown(text: str | None, count: int | None) -> None:
+    summary = {"operation": "append"} | ({} if text is None else {"added-records": text})
+    snapshot = parse({**V2, "snapshots": [{**SNAPSHOT, "summary": summary}]}).snapshots[7]
+    assert snapshot.count("added-records", 5) == count
+
+
+def test_ancestors_are_those_that_are_known_and_each_is_met_once() -> None:
+    def line(**parents: int | None) -> list[int]:
+        snapshots = [
+            {**SNAPSHOT, "snapshot-id": int(name[1:])} | ({} if parent is None else {"parent-snapshot-id": parent})
+            for name, parent in parents.items()
+        ]
+        return [each.id for each in ancestors(parse({**V2, "snapshots": snapshots}).snapshots, 7)]
+
+    assert line(s7=6, s6=5, s5=None) == [7, 6, 5]
+    assert line(s7=6, s6=5, s4=None) == [7, 6]
+    assert line(s7=6, s6=7) == [7, 6]
+    assert not list(ancestors({}, 7))
+    assert not list(ancestors({}, None))

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.write.partition_key import by_partition, partition_codes_of
+from lakescan.common.row_numbers import row_numbers
+from lakescan.write.partition_key import by_partition
 
 NAN = float("nan")
 DAYS = [-719_162, -1, 0, 2_932_896]  # of the years 1, 1969, 1970 and 9999
@@ -179,4 +180,4 @@ def test_rows_are_shared_out_by_all_of_their_values(columns: list[list[int | Non
 def test_many_values_in_many_columns_are_told_apart() -> None:
     """More combinations than 64 bits count."""
     keys = [pa.array(np.random.default_rng(seed).permutation(70_000)) for seed in range(5)]
-    assert len(np.unique(partition_codes_of(keys))) == 70_000
+    assert len(np.unique(row_numbers(keys))) == 70_000

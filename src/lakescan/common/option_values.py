@@ -56,7 +56,7 @@ def parse_size(value: Any) -> int:
     text = str(value).strip().lower().replace(" ", "")
     digits = text.rstrip("bkmgti")
     unit = text[len(digits) :].removesuffix("b").removesuffix("i")
-    if unit not in _SIZE_UNITS or not digits.isdigit() or int(digits) == 0:
+    if unit not in _SIZE_UNITS or not digits.isdecimal() or int(digits) == 0:
         raise ValueError("a size above 0: bytes, or a number with k, m, g or t")
     return int(digits) * _SIZE_UNITS[unit]
 

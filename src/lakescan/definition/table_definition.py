@@ -48,8 +48,8 @@ class Term:
         if name in _PLAIN and len(arguments) == 1:
             return Term(_normal(arguments[0]), name)
         if name in _WITH_NUMBER and len(arguments) == 2:
-            column, number = arguments if arguments[1].isdigit() else arguments[::-1]
-            if number.isdigit() and int(number) > 0:
+            column, number = arguments if arguments[1].isdecimal() else arguments[::-1]
+            if number.isdecimal() and int(number) > 0:
                 return Term(_normal(column), name, int(number))
         raise InvalidOption(
             f"{function}({', '.join(arguments)}) is not a partition transform: use a column, "

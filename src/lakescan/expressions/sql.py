@@ -231,7 +231,7 @@ def _negative(value: Any) -> Any:
 
 
 def _number(text: str) -> int | Decimal | float:
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     return float(text) if "e" in text.lower() else Decimal(text)
 

@@ -107,7 +107,7 @@ class IcebergTable:
             return self._appended(selector.appends)
         name, tag = selector.branch, selector.tag
         version = selector.version
-        if isinstance(version, str) and version.lstrip("-").isdigit():
+        if isinstance(version, str) and version.lstrip("-").isdecimal():
             version = int(version)
         if isinstance(version, str):
             name, tag = (version, None) if self._kind(version) == "branch" else (None, version)

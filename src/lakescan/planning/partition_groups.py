@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lakescan.common.arrays import float_bits
+from lakescan.common.row_numbers import row_numbers
 from lakescan.planning.plan import ScanPlan, TaskGroups
 
 
@@ -17,13 +18,8 @@ def groups_by_partition(plan: ScanPlan, size: int) -> TaskGroups:
 
 def partition_numbers(files: pa.Table) -> np.ndarray:
     """Return a number for each file of a file table; files of the same spec and partition have the same number."""
-    numbers: np.ndarray = files["spec_id"].to_numpy().astype(np.int64)
-    for member in files["partition"].combine_chunks().flatten():
-        values = member.storage if isinstance(member, pa.ExtensionArray) else member  # UUIDs
-        encoded = pc.dictionary_encode(values, null_encoding="encode")
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        numbers = np.unique(numbers * (len(encoded.dictionary) + 1) + codes, return_inverse=True)[1]
-    return numbers
+    members = files["partition"].combine_chunks().flatten()
+    return row_numbers([files["spec_id"], *map(float_bits, members)])
 
 
 def shared_out(partition: np.ndarray, lengths: np.ndarray, size: int) -> np.ndarray:

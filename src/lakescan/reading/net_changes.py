@@ -12,6 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import as_array
+from lakescan.common.row_numbers import row_numbers as numbers_of
+
 INSERT, DELETE, BEFORE, AFTER = "INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER"
 
 
@@ -39,29 +42,26 @@ def as_updates(rows: pa.Table, change: str, identity: Sequence[str]) -> pa.Table
 
 
 def row_numbers(columns: Sequence[pa.ChunkedArray | pa.Array]) -> np.ndarray:
-    """A number for each row, equal for rows that are equal in all columns. Null equals null, and NaN equals NaN."""
-    numbers = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
-    for column in columns:
-        codes = _codes(column)
-        combined = numbers * (int(codes.max(initial=0)) + 1) + codes
-        numbers = np.unique(combined, return_inverse=True)[1].astype(np.int64)
-    return numbers
+    """A number for each row, equal for rows that are equal in all columns, of any types; 0.0 equals -0.0.
+
+    Null equals null, and NaN equals NaN.
+    """
+    return numbers_of(map(_hashable, columns))
 
 
-def _codes(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+def _hashable(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Values that Arrow can hash, equal for equal values."""
+    values = as_array(column)
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     if pa.types.is_struct(values.type):
         members = [pc.struct_field(values, [i]) for i in range(values.type.num_fields)]
-        return row_numbers([values.is_valid(), *members])
+        return pa.array(row_numbers([values.is_valid(), *members]))
     if pa.types.is_nested(values.type):  # lists and maps: Arrow cannot hash them, so one Python step per value
         values = pa.array([repr(value) for value in values.to_pylist()], pa.string())
     if pa.types.is_floating(values.type):
         values = pc.add(values, pa.scalar(0, values.type))  # turns -0.0 into 0.0
-    indices = values.dictionary_encode(null_encoding="encode").indices
-    result: np.ndarray = indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return result
+    return values
 
 
 def _is_insert(rows: pa.Table, change: str) -> np.ndarray:

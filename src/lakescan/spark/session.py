@@ -64,13 +64,13 @@ def is_connect(spark: SparkSession) -> bool:
 def parallelism(spark: SparkSession) -> int:
     """The number of tasks that the session runs concurrently, as far as its settings tell."""
     for name in ("spark.sql.leafNodeDefaultParallelism", "spark.default.parallelism"):
-        if (value := conf(spark, name)) and value.isdigit():
+        if (value := conf(spark, name)) and value.isdecimal():
             return int(value)
     local = re.fullmatch(r"local\[(\d+|\*)(?:,.*)?\]", conf(spark, "spark.master") or "")
     if local is not None:
         return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
     executors, cores = conf(spark, "spark.executor.instances"), conf(spark, "spark.executor.cores")
-    if executors and executors.isdigit():
+    if executors and executors.isdecimal():
         return int(executors) * int(cores or 1)
     return int(conf(spark, "spark.sql.shuffle.partitions") or 200)
 

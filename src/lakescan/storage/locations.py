@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import as_array
+
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(.*)$", re.DOTALL)
 ALIASES = {"s3a": "s3", "s3n": "s3", "gs": "gcs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
 _HOSTS = ("hdfs", "abfs")  # schemes whose authority is a host name, which is case-insensitive
@@ -63,7 +65,7 @@ def normalize(locations: pa.Array | pa.ChunkedArray) -> pa.Array:
         >>> normalize(pa.array(["s3a://b//x/./y", "file:///tmp/a/../b", "HDFS://Host:8020/x/"])).to_pylist()
         ['s3://b/x/y', '/tmp/b', 'hdfs://host/x']
     """
-    values = locations.combine_chunks() if isinstance(locations, pa.ChunkedArray) else locations
+    values = as_array(locations)
     return _where_not_normal(values, lambda some: _where_not_normal(_rerooted(some), _normalized))
 
 
@@ -110,7 +112,7 @@ class Places:
         Within a family, locations that are spelled differently are different places. None if the locations start
         differently, or a path among them is not in normal form.
         """
-        values = locations.combine_chunks() if isinstance(locations, pa.ChunkedArray) else locations
+        values = as_array(locations)
         values = values.drop_null()
         if not len(values):
             return None

@@ -27,7 +27,7 @@ def _reversed(value: Any) -> bool:
 def _milliseconds(value: Any) -> float:
     """Hadoop's durations, in milliseconds if they have no unit; returns seconds."""
     text = str(value).strip()
-    return duration(f"{text}ms" if text.isdigit() else text)
+    return duration(f"{text}ms" if text.isdecimal() else text)
 
 
 def _timestamp(value: Any) -> datetime:

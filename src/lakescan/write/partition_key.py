@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from lakescan.common.arrays import float_bits
+from lakescan.common.row_numbers import row_numbers
 from lakescan.write.table_writes import Key
 
 
@@ -41,29 +42,12 @@ def by_partition(keys: Iterable[pa.Array], rows: pa.RecordBatch) -> Iterator[tup
         if rows.num_rows:
             yield (), rows
         return
-    codes = partition_codes_of(values)
+    codes = row_numbers(map(float_bits, values))
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
         key = tuple(_value(each[int(order[start])]) for each in values)
         yield key, rows if len(starts) == 1 else rows.take(pa.array(order[start:stop]))
-
-
-def partition_codes_of(values: Sequence[pa.Array]) -> np.ndarray:
-    """A number for each row, equal for rows whose values are all equal."""
-    codes = np.zeros(len(values[0]), dtype=np.int64)
-    for each in values:
-        encoded = pc.dictionary_encode(_bits(each), null_encoding="encode")
-        wide = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        codes = np.unique(wide, return_inverse=True)[1].astype(np.int64)  # dense, so the next product cannot overflow
-    return codes
-
-
-def _bits(values: pa.Array) -> pa.Array:
-    """Floating-point numbers as their bits, which distinguish -0.0 from 0.0."""
-    if not kinds.is_floating(values.type):
-        return values
-    return values.view(pa.int64() if values.type.bit_width == 64 else pa.int32())
 
 
 def _value(scalar: pa.Scalar) -> Any:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.arrays import as_array
 from lakescan.common.schema import Schema
 from lakescan.delta.log.json_lines import parse_json_texts
 from lakescan.delta.scan.recorded_bounds import DECIMALS, widened
@@ -110,7 +111,7 @@ class FileStats:
         if pc.any(pc.match_substring(stats, "NaN")).as_py() or pc.any(pc.match_substring(stats, "Inf")).as_py():
             stats = pc.replace_substring_regex(stats, _NOT_FINITE, ":null")
         struct = parse_json_texts(stats, schema).combine_chunks().to_struct_array()
-        return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
+        return as_array(struct)
 
     def _json_schema(self) -> pa.Schema:
         values, nulls = [], []

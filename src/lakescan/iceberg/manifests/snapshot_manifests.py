@@ -31,7 +31,7 @@ def snapshot_manifests(snapshot: IcebergSnapshot, metadata: TableMetadata, stora
     manifests = read_manifest_list(snapshot, storage)
     check_specs(manifests, metadata.specs)
     for content in _COUNTED:
-        expected, live = _number(snapshot, _COUNTED[content][0], 0), _live_files(manifests, content)
+        expected, live = snapshot.count(_COUNTED[content][0], 0), _live_files(manifests, content)
         if expected is not None and live is not None and live < expected:
             _check_complete(manifests, content, expected, snapshot, metadata, storage)
     return manifests
@@ -48,7 +48,7 @@ def _check_complete(
     """Raise if the summary's total (`expected`) follows from the parent, but the manifests have fewer live files."""
     total, added, removed = _COUNTED[content]
     before = _files_before(snapshot, metadata, storage, content)
-    more, less = _number(snapshot, added, 0), _number(snapshot, removed, 0)
+    more, less = snapshot.count(added, 0), snapshot.count(removed, 0)
     if before is None or more is None or less is None or expected != before + more - less:
         return
     if _removed_files(manifests, content, snapshot) > less:
@@ -72,7 +72,7 @@ def _files_before(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: S
         live = _live_files(read_manifest_list(parent, storage), content)
     except (MissingFile, CorruptMetadata):
         return None
-    return live if live == _number(parent, _COUNTED[content][0], None) else None
+    return live if live == parent.count(_COUNTED[content][0], None) else None
 
 
 def _live_files(manifests: pa.Table, content: int) -> int | None:
@@ -99,10 +99,3 @@ def _removed_files(manifests: pa.Table, content: int, snapshot: IcebergSnapshot)
 
 def _of(manifests: pa.Table, content: int) -> pa.Table:
     return manifests.filter(pc.equal(manifests["content"], content))
-
-
-def _number(snapshot: IcebergSnapshot, name: str, missing: int | None) -> int | None:
-    text = snapshot.summary.get(name)
-    if text is None:
-        return missing
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

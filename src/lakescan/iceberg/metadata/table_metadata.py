@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -28,10 +28,26 @@ class IcebergSnapshot:
     schema_id: int | None
     key_id: str | None = None
 
+    def count(self, name: str, missing: int | None = None) -> int | None:
+        """A count in the summary; `missing` if it is not there, None if it is not a whole number of 64 bits."""
+        text = self.summary.get(name)
+        if text is None:
+            return missing
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
     @property
     def operation(self) -> str:
         """append, replace, overwrite or delete; empty if v1 metadata omits it."""
         return self.summary.get("operation", "")
+
+
+def ancestors(snapshots: Mapping[int, IcebergSnapshot], head: int | None) -> Iterator[IcebergSnapshot]:
+    """The snapshot `head` and its known ancestors, newest first; each once, even if parents form a cycle."""
+    at, seen = head, set()
+    while at is not None and at in snapshots and at not in seen:
+        seen.add(at)
+        yield snapshots[at]
+        at = snapshots[at].parent_id
 
 
 @dataclass(frozen=True)
@@ -91,11 +107,7 @@ class TableMetadata:
     @cached_property
     def current_ancestors(self) -> frozenset[int]:
         """The ids of the current snapshot and its known ancestors."""
-        ancestors, at = set(), self.current_snapshot_id
-        while at is not None and at in self.snapshots and at not in ancestors:
-            ancestors.add(at)
-            at = self.snapshots[at].parent_id
-        return frozenset(ancestors)
+        return frozenset(each.id for each in ancestors(self.snapshots, self.current_snapshot_id))
 
     def check_log(self, name: str) -> None:
         """Raise the fault of a log or statistics list (by its JSON name), for operations that need it."""

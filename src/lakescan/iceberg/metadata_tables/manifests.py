@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.arrays import as_array
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests.bounds import decode_values
 from lakescan.iceberg.manifests.manifest_file import DATA
@@ -103,7 +104,7 @@ def _columns(snapshot: IcebergSnapshot, metadata: TableMetadata, storage: Storag
         pa.repeat(pa.scalar(snapshot.id), listed.num_rows),
         listed["key_metadata"],
     ]
-    return [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return [as_array(column) for column in columns]
 
 
 def _summaries(listed: pa.Table, metadata: TableMetadata) -> pa.Array:

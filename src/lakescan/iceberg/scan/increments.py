@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from lakescan.common.schema import Schema
 from lakescan.common.timestamps import from_millis, to_millis
@@ -11,7 +12,7 @@ from lakescan.errors import CorruptMetadata, NoSuchSnapshot
 from lakescan.expressions.predicate import TRUE, leaves
 from lakescan.formats.increments import BEFORE, Commit, CommitChange, Increment, Offset, by_lower_bound, rows_of
 from lakescan.formats.table_format import FileRequest, Start
-from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.scan.changelog import Changelog
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.planning.candidates import Candidates
@@ -33,16 +34,13 @@ def lineage(metadata: TableMetadata, head: int | None, after: int | None) -> lis
 
     Raises `NoSuchSnapshot` if `after` is not an ancestor of `head`, `CorruptMetadata` for a cycle of parents.
     """
-    line, at, seen = [], head, set()
-    while at is not None and at != after and at in metadata.snapshots:
-        if at in seen:
-            raise CorruptMetadata(
-                f"{metadata.source or metadata.location}: snapshot {at} is its own ancestor, by parent-snapshot-id: "
-                "the order of commits is unknown. Restore the file, or open an older one."
-            )
-        seen.add(at)
-        line.append(metadata.snapshots[at])
-        at = metadata.snapshots[at].parent_id
+    line = list(takewhile(lambda each: each.id != after, ancestors(metadata.snapshots, head)))
+    at = line[-1].parent_id if line else head
+    if at in {each.id for each in line}:
+        raise CorruptMetadata(
+            f"{metadata.source or metadata.location}: snapshot {at} is its own ancestor, by parent-snapshot-id: "
+            "the order of commits is unknown. Restore the file, or open an older one."
+        )
     if after is not None and at != after:
         raise NoSuchSnapshot(_why_not(metadata, head, after, line))
     return line[::-1]
@@ -94,16 +92,15 @@ def starting_point(metadata: TableMetadata, head: int | None, start: Start, tagg
 
 def as_commit(snapshot: IcebergSnapshot) -> Commit:
     """A snapshot as a commit, with the counts of its summary."""
-    summary = snapshot.summary
     return Commit(
         id=snapshot.id,
         timestamp=from_millis(snapshot.timestamp_ms),
         operation=snapshot.operation or "unknown",
         change=_CHANGES.get(snapshot.operation, CommitChange.OVERWRITE),
-        files=_number(summary, "added-data-files"),
-        rows=_number(summary, "added-records"),
-        size=_number(summary, "added-files-size"),
-        summary=summary,
+        files=snapshot.count("added-data-files"),
+        rows=snapshot.count("added-records"),
+        size=snapshot.count("added-files-size"),
+        summary=snapshot.summary,
     )
 
 
@@ -139,8 +136,3 @@ class IncrementFiles:
             return tables
         whole = joined_tables(some)
         return [whole.take(by_lower_bound(whole.stats.get(field_id, ColumnStats()).lower, len(whole)))]
-
-
-def _number(summary: Mapping[str, str], name: str) -> int | None:
-    text = summary.get(name, "")
-    return int(text) if text.isdigit() else None

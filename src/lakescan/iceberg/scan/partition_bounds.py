@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,7 @@ def stats_of_partitions(
 ) -> dict[int, ColumnStats]:
     """Statistics of the spec's source columns in each file, from partition structs with members in spec order."""
     by_column: dict[int, ColumnStats] = {}
-    for position, each in enumerate(spec.fields):
-        source = sources.get(each.source_id)
-        if source is None or not each.transform.keeps_nulls():
-            continue
+    for position, each, source in _bounded(spec, sources):
         values = partitions.field(position)
         exact = ColumnStats.of_constants(values)
         lower, upper = _source_bounds(each, exact.lower, exact.upper, source)
@@ -42,15 +39,20 @@ def stats_of_summaries(
 ) -> dict[int, ColumnStats]:
     """Statistics of the spec's source columns in each manifest, from partition summaries."""
     by_column: dict[int, ColumnStats] = {}
-    for position, each in enumerate(spec.fields):
-        source = sources.get(each.source_id)
-        if source is None or not each.transform.keeps_nulls():
-            continue
+    for position, each, source in _bounded(spec, sources):
         summary = _nth(summaries, position, len(spec.fields))
         lower, upper = _source_bounds(each, *bounds_of_summaries(summaries, spec, position), source)
         stats = _flag_stats(summary, lower, upper, each, source)
         by_column[source.id] = tightened(by_column.get(source.id), stats)
     return by_column
+
+
+def _bounded(spec: PartitionSpec, sources: Mapping[int, t.Field]) -> Iterator[tuple[int, PartitionField, t.Field]]:
+    """The position of each partition field that says something about its source column, the field, and the column."""
+    for position, each in enumerate(spec.fields):
+        source = sources.get(each.source_id)
+        if source is not None and each.transform.keeps_nulls():
+            yield position, each, source
 
 
 def bounds_of_summaries(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.retries import APPENDS, Attempts
 from lakescan.errors import CommitConflict
+from lakescan.iceberg.metadata.table_metadata import ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.outcomes import Failed, commit_snapshot
@@ -28,14 +29,10 @@ QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 
 def has_epoch(table: IcebergTable, branch: str, query: str, epoch: int) -> bool:
     """Whether a streaming query has committed this epoch, or a later one, to the branch."""
-    snapshots = table.metadata.snapshots
     head = table.metadata.refs.get(branch)
-    at, seen = None if head is None else snapshots.get(head.snapshot_id), set()
-    while at is not None and at.id not in seen:
-        seen.add(at.id)
-        if at.summary.get(QUERY) == query and EPOCH in at.summary:
-            return int(at.summary[EPOCH]) >= epoch
-        at = None if at.parent_id is None else snapshots.get(at.parent_id)
+    for each in ancestors(table.metadata.snapshots, None if head is None else head.snapshot_id):
+        if each.summary.get(QUERY) == query and EPOCH in each.summary:
+            return int(each.summary[EPOCH]) >= epoch
     return False
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakescan.iceberg.metadata.table_metadata import Reference, TableMetadata
+from lakescan.iceberg.metadata.table_metadata import Reference, TableMetadata, ancestors
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import Failed, commit
@@ -63,11 +63,12 @@ class Retention:
         when they are older than the limit.
         """
         refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or self._is_young(ref, metadata)}
-        kept, reached = {ref.snapshot_id for ref in refs.values()}, set()
-        for ref in refs.values():
-            line = list(_line(metadata, ref.snapshot_id)) if ref.kind == "branch" else [ref.snapshot_id]
+        kept = {ref.snapshot_id for ref in refs.values()}
+        reached = set(kept)
+        for branch in (ref for ref in refs.values() if ref.kind == "branch"):
+            line = [each.id for each in ancestors(metadata.snapshots, branch.snapshot_id)]
             reached.update(line)
-            kept.update(self._kept(ref, line, metadata) if ref.kind == "branch" else line)
+            kept.update(self._kept(branch, line, metadata))
         staged = metadata.snapshots.keys() - reached
         kept |= {each for each in staged if metadata.snapshots[each].timestamp_ms >= self.older_than}
         return Expired(frozenset(metadata.snapshots.keys() - kept), frozenset(metadata.refs.keys() - refs.keys()))
@@ -127,12 +128,3 @@ def _unchanged(table: Table, metadata: TableMetadata) -> tuple[Any, ...]:
                 raise CommitFailedException("Requirement failed: branches or tags have changed")
 
     return (AssertRefs(uuid=table.metadata.table_uuid),)
-
-
-def _line(metadata: TableMetadata, head: int) -> Iterator[int]:
-    """A snapshot and its known ancestors, newest first."""
-    at, seen = head, set()
-    while at in metadata.snapshots and at not in seen:
-        seen.add(at)
-        yield at
-        at = metadata.snapshots[at].parent_id  # type: ignore[assignment]

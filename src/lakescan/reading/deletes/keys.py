@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lakescan.common.arrays import as_array
+from lakescan.common.row_numbers import combined
 from lakescan.expressions.evaluate import Columns, storage
 from lakescan.reading.deletes.key_codes import KeyCodes
 
@@ -40,7 +42,7 @@ class DeletedKeys:
         for key in map(comparable, keys):
             known, code = KeyCodes.of(key)
             if codes:
-                level, numbers = np.unique(numbers * len(known) + code, return_inverse=True)
+                level, numbers = combined(numbers, code, len(known))
                 levels.append(level)
             else:  # the codes of the first column are already dense
                 numbers = code
@@ -76,5 +78,5 @@ class DeletedKeys:
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Values as one array of their storage type; columns of type unknown, all null, as booleans, which compare."""
-    array = storage(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+    array = storage(as_array(values))
     return pa.nulls(len(array), pa.bool_()) if pa.types.is_null(array.type) else array

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakescan.errors import UnsupportedFeature
-from lakescan.reading.deletes.roaring import size_of
+from lakescan.reading.deletes.roaring import size_of, union
 from lakescan.storage.locations import Places
 
 Deletes = dict[str, BitMap64]  # deleted positions by the location of their data file
@@ -61,10 +61,7 @@ class NamedPositions:
 
     def of(self, names: Sequence[str]) -> BitMap64:
         """The union of the positions under these names."""
-        bitmaps = [self.by_name[name] for name in names if name in self.by_name]
-        if len(bitmaps) == 1:
-            return bitmaps[0]
-        return BitMap64.union(*bitmaps) if bitmaps else BitMap64()
+        return union([self.by_name[name] for name in names if name in self.by_name])
 
 
 def ambiguous(name: str, candidates: Collection[str]) -> UnsupportedFeature:

@@ -26,7 +26,7 @@ from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding
 from lakescan.reading.deletes.named_positions import Deletes, NamedPositions
-from lakescan.reading.deletes.roaring import bitmap_of, size_of, within
+from lakescan.reading.deletes.roaring import bitmap_of, size_of, union, within
 from lakescan.reading.deletes.vectors import load_vector, of_file
 from lakescan.reading.file_schema import read_fields
 from lakescan.reading.projection import Projection, resolve
@@ -115,7 +115,7 @@ class DeleteLoader:
             ]
             for is_kept in (False, True)
         )
-        return RowSelection(_among(_union(deleted), rows), _among(_union(kept), rows) if kept else None)
+        return RowSelection(_among(union(deleted), rows), _among(union(kept), rows) if kept else None)
 
     def _load(self, path: str, delete: DeleteFile, others: Sequence[str], rows: int | None) -> BitMap64:
         if delete.kind == DeleteKind.VECTOR:
@@ -225,12 +225,6 @@ class _PositionDeletes:
                 for path, positions in _by_path(table):
                     deletes.setdefault(path, BitMap64()).update(bitmap_of(positions))
         return deletes, rows
-
-
-def _union(bitmaps: list[BitMap64]) -> BitMap64:
-    if len(bitmaps) == 1:
-        return bitmaps[0]
-    return BitMap64.union(*bitmaps) if bitmaps else BitMap64()
 
 
 def _among(positions: BitMap64, rows: int | None) -> BitMap64:

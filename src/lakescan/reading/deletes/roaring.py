@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import array
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from pyroaring import BitMap64
@@ -66,6 +66,13 @@ def words_of(bitmap: BitMap64) -> Iterator[np.ndarray]:
         bits = np.zeros(length * 64, dtype=bool)
         bits[within(bitmap, start * 64, length * 64)] = True
         yield np.packbits(bits, bitorder="little").view("<i8")
+
+
+def union(bitmaps: Sequence[BitMap64]) -> BitMap64:
+    """The union of bitmaps; the bitmap itself if there is only one."""
+    if len(bitmaps) == 1:
+        return bitmaps[0]
+    return BitMap64.union(*bitmaps) if bitmaps else BitMap64()
 
 
 def size_of(bitmap: BitMap64) -> int:
