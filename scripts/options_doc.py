@@ -1,64 +1,152 @@
-"""Write `docs/options.md` from the options themselves: `python scripts/options_doc.py`."""
+"""Write `docs/options.md` and `src/lakescan/options/keywords.py` from the options: `python scripts/options_doc.py`."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lakescan.options.read import OPTIONS
-from lakescan.options.write import WRITE_OPTIONS
+from lakescan.options.declaration import Group, Option, OptionSet, declarations
+from lakescan.options.read import ReadOptions
+from lakescan.options.write import WriteOptions
 
-PAGE = Path(__file__).parent.parent / "docs" / "options.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "options.md"
+KEYWORDS = ROOT / "src" / "lakescan" / "options" / "keywords.py"
+
 _HEAD = """# Options
 
 Options have the names that Iceberg, Delta and Spark give them. Case, hyphens and underscores do not matter:
-`split-size`, `splitSize` and `split_size` are the same option. An unknown option is an error that names the nearest
-valid one.
+`split-size`, `splitSize` and `split_size` are the same option. In Python they are keywords, which editors complete:
+
+```python
+lakescan.table("/lake/orders", version_as_of=3, split_size="64m")
+spark.read.format("lakescan").option("versionAsOf", 3).option("split-size", "64m").load("/lake/orders")
+```
+
+Every value may be given as text. No option is ignored: an unknown one is an error that names the nearest, as is one of
+the other format, or one with an invalid value.
 
 This page is made from the source by `scripts/options_doc.py`.
 """
+_READS = """## Reads and streams
+
+For `lakescan.table`, `Scan.options`, `Table.changes`, `Table.stream`, `spark.read` and `spark.readStream`.
+"""
+_WRITES = """## Writes
+
+For `Table.append`, `Table.overwrite`, `Table.compact`, `lakescan.save`, `df.write` and `df.writeStream`.
+"""
+_NOTES = {
+    Group.STATE: "Give at most one of them, besides `time-zone`. A stream takes `branch` only.",
+    Group.RANGE: "A batch read takes one start and at most one end. A stream takes one start.",
+    Group.FEED: "A change feed takes one start and at most one end. A stream takes one start.",
+    Group.STREAM: "Of several limits, the strictest counts. Options that skip commits go before `on-change`.",
+    Group.CREATE: "They have no effect on a table that exists.",
+}
+_OPENING = {
+    ReadOptions: "In Python, the path is the first argument of `lakescan.table`. An open table takes none of these.",
+    WriteOptions: "In Python, the path is the second argument of `lakescan.save`. An open table takes none of these.",
+}
+
+# The types of the arguments of `lakescan.table`.
+_ARGUMENTS = {
+    "format": "str | None",
+    "storage_options": "Mapping[str, Any] | None",
+    "relocate": "Mapping[str, str] | None",
+    "key_manager": "KeyManager | str | None",
+}
+_MODULE = '''"""The keywords of functions that take options, for editors and type checkers.
+
+This module is made from the declarations by `scripts/options_doc.py`. An option whose own name is in camel case has
+that name, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, tzinfo
+from typing import Any, TypedDict
+
+from lakescan.encryption import KeyManager
+'''
 
 
 def page() -> str:
-    """The whole page."""
-    reads = [
-        f"| `{each.name}` | {_formats(each.formats)} | {_cell(each.doc)} | {_cell(each.expects)} |" for each in OPTIONS
-    ]
-    writes = [
-        f"| `{name}` | {_formats(('iceberg', 'delta') if formats == 'both' else (formats,))} | {_cell(doc)} |"
-        for name, (_, formats, doc) in WRITE_OPTIONS.items()
-    ]
-    return "\n".join(
-        [
-            _HEAD,
-            "## Reads and streams",
-            "",
-            "For `lakescan.table`, `Scan.options`, `Table.follow`, `spark.read` and `spark.readStream`.",
-            "",
-            "| option | formats | meaning | value |",
-            "|---|---|---|---|",
-            *reads,
-            "",
-            "## Writes",
-            "",
-            "For `Table.append`, `Table.overwrite`, `Table.compact`, `lakescan.save`, `df.write` and `df.writeStream`.",
-            "`table-property.NAME` sets a property",
-            "of a new table, `snapshot-property.NAME` one of the commit (Iceberg).",
-            "",
-            "| option | formats | meaning |",
-            "|---|---|---|",
-            *writes,
-            "",
-        ]
+    """The page of all options."""
+    return "\n".join([_HEAD, _READS, *_tables(ReadOptions), _WRITES, *_tables(WriteOptions)]).rstrip() + "\n"
+
+
+def _tables(options: type[OptionSet]) -> Iterator[str]:
+    for group in Group:
+        rows = [_row(each) for each in declarations(options).values() if each.group is group]
+        if rows:
+            note = _OPENING[options] if group is Group.OPENING else _NOTES.get(group)
+            yield f"### {group.value}\n"
+            if note:
+                yield f"{note}\n"
+            yield "| option | formats | value | default | meaning |\n|---|---|---|---|---|"
+            yield "\n".join(rows) + "\n"
+
+
+def _row(option: Option) -> str:
+    cells = (_names(option), _formats(option.formats), option.value.expects, option.default, option.doc)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _names(option: Option) -> str:
+    others = (
+        f"`{name}`" + (f" ({_formats(formats)})" if formats != option.formats else "")
+        for name, formats in option.aliases.items()
     )
+    return " or ".join([f"`{option.name}`", *others])
 
 
 def _formats(names: tuple[str, ...]) -> str:
     return "both" if len(names) > 1 else names[0].capitalize()
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def keywords() -> str:
+    """The module of keywords."""
+    reads = declarations(ReadOptions)
+    opening = [name for name, option in reads.items() if option.group is Group.OPENING]
+    classes = {
+        ("ReadKeywords", "TypedDict", "Options of a read or a stream."): set(reads) - {*opening, "where"},
+        ("ScanKeywords", "ReadKeywords", "Options of a scan."): {"where"},
+        ("TableKeywords", "ScanKeywords", "Options of `lakescan.table`."): {"cache_folder"},
+        ("OpenKeywords", "TableKeywords", "Arguments and options of `lakescan.table`."): {*opening}
+        - {"path", "cache_folder"},
+    }
+    lines = [_MODULE]
+    for head, members in classes.items():
+        lines += _class(*head, {name: option for name, option in reads.items() if name in members})
+    written = {
+        name: option
+        for name, option in declarations(WriteOptions).items()
+        if option.group is not Group.OPENING and not option.is_prefix and name != "partition_by"
+    }
+    lines += _class("WriteKeywords", "TypedDict", "Options of a write.", written)
+    return "\n".join(lines)
+
+
+def _class(name: str, base: str, doc: str, members: Mapping[str, Option]) -> Iterator[str]:
+    yield f'\nclass {name}({base}, total=False):\n    """{doc}"""\n'
+    for attribute, option in members.items():
+        accepts = _ARGUMENTS.get(attribute, option.value.accepts)
+        hint = textwrap.fill(f'"""{_hint(option)}"""', 120, initial_indent="    ", subsequent_indent="    ")
+        for spelled in dict.fromkeys((attribute, *(each for each in option.names if each.isidentifier()))):
+            yield f"    {spelled}: {accepts}\n{hint}"
+    yield ""
+
+
+def _hint(option: Option) -> str:
+    """What an editor shows."""
+    expects = "" if option.value.expects in option.doc else f" Takes {option.value.expects}."
+    default = f" By default: {option.default}." if option.default else ""
+    theirs = "" if len(option.formats) > 1 else f" ({option.formats[0].capitalize()})"
+    return f"{option.doc}{expects}{default}{theirs}"
 
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    KEYWORDS.write_text(keywords())

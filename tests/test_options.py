@@ -2,18 +2,72 @@
 
 from __future__ import annotations
 
+import pickle
+import traceback
+from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
 
+import lakescan
 from lakescan.common.option_values import parse_size
 from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.options.read import Options
+from lakescan.formats.table_format import Start, StartAt
+from lakescan.options import keywords
+from lakescan.options.declaration import OptionSet, declarations, normalised
+from lakescan.options.read import ReadOptions
+from lakescan.options.streaming import start_from, without_stream_options
+from lakescan.options.write import WriteOptions
+
+SETS = [ReadOptions, WriteOptions]
 
 
 @pytest.mark.parametrize("name", ["snapshot-id", "snapshot_id", "snapshotId", "SNAPSHOT-ID", "snapshotid"])
 def test_case_hyphens_and_underscores_do_not_matter(name: str) -> None:
-    assert dict(Options({name: "7"})) == {"snapshot-id": 7}
+    assert ReadOptions.of({name: "7"}) == ReadOptions.of({"snapshot-id": 7})
+    assert ReadOptions.of({name: "7"}).snapshot_id == 7
+
+
+@pytest.mark.parametrize("options", SETS)
+def test_an_attribute_is_the_name_in_snake_case(options: type[OptionSet]) -> None:
+    for attribute, option in declarations(options).items():
+        if option.is_prefix:
+            assert normalised(attribute) == normalised(option.name.removesuffix("y.NAME")) + "ies"
+        else:
+            assert normalised(attribute) == normalised(option.name)
+
+
+@pytest.mark.parametrize("options", SETS)
+def test_a_printed_default_is_the_attribute_without_the_option(options: type[OptionSet]) -> None:
+    plain = options()
+    for attribute, option in declarations(options).items():
+        value = getattr(plain, attribute)
+        if isinstance(value, bool | str):
+            assert option.value(option.default) == value, attribute
+
+
+def test_names_of_one_option_set_one_attribute() -> None:
+    assert ReadOptions.of({"readChangeData": "true"}).read_change_feed
+    assert ReadOptions.of({"ignoreFileDeletion": True}).ignore_changes
+    assert WriteOptions.of({"partitionOverwriteMode": "dynamic"}).is_dynamic
+    assert WriteOptions.of({"compression": "gzip"}, "delta").compression_codec == "gzip"
+    assert WriteOptions.of({"merge-schema": "true"}).merge_schema
+
+
+def test_two_names_of_one_option_must_agree() -> None:
+    assert ReadOptions.of({"readChangeFeed": "true", "readChangeData": True}).read_change_feed
+    with pytest.raises(InvalidOption, match="'readChangeFeed' and 'readChangeData' are one option with two values"):
+        ReadOptions.of({"readChangeFeed": True, "readChangeData": False})
+
+
+def test_another_name_may_be_of_one_format_only() -> None:
+    with pytest.raises(InvalidOption, match="'compression' is for delta tables; this is an iceberg table"):
+        WriteOptions.of({"compression": "gzip"}, "iceberg")
 
 
 @pytest.mark.parametrize(
@@ -26,13 +80,20 @@ def test_case_hyphens_and_underscores_do_not_matter(name: str) -> None:
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest(name: str, nearest: str) -> None:
-    with pytest.raises(InvalidOption, match=f"Did you mean '{nearest}'|option '{nearest}'"):
-        Options({name: "1"})
+    with pytest.raises(InvalidOption, match=rf"unknown option '{name}'\. Did you mean '{nearest}'"):
+        ReadOptions.of({name: "1"})
 
 
-def test_an_option_of_the_peers_that_is_not_obeyed_yet_is_refused_as_a_feature() -> None:
-    with pytest.raises(UnsupportedFeature, match="'schemaTrackingLocation'"):
-        Options({"schematrackinglocation": "x"})
+def test_an_unknown_option_of_a_write_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InvalidOption, match=r"unknown write option 'mergeShema'\. Did you mean 'mergeSchema'"):
+        WriteOptions.of({"mergeShema": "true"})
+
+
+def test_an_option_of_the_peers_that_is_not_implemented_is_refused_as_a_feature() -> None:
+    with pytest.raises(UnsupportedFeature, match=r"delta option 'schemaTrackingLocation'.*to read without it"):
+        ReadOptions.of({"schematrackinglocation": "x"})
+    with pytest.raises(UnsupportedFeature, match=r"write option 'isolation-level'.*to write without it"):
+        WriteOptions.of({"isolation_level": "snapshot"})
 
 
 @pytest.mark.parametrize(
@@ -48,11 +109,33 @@ def test_an_option_of_the_peers_that_is_not_obeyed_yet_is_refused_as_a_feature()
         ("monitor-interval", "0s"),
         ("startingVersion", "newest"),
         ("limit", "-5"),
+        ("data-planning-mode", "remote"),
+        ("time-zone", "Mars/Base"),
+        ("relocate", "{"),
+        ("branch", None),
     ],
 )
-def test_a_malformed_value_is_refused_with_what_the_option_takes(name: str, value: str) -> None:
-    with pytest.raises(InvalidOption, match=f"{name}.*{value}.*expected"):
-        Options({name: value})
+def test_a_malformed_value_is_refused_with_what_the_option_takes(name: str, value: str | None) -> None:
+    expects = next(option.value.expects for option in declarations(ReadOptions).values() if option.name == name)
+    with pytest.raises(InvalidOption, match=f"{name}.*invalid value") as caught:
+        ReadOptions.of({name: value})
+    assert str(caught.value).endswith(f"{value!r}; expected: {expects}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("compression-codec", "rar"),
+        ("compression-codec", None),
+        ("branch", 5),
+        ("target-file-size-bytes", "0"),
+        ("overwrite-mode", "all"),
+        ("txnVersion", "-1"),
+    ],
+)
+def test_a_malformed_value_of_a_write_is_refused_in_the_same_words(name: str, value: Any) -> None:
+    with pytest.raises(InvalidOption, match=f"option '{name}' has the invalid value .*; expected: "):
+        WriteOptions.of({name: value})
 
 
 @pytest.mark.parametrize(
@@ -62,13 +145,53 @@ def test_sizes_take_units(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
+def test_a_time_zone_may_be_an_object() -> None:
+    assert ReadOptions().time_zone is UTC
+    assert ReadOptions.of({"time-zone": ZoneInfo("Europe/Paris")}) == ReadOptions.of({"timeZone": "Europe/Paris"})
+
+
 def test_an_option_of_the_other_format_is_refused() -> None:
     with pytest.raises(InvalidOption, match="'branch' is for iceberg tables; this is a delta table"):
-        Options({"branch": "main"}).check_format("delta")
+        ReadOptions.of({"branch": "main"}).check_format("delta")
+    with pytest.raises(InvalidOption, match="'optimizeWrite' is for delta tables; this is an iceberg table"):
+        WriteOptions.of({"optimizeWrite": "true"}, "iceberg")
+
+
+def test_an_option_of_the_other_format_is_refused_even_with_its_default() -> None:
+    with pytest.raises(InvalidOption, match="'locality' is for iceberg tables"):
+        ReadOptions.of({"locality": "false"}).check_format("delta")
 
 
 def test_later_options_go_over_earlier_ones() -> None:
-    assert dict(Options({"limit": 5, "lookback": 3}).merged({"limit": 7})) == {"limit": 7, "lookback": 3}
+    merged = ReadOptions.of({"limit": 5, "lookback": 3, "readChangeData": True}).merged(
+        {"limit": 7, "readChangeFeed": False}
+    )
+    assert merged.values() == {"readChangeFeed": False, "limit": 7, "lookback": 3}
+
+
+@pytest.mark.parametrize("name", ["ignoreChanges", "ignore-changes", "ignoreFileDeletion"])
+def test_an_option_left_out_has_its_default_again(name: str) -> None:
+    options = ReadOptions.of({"limit": 5, "ignoreFileDeletion": True})
+    assert options.without((name,)) == ReadOptions.of({"limit": 5})
+
+
+def test_a_batch_beneath_a_stream_has_none_of_its_options() -> None:
+    stream = {"ignoreFileDeletion": True, "readChangeData": True, "startingVersion": 3, "stream-from-timestamp": 5}
+    assert without_stream_options(ReadOptions.of({**stream, "lookback": 2})) == ReadOptions.of({"lookback": 2})
+
+
+def test_a_tag_named_latest_is_a_tag() -> None:
+    assert start_from(ReadOptions.of({"start-tag": "latest"})) == Start(StartAt.COMMIT, commit="latest")
+    assert start_from(ReadOptions.of({"startingVersion": "latest"})) == Start(StartAt.LATEST)
+
+
+@pytest.mark.parametrize("options", SETS)
+def test_settings_of_stores_are_never_printed(options: type[OptionSet]) -> None:
+    secret = "-".join(["hush", "hush"])
+    assert secret not in repr(options.of({"storage-options": {"key": secret}}))
+    with pytest.raises(InvalidOption, match="invalid value; expected: a JSON object") as caught:
+        options.of({"storage-options": f'["{secret}"]'})
+    assert secret not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -76,21 +199,86 @@ def test_later_options_go_over_earlier_ones() -> None:
     [("dataChange", "writes"), ("queryName", "streaming query"), ("checkpointLocation", "writeStream")],
 )
 def test_options_that_belong_elsewhere_say_where(name: str, says: str) -> None:
-    with pytest.raises(InvalidOption, match=says):
-        Options({name: "x"})
+    with pytest.raises(InvalidOption, match=f"does not apply to reads: .*{says}"):
+        ReadOptions.of({name: "x"})
 
 
-def test_how_iceberg_decodes_is_taken() -> None:
-    assert Options({"vectorization-enabled": "false"})["vectorization-enabled"] is False
+def test_how_iceberg_decodes_is_accepted() -> None:
+    assert ReadOptions.of({"vectorization-enabled": "false"}).vectorization_enabled is False
 
 
-def test_the_page_of_options_is_made_from_them() -> None:
+def test_properties_share_a_prefix() -> None:
+    options = WriteOptions.of(
+        {"table-property.format-version": 3, "table_property.owner": "me", "snapshot-property.a.b": "c"}
+    )
+    assert options.table_properties == {"format-version": "3", "owner": "me"}
+    assert replace(options, user_metadata="why").commit_properties == {"a.b": "c", "userMetadata": "why"}
+
+
+def test_a_transaction_needs_its_application_and_its_number() -> None:
+    assert WriteOptions.of({"txnAppId": "job", "txnVersion": 7}).transaction == ("job", 7)
+    with pytest.raises(InvalidOption, match="must be given together"):
+        WriteOptions.of({"txnVersion": 7})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ReadOptions.of({"time-zone": "Europe/Paris", "columns": "a, b", "storage-options": '{"a": 1}'}),
+        WriteOptions.of({"txnAppId": "job", "txnVersion": 7, "table-property.a": "b"}),
+    ],
+)
+def test_options_travel_to_workers(options: OptionSet) -> None:
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_options_print_those_that_were_given() -> None:
+    assert repr(ReadOptions.of({"split_size": "1k"})) == "ReadOptions(split-size=1024)"
+
+
+def test_an_open_table_takes_no_options_of_opening(tmp_path: Path) -> None:
+    lakescan.save(pa.table({"id": [1]}), tmp_path / "t", format="delta")
+    table = lakescan.table(tmp_path / "t", **{"storage-options": "{}", "format": "delta"})
+    with pytest.raises(InvalidOption, match="'relocate' is for opening a table"):
+        table.scan().options(relocate={"a": "b"})  # type: ignore[call-arg]
+    with pytest.raises(InvalidOption, match="'path' is for opening a table"):
+        table.append(pa.table({"id": [2]}), path="elsewhere")  # type: ignore[call-arg]
+    assert table.scan().count() == 1
+
+
+def test_storage_options_are_obeyed_by_either_name(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"storage-options": '{"no.such.setting": "x"}'}
+    with pytest.raises(InvalidOption, match=r"no\.such\.setting"):
+        lakescan.table(tmp_path, **given)
+    with pytest.raises(InvalidOption, match=r"no\.such\.setting"):
+        lakescan.save(pa.table({"id": [1]}), tmp_path / "t", format="delta", **given)
+
+
+def test_keywords_are_all_options_that_python_can_spell() -> None:
+    typed = {**keywords.OpenKeywords.__annotations__, "path": None}
+    assert {normalised(name) for name in typed} == {normalised(n) for o in _all(ReadOptions) for n in o.names}
+    written = {normalised(name) for name in keywords.WriteKeywords.__annotations__}
+    own = {normalised(n) for o in _all(WriteOptions) for n in o.names if not o.is_prefix}
+    assert own - written == {"path", "format", "storageoptions", "partitionby"}  # arguments of `lakescan.save`
+
+
+def test_the_page_and_the_keywords_are_made_from_the_declarations() -> None:
+    made = _script()
+    for path, text in ((made.PAGE, made.page()), (made.KEYWORDS, made.keywords())):
+        assert path.read_text() == text, "run: python scripts/options_doc.py"
+
+
+def _all(options: type[OptionSet]) -> list[Any]:
+    return list(declarations(options).values())
+
+
+def _script() -> ModuleType:
     import importlib.util
 
-    root = Path(__file__).parent.parent
-    spec = importlib.util.spec_from_file_location("options_doc", root / "scripts" / "options_doc.py")
+    path = Path(__file__).parent.parent / "scripts" / "options_doc.py"
+    spec = importlib.util.spec_from_file_location("options_doc", path)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    assert (root / "docs" / "options.md").read_text() == made.page(), "run: python scripts/options_doc.py"
+    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from lakescan.definition.table_definition import SortTerm, TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
 from lakescan.maintenance.purge import purge_table
 from lakescan.opening import table
+from lakescan.options.keywords import OpenKeywords
 from lakescan.table import Table
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
@@ -131,7 +132,7 @@ class Catalog:
         except NamespaceNotEmptyError as error:
             raise TableExists(f"namespace {name!r} of catalog {self.name!r} has tables: drop them first") from error
 
-    def load_table(self, name: str, **options: Any) -> Table:
+    def load_table(self, name: str, **options: Unpack[OpenKeywords]) -> Table:
         """Open a table.
 
         Args:
@@ -380,7 +381,7 @@ class Catalog:
         _renamed("tables", "list_tables")
         return self.list_tables(namespace)
 
-    def table(self, name: str, **options: Any) -> Table:
+    def table(self, name: str, **options: Unpack[OpenKeywords]) -> Table:
         """`load_table`, by its old name."""
         _renamed("table", "load_table")
         return self.load_table(name, **options)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of
 from lakescan.catalogs.lookup import find, identifier_of
 from lakescan.encryption import KeyManager, named_key_manager
 from lakescan.errors import InvalidOption, NotATable
 from lakescan.formats.table_path import TablePath
-from lakescan.options.read import Options
+from lakescan.options.keywords import TableKeywords
+from lakescan.options.read import ReadOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
 from lakescan.table import Table
@@ -30,7 +31,7 @@ def table(
     storage_options: Mapping[str, Any] | None = None,
     relocate: Mapping[str, str] | None = None,
     key_manager: KeyManager | str | None = None,
-    **options: Any,
+    **options: Unpack[TableKeywords],
 ) -> Table:
     """Open a table by its folder or URI, by an Iceberg metadata file, or by its name in a catalog.
 
@@ -43,7 +44,8 @@ def table(
         relocate: Old location prefixes and what they are now, for a table whose files were moved or copied: the
             absolute paths in its metadata do not change.
         key_manager: The keys of encrypted files: an object, or its name as `package.module:attribute`.
-        options: Read options for every scan of the table (`versionAsOf`, `snapshot-id`, `split-size`, ...).
+        options: Read options for every scan of the table (`version_as_of`, `snapshot_id`, `split_size`, ...);
+            `docs/options.md` lists them.
 
     Returns:
         The open table.
@@ -58,26 +60,39 @@ def table(
     Example:
         >>> orders = lakescan.table("s3://lake/orders", storage_options={"region": "eu-west-1"})
     """
+    given = {
+        "format": format,
+        "storage-options": storage_options,
+        "relocate": relocate,
+        "key-manager": key_manager if isinstance(key_manager, str) else None,
+    }
+    checked = ReadOptions.of(options).merged({name: value for name, value in given.items() if value is not None})
+    return open_table(path, checked, None if isinstance(key_manager, str) else key_manager)
+
+
+def open_table(
+    path: str | os.PathLike[str] | Identifier, options: ReadOptions, key_manager: KeyManager | None = None
+) -> Table:
+    """Open a table as `options` say; see `table`."""
     location = location_of(path)
     identifier = identifier_of(location)
     found = None if identifier is None else find(identifier)
-    if isinstance(key_manager, str):
-        options["key-manager"], key_manager = key_manager, None
-    checked = Options(options)
-    named = checked.get("key-manager")
-    manager = named_key_manager(named) if named else key_manager
+    manager = named_key_manager(options.key_manager) if options.key_manager else key_manager
     io_properties = {} if found is None else found.io_properties
-    storage = Storage(storage_options or {}, relocate or {}, manager, checked.get("cache-folder"), io_properties)
-    wanted = None if format is None else format_named(format)
+    storage = Storage(
+        options.storage_options or {}, options.relocate or {}, manager, options.cache_folder, io_properties
+    )
+    wanted = None if options.format is None else format_named(options.format)
+    options = options.without(("path", "format", "storage-options", "relocate"))
     if identifier is None or found is None:
-        return Table(_by_path(location, wanted, storage, checked))
+        return Table(_by_path(location, wanted, storage, options))
     if wanted is not None and wanted is not format_named(found.format):
         raise InvalidOption(f"{identifier} is of format {found.format}, not {wanted.name}")
-    checked.check_format(found.format)
-    return Table(format_named(found.format).open_named(identifier, found, storage, checked), identifier)
+    options.check_format(found.format)
+    return Table(format_named(found.format).open_named(identifier, found, storage, options), identifier)
 
 
-def _by_path(location: str, wanted: Format | None, storage: Storage, options: Options) -> ScanSpec:
+def _by_path(location: str, wanted: Format | None, storage: Storage, options: ReadOptions) -> ScanSpec:
     if wanted is None:
         chosen, path = _detect(location, storage, options)
     else:
@@ -94,7 +109,7 @@ def split_metadata_name(path: str) -> tuple[str, str | None]:
     return (path, None) if found is None else (found[1], found[2])
 
 
-def _detect(location: str, storage: Storage, options: Options) -> tuple[Format, TablePath]:
+def _detect(location: str, storage: Storage, options: ReadOptions) -> tuple[Format, TablePath]:
     """The format whose metadata is at a location, and the path as that format reads it.
 
     Raises `InvalidOption` if several formats have metadata there, `NotATable` if none has.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.errors import InvalidOption, TableExists, nearest
+from lakescan.options.keywords import WriteKeywords
+from lakescan.options.write import WriteOptions
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.open import exists, open_target
 from lakescan.transaction.results import WriteResult
@@ -25,7 +27,7 @@ def save(
     storage_options: Mapping[str, Any] | None = None,
     partition_by: str | Sequence[str] | None = None,
     properties: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[WriteKeywords],
 ) -> WriteResult:
     """Save rows in a table, which is created if it does not exist.
 
@@ -39,7 +41,7 @@ def save(
         storage_options: Settings of the filesystem.
         partition_by: How a new table is partitioned: columns, and Iceberg's transforms (`days(ts)`, `bucket(16, id)`).
         properties: The properties of a new table, such as `{"format-version": "3"}`.
-        options: Write options; the README lists them.
+        options: Write options; `docs/options.md` lists them.
 
     Returns:
         How many files, rows and bytes were written.
@@ -51,16 +53,23 @@ def save(
     Example:
         >>> lakescan.save(frame, "local.shop.sales", partition_by=["days(sold_at)"])
     """
-    location, storage = location_of(path), dict(storage_options or {})
+    checked = _options(options, partition_by, properties)
+    location, storage = location_of(path), dict(storage_options or checked.storage_options or {})
     if mode not in _SAVE_MODES:
         raise InvalidOption(f"mode {mode!r} is unknown.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
     if mode in ("error", "ignore") and exists(location, storage):
         if mode == "ignore":
             return WriteResult(0, 0, 0)
         raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
-    if partition_by is not None:
-        options["partition-by"] = partition_by
-    options.update({f"table-property.{name}": value for name, value in (properties or {}).items()})
     given = rows_of(rows)
-    target, said = open_target(location, format, options, storage, given.schema)
-    return overwrite_rows(target, given, said, None) if mode == "overwrite" else append_rows(target, given, said)
+    target = open_target(location, format or checked.format, checked, storage, given.schema)
+    return overwrite_rows(target, given, checked, None) if mode == "overwrite" else append_rows(target, given, checked)
+
+
+def _options(
+    options: Mapping[str, object], partition_by: str | Sequence[str] | None, properties: Mapping[str, Any] | None
+) -> WriteOptions:
+    """The write options, with those that `save` takes as arguments."""
+    partitioned = {} if partition_by is None else {"partition-by": partition_by}
+    of_table = {f"table-property.{name}": value for name, value in (properties or {}).items()}
+    return WriteOptions.of({**options, **partitioned, **of_table})

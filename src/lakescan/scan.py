@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
 from lakescan.in_process import batches
 from lakescan.notebook import scan_as_html
+from lakescan.options.keywords import ScanKeywords
 from lakescan.planning.plan import ScanPlan
 from lakescan.polars_scan import lazy_frame
 from lakescan.reading.context import WHOLE_TABLE_BATCH_SIZE
@@ -140,7 +141,7 @@ class Scan:
         """
         return Scan(self.spec.limit(rows))
 
-    def options(self, **options: Any) -> Scan:
+    def options(self, **options: Unpack[ScanKeywords]) -> Scan:
         """Set options by the ecosystem's names; `docs/options.md` lists them.
 
         Args:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import cached_property
 from numbers import Integral
 from time import perf_counter
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +26,7 @@ from lakescan.expressions.predicate import TRUE, Predicate, conjunction
 from lakescan.expressions.sql import parse_filter
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
-from lakescan.options.read import Options
+from lakescan.options.read import ReadOptions
 from lakescan.planning.candidates import Candidates, concatenated
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.read_properties import ReadProperties
@@ -52,7 +51,7 @@ class ScanSpec:
     table: TableFormat
     storage: Storage
     location: str
-    options: Options = field(default_factory=Options)
+    options: ReadOptions = field(default_factory=ReadOptions)
     predicate: Predicate = TRUE
     columns: tuple[str, ...] | None = None
     row_limit: int | None = None
@@ -73,7 +72,7 @@ class ScanSpec:
             parts.append(f"select {', '.join(self.columns)}")
         if self.row_limit is not None:
             parts.append(f"limit {self.row_limit}")
-        return f"Scan({', '.join([*parts, *(f'{n}={v}' for n, v in self.options.items())])})"
+        return f"Scan({', '.join([*parts, *(f'{n}={v}' for n, v in self.options.values().items())])})"
 
     # Refinements
 
@@ -105,7 +104,7 @@ class ScanSpec:
         given = [v for v in (version, timestamp, branch, tag) if v is not None]
         if len(given) != 1:
             raise InvalidOption("as_of takes exactly one of version, timestamp, branch and tag")
-        instant = None if timestamp is None else as_moment(timestamp, self.options.get("time-zone", UTC))
+        instant = None if timestamp is None else as_moment(timestamp, self.options.time_zone)
         return self.at(SnapshotSelector(version, instant, branch, tag))
 
     def at(self, selector: SnapshotSelector) -> ScanSpec:
@@ -123,12 +122,14 @@ class ScanSpec:
         """Return the spec with these output columns (all columns if none) and no limit."""
         return replace(self, columns=columns, row_limit=None, options=self.options.without(("limit", "columns")))
 
-    def with_options(self, options: dict[str, Any]) -> ScanSpec:
+    def with_options(self, options: Mapping[str, object]) -> ScanSpec:
         """Return the spec with more options, which are checked; raises `InvalidOption`."""
+        given = ReadOptions.of(options)
+        given.check_opened()
         merged = self.options.merged(options)
         merged.check_format(self.table.name)
         if self.selector is not None:
-            check_one_state(f"a scan as of {self.selector.describe()}", Options(options))
+            check_one_state(f"a scan as of {self.selector.describe()}", given)
         return replace(self, options=merged)
 
     def of_increment(self, table: TableFormat, state: Snapshot) -> ScanSpec:
@@ -159,7 +160,7 @@ class ScanSpec:
 
         Raises `NoSuchColumn`, and `InvalidOption` or `UnsupportedFeature` for what cannot be selected.
         """
-        texts = self.columns if self.columns is not None else self.options.get("columns")
+        texts = self.columns if self.columns is not None else self.options.columns
         if texts is None:
             return Selection.whole(self.snapshot.schema)
         return selected(self._selectable, texts, case_sensitive=self._case_sensitive)
@@ -171,7 +172,7 @@ class ScanSpec:
 
     @property
     def _case_sensitive(self) -> bool:
-        return bool(self.options.get("case-sensitive", True))
+        return self.options.case_sensitive
 
     @cached_property
     def filter(self) -> Predicate:
@@ -180,13 +181,13 @@ class ScanSpec:
 
     @property
     def _condition(self) -> Predicate:
-        given = (self.options.get(name) for name in ("where", "filter"))
+        given = (self.options.where, self.options.filter)
         return conjunction([self.predicate, *(as_predicate(text) for text in given if text is not None)])
 
     @property
     def max_rows(self) -> int | None:
         """The smaller of `row_limit` and the option `limit`; None without either."""
-        return min((n for n in (self.row_limit, self.options.get("limit")) if n is not None), default=None)
+        return min((n for n in (self.row_limit, self.options.limit) if n is not None), default=None)
 
     @property
     def metadata_bytes(self) -> int:
@@ -199,9 +200,9 @@ class ScanSpec:
         Taken from the option (`data-planning-mode`, `delete-planning-mode`), else from the table property of the same
         name prefixed with `read.`.
         """
-        mode = self.options.get(f"{content}-planning-mode")
-        if mode is not None:
-            return str(mode)
+        given = self.options.data_planning_mode if content == "data" else self.options.delete_planning_mode
+        if given is not None:
+            return given
         own = self._properties
         return own.data_planning_mode if content == "data" else own.delete_planning_mode
 
@@ -259,7 +260,7 @@ class ScanSpec:
     @property
     def _stats_fields(self) -> frozenset[int]:
         names = self.stats_of
-        if not names and self.options.get("include-column-stats"):
+        if not names and self.options.include_column_stats:
             names = tuple(self.snapshot.schema.names)
         wanted = self.snapshot.schema.select(names, case_sensitive=self._case_sensitive)
         return frozenset(field.id for field in wanted.fields)
@@ -271,7 +272,7 @@ class ScanSpec:
             schema=self.output,
             table_schema=snapshot.schema,
             predicate=self.filter,
-            packing=self._packing(parallelism or self.options.get("parallelism") or os.cpu_count() or 1),
+            packing=self._packing(parallelism or self.options.parallelism or os.cpu_count() or 1),
             limit=self.max_rows,
             ignore_residuals=self.ignores_residuals,
             metrics=metrics,
@@ -289,10 +290,10 @@ class ScanSpec:
         """Options take precedence over table properties (`read.split.*`), and those over Iceberg's defaults."""
         properties = self._properties
         return PackingOptions(
-            split_size=self.options.get("split-size"),
+            split_size=self.options.split_size,
             target_size=properties.split_size,
-            lookback=self.options.get("lookback") or properties.lookback,
-            open_cost=self.options.get("file-open-cost") or properties.open_cost,
+            lookback=self.options.lookback or properties.lookback,
+            open_cost=self.options.file_open_cost or properties.open_cost,
             adaptive=properties.is_adaptive,
             parallelism=parallelism,
             weighs_opening=self.state is not None,
@@ -312,8 +313,8 @@ class ScanSpec:
             table_schema=_by_id(self.snapshot.all_columns, self._selectable),
             matching=self.table.matching(self.snapshot),
             residuals=() if plan is None else plan.residuals,
-            batch_size=self.options.get("batch-size", batch_size),
-            verify=self.options.get("verify", False),
+            batch_size=self.options.batch_size or batch_size,
+            verify=self.options.verify,
             places=self.storage.places(self.table.location),
         )
 
@@ -322,7 +323,7 @@ class ScanSpec:
 
         Raises `InvalidOption` for an unknown name, and if the scan has a filter or limit.
         """
-        if self._condition != TRUE or self.row_limit is not None or "limit" in self.options:
+        if self._condition != TRUE or self.row_limit is not None or self.options.limit is not None:
             raise InvalidOption(
                 f"metadata table {name!r} takes no filter or limit: remove them, and filter or limit the result instead"
             )
@@ -355,7 +356,7 @@ class ScanSpec:
 
     def check_for_workers(self) -> None:
         """Raise `InvalidOption` if other processes cannot read the scan, because keys are never sent to them."""
-        if self.storage.key_manager is not None and "key-manager" not in self.options:
+        if self.storage.key_manager is not None and self.options.key_manager is None:
             raise InvalidOption(
                 "on Spark a key manager is given by name, so that workers can import it: 'package.module:attribute'"
             )

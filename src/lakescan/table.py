@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.maintenance import compact, remove_orphans
 from lakescan.notebook import table_as_html
+from lakescan.options.keywords import ReadKeywords, WriteKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -230,7 +231,7 @@ class Table:
         """All rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(table)`, `pa.table(table)`."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
-    def append(self, rows: Any, **options: Any) -> WriteResult:
+    def append(self, rows: Any, **options: Unpack[WriteKeywords]) -> WriteResult:
         """Add rows in one commit.
 
         Files are written by this process, or by Spark's workers for a Spark data frame. The commit is retried while
@@ -239,7 +240,7 @@ class Table:
         Args:
             rows: Arrow (a table, a batch, a reader), pandas, Polars, DuckDB, or a Spark data frame. Columns are matched
                 by name. Types are widened where no value changes.
-            options: Write options, such as `merge_schema`, `branch` or `target_file_size_bytes`; the README lists them.
+            options: Write options, such as `merge_schema` or `target_file_size_bytes`; `docs/options.md` lists them.
 
         Returns:
             How many files, rows and bytes were written.
@@ -253,11 +254,13 @@ class Table:
         Example:
             >>> orders.append(pa.table({"id": [1], "price": [9.5]}))
         """
-        checked = WriteOptions.of(options, self.format)
+        checked = self._checked(options)
         target = self._target(checked)
         return self._written(target, append_rows(target, rows_of(rows), checked))
 
-    def overwrite(self, rows: Any, *, where: str | Predicate | None = None, **options: Any) -> WriteResult:
+    def overwrite(
+        self, rows: Any, *, where: str | Predicate | None = None, **options: Unpack[WriteKeywords]
+    ) -> WriteResult:
         """Replace rows in one commit: all rows, those of a filter, or those of the partitions of the new rows.
 
         Args:
@@ -277,12 +280,12 @@ class Table:
         Example:
             >>> orders.overwrite(corrected, where="day = '2026-01-31'")
         """
-        checked = WriteOptions.of(options, self.format)
+        checked = self._checked(options)
         target = self._target(checked)
         return self._written(target, overwrite_rows(target, rows_of(rows), checked, where))
 
     def compact(
-        self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Any
+        self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Unpack[WriteKeywords]
     ) -> CompactResult:
         """Rewrite small files of each partition as larger ones, and files with deletes without the deleted rows.
 
@@ -292,7 +295,7 @@ class Table:
         Args:
             where: Compact only files that may have rows that match.
             executor: Where partitions are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
-            options: `target_file_size_bytes`, `compression_codec` and others of writes.
+            options: Write options, such as `target_file_size_bytes` and `compression_codec`.
 
         Returns:
             How many files and bytes were replaced, and by how many.
@@ -303,7 +306,7 @@ class Table:
         Example:
             >>> orders.compact(where="day >= '2026-01-01'", target_file_size_bytes="256m")
         """
-        target = self._target(WriteOptions.of(options, self.format))
+        target = self._target(self._checked(options))
         return self._written(target, compact(target, where, executor))
 
     def expire_snapshots(
@@ -411,7 +414,7 @@ class Table:
         *,
         identity: str | Sequence[str] = (),
         where: str | None = None,
-        **options: Any,
+        **options: Unpack[ReadKeywords],
     ) -> Changes:
         """The rows that were inserted, deleted and updated between two states.
 
@@ -442,7 +445,12 @@ class Table:
         return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity)
 
     def stream(
-        self, *, start: Mapping[str, Any] | None = None, wait: bool = True, where: str | None = None, **options: Any
+        self,
+        *,
+        start: Mapping[str, Any] | None = None,
+        wait: bool = True,
+        where: str | None = None,
+        **options: Unpack[ReadKeywords],
     ) -> BatchStream:
         """Stream the table's rows, and then those of each new commit, as record batches.
 
@@ -451,7 +459,7 @@ class Table:
                 (`startingVersion`, `starting-strategy`, ...), else the beginning.
             wait: Wait for new commits until the stream is closed. Without, it ends with the current state.
             where: Only rows that match.
-            options: Stream options; the README lists them.
+            options: Stream options; `docs/options.md` lists them.
 
         Returns:
             An iterator of record batches.
@@ -471,6 +479,12 @@ class Table:
         warnings.warn("Table.follow is now Table.stream", DeprecationWarning, stacklevel=2)
         return self.stream(**arguments)
 
-    def _refined(self, where: str | None, options: dict[str, Any]) -> ScanSpec:
+    def _checked(self, options: Mapping[str, object]) -> WriteOptions:
+        """Parse the options of a write to this table; raises `InvalidOption`."""
+        checked = WriteOptions.of(options, self.format)
+        checked.check_opened()
+        return checked
+
+    def _refined(self, where: str | None, options: Mapping[str, object]) -> ScanSpec:
         spec = self._spec.with_options(options)
         return spec if where is None else spec.where(where)

@@ -138,7 +138,7 @@ def test_a_commit_of_which_nothing_is_known_says_so_and_leaves_its_files(kind: s
 def test_a_zombie_does_not_commit_a_transaction_again(kind: str, local, tmp_path: Path) -> None:
     """Both looked before either committed; the table goes on meanwhile."""
     maker(kind, local)()
-    said = WriteOptions(transaction=("query", 7))
+    said = WriteOptions(txn_app_id="query", txn_version=7)
     first, zombie = now()._target(said), now()._target(said)
     assert append_rows(first, rows_of(rows(A)), said).rows == 1
     now().append(rows(B))
@@ -203,7 +203,7 @@ def _writer(kind: type, table: lakescan.Table) -> tuple[Any, Any]:
     from lakescan.catalogs.registry import given
     from lakescan.spark.sink import Sink
 
-    writer = kind(Sink(NAME, None, {"txnAppId": "query", "txnVersion": 0}, {}, given()), table.schema, False)
+    writer = kind(Sink(NAME, None, WriteOptions(txn_app_id="query", txn_version=0), given()), table.schema, False)
     return writer, writer.write(iter(rows(A).to_batches()))
 
 
@@ -243,5 +243,5 @@ def test_a_micro_batch_that_is_committed_twice_by_one_writer_keeps_its_files(kin
 def test_a_sink_shows_no_secrets() -> None:
     from lakescan.spark.sink import Sink
 
-    sink = Sink("p", None, {"s3.secret": "SECRET"}, {"key": "SECRET"}, {"c": {"token": "SECRET"}})
+    sink = Sink("p", None, WriteOptions(storage_options={"key": "SECRET"}), {"c": {"token": "SECRET"}})
     assert "SECRET" not in repr(sink)

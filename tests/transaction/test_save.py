@@ -229,7 +229,7 @@ def test_users_texts_are_kept_with_the_commit(made: Make) -> None:
         ({"merge_shema": True}, lakescan.InvalidOption, "Did you mean 'mergeSchema'"),
         ({"dataChange": False}, lakescan.UnsupportedFeature, "write option 'dataChange'"),
         ({"overwrite_mode": "some"}, lakescan.InvalidOption, "static"),
-        ({"target-file-size-bytes": "big"}, lakescan.InvalidOption, "target size of a data file in bytes"),
+        ({"target-file-size-bytes": "big"}, lakescan.InvalidOption, "bytes, or a size such as 128m"),
     ],
 )
 def test_options_that_are_not_known_are_refused(made: Make, options: Any, error: Any, message: str) -> None:
@@ -325,7 +325,7 @@ def test_partitions_of_a_new_table_are_a_text_or_a_list(local: lakescan.Catalog,
 
 @pytest.mark.parametrize("said", [{"partition_by": 5}, {"partition_by": [5]}, {"branch": 5}, {"compression": None}])
 def test_an_option_that_takes_text_takes_nothing_else(said: dict[str, object], tmp_path: Path) -> None:
-    with pytest.raises(lakescan.InvalidOption, match=r"a string|not iterable|is for"):
+    with pytest.raises(lakescan.InvalidOption, match=r"has the invalid value .*; expected: (.*a string|zstd)"):
         lakescan.save(rows(A), tmp_path / "d", format="delta", **said)
     assert not (tmp_path / "d").exists()
 

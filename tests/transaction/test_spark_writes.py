@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 import lakescan
 import lakescan.spark
+from lakescan.options.write import WriteOptions
 from lakescan.spark.types import schema_of
 from tests.transaction.killed_sink import NEVER, POINTS, run_killed
 from tests.transaction.support import NAME, Make, data_files, maker, now, pairs, rows
@@ -146,7 +147,7 @@ def test_a_write_that_is_aborted_removes_the_files_of_tasks_that_were_killed(mad
     from lakescan.spark.sink import BatchWriter, Sink
 
     table = made()
-    writer = BatchWriter(Sink(NAME, None, {}, {}, {}), table.schema, is_overwrite=False)
+    writer = BatchWriter(Sink(NAME, None, WriteOptions(), {}), table.schema, is_overwrite=False)
     writer.write(iter(pa.table({"id": [1, 2], "part": ["a", "b"]}).to_batches()))
     assert data_files(tmp_path) == 2
     writer.abort([None])

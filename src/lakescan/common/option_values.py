@@ -1,136 +1,167 @@
-"""Parsers of option values; each raises `ValueError` for an invalid value, with what is expected as its message."""
+"""The values that options and properties take: how each is parsed, and what is said where it cannot be."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from typing import Any, Generic, TypeVar
 
 from lakescan.common.references import split_list
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.common.timestamps import as_zone
+from lakescan.errors import UnsupportedFeature
 
+T = TypeVar("T")
 _SIZE_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
 
 
-def boolean(value: Any) -> bool:
-    """Parse true or false, in any case."""
-    text = str(value).strip().lower()
-    if text not in ("true", "false"):
-        raise ValueError("true or false")
-    return text == "true"
+@dataclass(frozen=True)
+class Value(Generic[T]):
+    """A kind of value. Call it to parse one.
+
+    Args:
+        parse: Converts a value, or text (all that Spark has), and raises `TypeError` or `ValueError` if it cannot.
+        expects: What is expected, for messages and documents.
+        accepts: The Python types that are accepted, as an annotation. Text always is.
+        is_secret: Whether no message may show a value.
+    """
+
+    parse: Callable[[Any], T]
+    expects: str
+    accepts: str
+    is_secret: bool = False
+
+    def __call__(self, value: Any) -> T:
+        """Parse a value; raises `ValueError` with what is expected."""
+        if value is None:
+            raise ValueError(self.expects)
+        try:
+            return self.parse(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(self.expects) from error
+
+    def described(self, expects: str) -> Value[T]:
+        """The same kind of value, described for one option."""
+        return replace(self, expects=expects)
 
 
-def positive(value: Any) -> int:
-    """Parse a whole number above 0."""
-    number = _number(value)
-    if number is None or number <= 0:
-        raise ValueError("a whole number above 0")
+def _boolean(value: Any) -> bool:
+    if _lower(value) not in ("true", "false"):
+        raise ValueError(value)
+    return _lower(value) == "true"
+
+
+def _positive(value: Any) -> int:
+    if (number := _integer(value)) <= 0:
+        raise ValueError(value)
     return number
 
 
-def whole(value: Any) -> int:
-    """Parse a whole number, 0 or more."""
-    number = _number(value)
-    if number is None or number < 0:
-        raise ValueError("a whole number, 0 or more")
+def _whole(value: Any) -> int:
+    if (number := _integer(value)) < 0:
+        raise ValueError(value)
     return number
 
 
-def integer(value: Any) -> int:
-    """Parse a whole number."""
-    if (number := _number(value)) is None:
-        raise ValueError("a whole number")
-    return number
+def _integer(value: Any) -> int:
+    return int(str(value).strip())
 
 
-def _number(value: Any) -> int | None:
-    try:
-        return int(str(value).strip())
-    except ValueError:
-        return None
-
-
-def parse_size(value: Any) -> int:
-    """Parse a size into bytes, from a number or text such as '128m', '10 GB', '1g'."""
-    text = str(value).strip().lower().replace(" ", "")
+def _size(value: Any) -> int:
+    text = _lower(value).replace(" ", "")
     digits = text.rstrip("bkmgti")
     unit = text[len(digits) :].removesuffix("b").removesuffix("i")
     if unit not in _SIZE_UNITS or not digits.isdecimal() or int(digits) == 0:
-        raise ValueError("a size above 0: bytes, or a number with k, m, g or t")
+        raise ValueError(value)
     return int(digits) * _SIZE_UNITS[unit]
 
 
-def duration(value: Any) -> float:
-    """Parse a duration into seconds, from a number of seconds or text such as '500ms', '10 s', '5m'."""
-    text = str(value).strip().lower().replace(" ", "")
+def _duration(value: Any) -> float:
+    text = _lower(value).replace(" ", "")
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     seconds = float(number) * _SECONDS.get(text[len(number) :], float("nan"))
-    if not seconds > 0:
-        raise ValueError("a duration")
+    if not seconds > 0:  # nor NaN, of an unknown unit
+        raise ValueError(value)
     return seconds
 
 
-def version(value: Any) -> int | str:
-    """Parse a version number, or `latest`."""
-    text = str(value).strip().lower()
-    return text if text == "latest" else whole(text)
+def _version(value: Any) -> int | str:
+    return "latest" if _lower(value) == "latest" else _whole(value)
 
 
-def names(value: Any) -> tuple[str, ...]:
-    """Parse names from a list, a JSON list or comma-separated text."""
+def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = json.loads(value) if value.lstrip().startswith("[") else split_list(value)
     return tuple(str(v).strip() for v in value)
 
 
-def text(value: Any) -> str:
-    """Accept a string; other types are not converted."""
+def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"a string, not {type(value).__name__}")
+        raise TypeError(value)
     return value
 
 
-def terms(value: Any) -> tuple[str, ...]:
-    """Parse partition transforms from a list or comma-separated text: `days(ts), bucket(16, id)`."""
+def _terms(value: Any) -> tuple[str, ...]:
     if not isinstance(value, str):
-        return tuple(text(each).strip() for each in value)
+        return tuple(_text(each).strip() for each in value)
     return tuple(each for each in split_list(value, keep_calls=True) if each)
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    """Parse a mapping, or a JSON object."""
+def _mapping(value: Any) -> dict[str, Any]:
     parsed = json.loads(value) if isinstance(value, str) else dict(value)
     if not isinstance(parsed, dict):
-        raise ValueError("a JSON object")
+        raise TypeError(type(parsed))
     return parsed
 
 
-def one_of(*choices: str) -> Callable[[Any], str]:
-    """Return a parser that accepts one of `choices`, ignoring case."""
-    by_name = {choice.lower(): choice for choice in choices}
-
-    def parse(value: Any) -> str:
-        text = str(value).strip().lower()
-        if text not in by_name:
-            raise ValueError(", ".join(choices))
-        return by_name[text]
-
-    return parse
+def _zone(value: Any) -> tzinfo:
+    return value if isinstance(value, tzinfo) else as_zone(str(value))
 
 
-def planning_mode(value: Any) -> str:
-    """Parse one of Iceberg's planning modes; raises `InvalidOption` for other names."""
-    mode = str(value).strip().lower()
-    if mode not in ("auto", "local", "distributed"):
-        raise InvalidOption(f"unknown planning mode {value!r}: use auto, local or distributed")
-    return mode
-
-
-def no_locality(value: Any) -> bool:
-    """Accept false only; raises `UnsupportedFeature` for true."""
-    if boolean(value):
+def _no_locality(value: Any) -> bool:
+    if _boolean(value):
         raise UnsupportedFeature(
             "locality", "Spark's Python data sources and Arrow's filesystems do not expose the hosts of file blocks."
         )
     return False
+
+
+def _lower(value: Any) -> str:
+    return str(value).strip().lower()
+
+
+def one_of(*choices: str) -> Value[str]:
+    """One of `choices`, in any case."""
+    by_name = {choice.lower(): choice for choice in choices}
+    *rest, last = choices
+
+    def parse(value: Any) -> str:
+        if _lower(value) not in by_name:
+            raise ValueError(value)
+        return by_name[_lower(value)]
+
+    return Value(parse, f"{', '.join(rest)} or {last}" if rest else last, "str")
+
+
+boolean = Value(_boolean, "true or false", "bool | str")
+positive = Value(_positive, "a whole number above 0", "int | str")
+whole = Value(_whole, "a whole number, 0 or more", "int | str")
+integer = Value(_integer, "a whole number", "int | str")
+snapshot = integer.described("a snapshot id")
+milliseconds = integer.described("milliseconds since 1970")
+parse_size = Value(_size, "bytes, or a size such as 128m", "int | str")  # returns bytes
+duration = Value(_duration, "seconds, or a duration such as 500ms, 10s or 5m", "float | str")  # returns seconds
+version = Value(_version, "a version, or latest", "int | str")
+names = Value(_names, "a list: a, b, c, or JSON", "Sequence[str] | str")
+terms = Value(_terms, "a string, or a list of them: days(ts), bucket(16, id), country", "Sequence[str] | str")
+mapping = Value(_mapping, "a JSON object", "Mapping[str, Any] | str")
+secrets = replace(mapping, is_secret=True)
+zone: Value[tzinfo] = Value(_zone, "a time zone, such as Europe/Paris or +02:00", "tzinfo | str")
+moment = Value(str, "a date or timestamp", "date | str")  # kept as text: its time zone is another option
+any_text = Value(str, "text", "str")
+version_or_reference = Value(str, "a version, snapshot id, branch or tag", "int | str")
+text = Value(_text, "a string", "str")  # of a write: other types are not converted
+planning_mode = one_of("auto", "local", "distributed")
+no_locality = Value(_no_locality, "false", "bool | str")

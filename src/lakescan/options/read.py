@@ -1,254 +1,416 @@
-"""The options of a scan, under the names that Iceberg, Delta and Spark use, validated and typed.
+"""The options of reads and streams, under the names that Iceberg, Delta and Spark use.
 
-Names are compared without case, hyphens and underscores, so `snapshot-id`, `snapshot_id` and `snapshotId` are one
-option (Spark passes option names in lower case). An unknown name raises `InvalidOption` with the nearest valid one; an
-option of Iceberg or Delta that this version does not implement raises `UnsupportedFeature`; none is ignored.
+One line here makes an option of `lakescan.table`, `Scan.options`, `Table.stream`, `spark.read` and `spark.readStream`;
+`scripts/options_doc.py` makes the keywords and the documents from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, tzinfo
+from typing import Any, ClassVar
 
 from lakescan.common.option_values import (
+    any_text,
     boolean,
     duration,
-    integer,
     mapping,
+    milliseconds,
+    moment,
     names,
     no_locality,
     one_of,
     parse_size,
     planning_mode,
     positive,
+    secrets,
+    snapshot,
     version,
+    version_or_reference,
     whole,
+    zone,
 )
-from lakescan.common.timestamps import as_zone
-from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option
 
-BOTH = ("iceberg", "delta")
-_ICEBERG, _DELTA = ("iceberg",), ("delta",)
-_MILLIS = "milliseconds since 1970"
-_SIZE = "bytes, or 128m"
-STRATEGIES = (
+STATE, RANGE, FEED, ROWS = Group.STATE, Group.RANGE, Group.FEED, Group.ROWS
+PLANNING, READING, STREAM, OPENING = Group.PLANNING, Group.READING, Group.STREAM, Group.OPENING
+_STRATEGIES = one_of(
     "TABLE_SCAN_THEN_INCREMENTAL",
     "INCREMENTAL_FROM_LATEST_SNAPSHOT",
     "INCREMENTAL_FROM_EARLIEST_SNAPSHOT",
     "INCREMENTAL_FROM_SNAPSHOT_ID",
     "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP",
 )
-ON_CHANGE = ("error", "skip", "added-rows", "changelog")
+_ON_CHANGE = one_of("error", "skip", "added-rows", "changelog")
+_LANES = one_of("auto", "native", "arrow")
 
 
-@dataclass(frozen=True)
-class Option:
-    """One option: canonical name, formats that have it, parser, description, and what values it expects."""
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ReadOptions(OptionSet):
+    """The options of a read or a stream, parsed; None where there is no default and none was given."""
 
-    name: str
-    formats: tuple[str, ...]
-    parse: Callable[[Any], Any]
-    doc: str
-    expects: str = ""
+    UNSUPPORTED: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "iceberg": (
+            "max-allowed-planning-failures",
+            "watermark-column-time-unit",
+            "async-micro-batch-planning-enabled",
+            "streaming-snapshot-polling-interval-ms",
+            "async-queue-preload-file-limit",
+            "async-queue-preload-row-limit",
+            "aggregate-push-down-enabled",
+        ),
+        "delta": (
+            "schemaTrackingLocation",
+            "schemaLocation",
+            "streamingSourceTrackingId",
+            "withEventTimeOrder",
+            "allowSourceColumnDrop",
+            "allowSourceColumnRename",
+            "allowSourceColumnTypeChange",
+        ),
+    }
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "dataChange": "it marks writes that only rearrange rows; a stream skips such commits with skip-operations",
+        "queryName": "it names a streaming query: spark.readStream, then writeStream.queryName(...)",
+        "checkpointLocation": "it stores the state of a streaming query: give it to writeStream, or to Table.stream",
+    }
 
-
-OPTIONS: tuple[Option, ...] = (
-    Option("versionAsOf", BOTH, str, "the version or snapshot id to read (Iceberg: also a branch or tag)"),
-    Option("timestampAsOf", BOTH, str, "read the table as of that time: a date or timestamp"),
-    Option("snapshot-id", _ICEBERG, integer, "the snapshot id to read", "a snapshot id"),
-    Option("as-of-timestamp", _ICEBERG, integer, "read as of that time", "milliseconds since 1970"),
-    Option("start-snapshot-id", _ICEBERG, integer, "read rows appended after it; a stream's start", "a snapshot id"),
-    Option("end-snapshot-id", _ICEBERG, integer, "read rows appended up to it, inclusive", "a snapshot id"),
-    Option("start-timestamp", _ICEBERG, integer, "read rows appended after the snapshot at that time", _MILLIS),
-    Option("end-timestamp", _ICEBERG, integer, "read rows appended up to the snapshot at that time", _MILLIS),
-    Option("start-tag", _ICEBERG, str, "read rows appended after its snapshot; a stream's start"),
-    Option("end-tag", _ICEBERG, str, "read rows appended up to its snapshot, inclusive"),
-    Option("branch", _ICEBERG, str, "the branch to read"),
-    Option("tag", _ICEBERG, str, "the tag to read"),
-    Option("readChangeFeed", _DELTA, boolean, "read row-level changes instead of rows", "true or false"),
-    Option("readChangeData", _DELTA, boolean, "the old name of readChangeFeed", "true or false"),
-    Option("startingVersion", _DELTA, version, "first version of a change feed or stream", "a version, or latest"),
-    Option("startingTimestamp", _DELTA, str, "earliest time of a change feed or stream: a date or timestamp"),
-    Option("endingVersion", _DELTA, whole, "last version of a change feed", "a version"),
-    Option("endingTimestamp", _DELTA, str, "latest time of a change feed: a date or timestamp"),
-    Option(
+    # Which state to read
+    version_as_of: str | None = option(
+        "versionAsOf",
+        version_or_reference,
+        "Read this version (Delta), or this snapshot, branch or tag (Iceberg).",
+        STATE,
+        unset="the current state",
+    )
+    timestamp_as_of: str | None = option("timestampAsOf", moment, "Read the table as it was at this time.", STATE)
+    snapshot_id: int | None = option("snapshot-id", snapshot, "Read this snapshot.", STATE, ICEBERG)
+    as_of_timestamp: int | None = option(
+        "as-of-timestamp", milliseconds, "Read the table as it was at this time.", STATE, ICEBERG
+    )
+    branch: str | None = option(
+        "branch", any_text.described("a branch"), "Read or stream this branch.", STATE, ICEBERG, unset="main"
+    )
+    tag: str | None = option("tag", any_text.described("a tag"), "Read this tag.", STATE, ICEBERG)
+    time_zone: tzinfo = option(  # noqa: RUF009  a field, as all of them
         "time-zone",
-        BOTH,
-        as_zone,
-        "zone of timestamps without an offset: UTC, on Spark the session's",
-        "a time zone, such as Europe/Paris or +02:00",
-    ),
-    Option("split-size", BOTH, parse_size, "target size of a split in bytes", _SIZE),
-    Option("lookback", BOTH, positive, "bins kept open while packing splits", "a number above 0"),
-    Option("file-open-cost", BOTH, parse_size, "minimum weight of a file in bytes when packing", "bytes, or 4m"),
-    Option("parallelism", BOTH, positive, "number of readers that splits should keep busy", "a number above 0"),
-    Option(
-        "lane",
-        BOTH,
-        one_of("auto", "native", "arrow"),
-        "how Spark reads data files: auto, native (its own Parquet reader) or arrow",
-        "auto, native or arrow",
-    ),
-    Option("data-planning-mode", BOTH, planning_mode, "where metadata is read: auto, local or distributed"),
-    Option("delete-planning-mode", _ICEBERG, planning_mode, "data-planning-mode for delete manifests"),
-    Option("include-column-stats", BOTH, boolean, "keep the statistics of all columns in plans", "true or false"),
-    Option("locality", _ICEBERG, no_locality, "schedule tasks on the hosts of blocks: false", "false"),
-    Option(
-        "verify",
-        BOTH,
+        zone,
+        "The time zone of times without an offset in other options.",
+        STATE,
+        default=UTC,
+        unset="UTC; on Spark, the session's",
+    )
+
+    # A range of snapshots
+    start_snapshot_id: int | None = option(
+        "start-snapshot-id",
+        snapshot,
+        "Read the rows appended after this snapshot; a stream's start.",
+        RANGE,
+        ICEBERG,
+    )
+    start_timestamp: int | None = option(
+        "start-timestamp",
+        milliseconds,
+        "Read the rows appended after the snapshot that was current at this time; a stream's start.",
+        RANGE,
+        ICEBERG,
+    )
+    start_tag: str | None = option(
+        "start-tag",
+        any_text.described("a tag"),
+        "Read the rows appended after this tag's snapshot; a stream's start.",
+        RANGE,
+        ICEBERG,
+    )
+    end_snapshot_id: int | None = option(
+        "end-snapshot-id",
+        snapshot,
+        "Read the rows appended up to this snapshot, including its own.",
+        RANGE,
+        ICEBERG,
+        unset="the current snapshot",
+    )
+    end_timestamp: int | None = option(
+        "end-timestamp",
+        milliseconds,
+        "Read the rows appended up to the snapshot that was current at this time, including its own.",
+        RANGE,
+        ICEBERG,
+    )
+    end_tag: str | None = option(
+        "end-tag",
+        any_text.described("a tag"),
+        "Read the rows appended up to this tag's snapshot, including its own.",
+        RANGE,
+        ICEBERG,
+    )
+
+    # Changes of Delta tables
+    read_change_feed: bool = option(
+        "readChangeFeed",
         boolean,
-        "verify the checksums of the Parquet pages that lakescan decodes",
-        "true or false",
-    ),
-    Option("cache-folder", BOTH, str, "a local folder that caches decoded metadata across processes"),
-    Option("batch-size", BOTH, positive, "maximum rows of a record batch", "a number above 0"),
-    Option("vectorization-enabled", _ICEBERG, boolean, "accepted without effect: Arrow decodes", "true or false"),
-    Option("case-sensitive", BOTH, boolean, "whether column names are case-sensitive", "true or false"),
-    Option("columns", BOTH, names, "columns and members to read, as in `select`: `a, b.c, d as e`, or a JSON list"),
-    Option("where", BOTH, str, "filter on rows: SQL text, or an expression as JSON"),
-    Option("filter", BOTH, str, "another name of where; both apply if both are given"),
-    Option("limit", BOTH, whole, "maximum number of rows", "a number, 0 or more"),
-    Option("nanosAsLong", BOTH, boolean, "on Spark, read nanosecond timestamps as BIGINT", "true or false"),
-    Option("key-manager", BOTH, str, "key manager for encrypted files, as package.module:attribute"),
-    Option("relocate", BOTH, mapping, "maps old location prefixes to new ones", "a JSON object of strings"),
-    Option("storage-options", BOTH, mapping, "settings of the filesystem", "a JSON object"),
-    Option("starting-strategy", _ICEBERG, one_of(*STRATEGIES), "where a stream begins", ", ".join(STRATEGIES)),
-    Option("start-snapshot-timestamp", _ICEBERG, integer, "a stream begins at the first snapshot since", _MILLIS),
-    Option("stream-from-timestamp", _ICEBERG, integer, "a stream begins at the first snapshot since", _MILLIS),
-    Option("streaming-skip-delete-snapshots", _ICEBERG, boolean, "streams skip delete snapshots", "true or false"),
-    Option("streaming-skip-overwrite-snapshots", _ICEBERG, boolean, "streams skip overwrites", "true or false"),
-    Option("streaming-max-files-per-micro-batch", _ICEBERG, positive, "maximum files of a batch", "a number above 0"),
-    Option("streaming-max-rows-per-micro-batch", _ICEBERG, positive, "maximum rows of a batch", "a number above 0"),
-    Option("max-planning-snapshot-count", _ICEBERG, positive, "maximum commits of a batch", "a number above 0"),
-    Option("ignoreDeletes", _DELTA, boolean, "streams skip commits that only remove files", "true or false"),
-    Option("ignoreChanges", _DELTA, boolean, "streams read the files added by rewriting commits", "true or false"),
-    Option("ignoreFileDeletion", _DELTA, boolean, "the old name of ignoreChanges", "true or false"),
-    Option("skipChangeCommits", _DELTA, boolean, "streams skip commits that remove rows", "true or false"),
-    Option("failOnDataLoss", _DELTA, boolean, "whether missing commits fail a stream: true", "true or false"),
-    Option("excludeRegex", _DELTA, str, "streams skip files whose path matches it"),
-    Option("maxFilesPerTrigger", BOTH, positive, "maximum files of a batch: 1000 (Delta)", "a number above 0"),
-    Option("maxBytesPerTrigger", BOTH, parse_size, "maximum bytes of a batch", _SIZE),
-    Option("maxRowsPerTrigger", BOTH, positive, "maximum rows of a batch", "a number above 0"),
-    Option(
+        "Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows.",
+        FEED,
+        DELTA,
+        default=False,
+        aliases={"readChangeData": DELTA},
+    )
+    starting_version: int | str | None = option(
+        "startingVersion", version, "The first version of a change feed or stream.", FEED, DELTA
+    )
+    starting_timestamp: str | None = option(
+        "startingTimestamp", moment, "The earliest time of a change feed or stream.", FEED, DELTA
+    )
+    ending_version: int | None = option(
+        "endingVersion",
+        whole.described("a version"),
+        "The last version of a change feed.",
+        FEED,
+        DELTA,
+        unset="the current version",
+    )
+    ending_timestamp: str | None = option("endingTimestamp", moment, "The latest time of a change feed.", FEED, DELTA)
+
+    # Which rows and columns
+    columns: tuple[str, ...] | None = option(
+        "columns",
+        names.described("a list, or JSON: a, b.c, d as e"),
+        "The columns and members to read, as in `select`.",
+        ROWS,
+        unset="all",
+    )
+    where: str | None = option(
+        "where", any_text.described("SQL, or an expression as JSON"), "Read only the rows that match.", ROWS
+    )
+    filter: str | None = option(
+        "filter",
+        any_text.described("SQL, or an expression as JSON"),
+        "As `where`; if both are given, rows must match both.",
+        ROWS,
+    )
+    limit: int | None = option("limit", whole, "The maximum number of rows. Not for streams.", ROWS)
+    case_sensitive: bool = option(
+        "case-sensitive", boolean, "Whether the case of column names matters.", ROWS, default=True
+    )
+    nanos_as_long: bool = option(
+        "nanosAsLong", boolean, "Read timestamps in nanoseconds as BIGINT, on Spark.", ROWS, default=False
+    )
+
+    # How reads are planned
+    split_size: int | None = option(
+        "split-size",
+        parse_size,
+        "The target size of a split, in bytes.",
+        PLANNING,
+        unset="table property `read.split.target-size`, else 128m",
+    )
+    lookback: int | None = option(
+        "lookback",
+        positive,
+        "How many bins are kept open while splits are packed into tasks.",
+        PLANNING,
+        unset="table property `read.split.planning-lookback`, else 10",
+    )
+    file_open_cost: int | None = option(
+        "file-open-cost",
+        parse_size,
+        "The minimum weight of a file while splits are packed, in bytes.",
+        PLANNING,
+        unset="table property `read.split.open-file-cost`, else 4m",
+    )
+    parallelism: int | None = option(
+        "parallelism",
+        positive,
+        "How many readers the splits should keep busy.",
+        PLANNING,
+        unset="the number of cores; on Spark, its default parallelism",
+    )
+    data_planning_mode: str | None = option(
+        "data-planning-mode",
+        planning_mode,
+        "Where the metadata of data files is read.",
+        PLANNING,
+        unset="table property `read.data-planning-mode`, else auto",
+    )
+    delete_planning_mode: str | None = option(
+        "delete-planning-mode",
+        planning_mode,
+        "Where the metadata of delete files is read.",
+        PLANNING,
+        ICEBERG,
+        unset="table property `read.delete-planning-mode`, else auto",
+    )
+    include_column_stats: bool = option(
+        "include-column-stats", boolean, "Keep the statistics of all columns in plans.", PLANNING, default=False
+    )
+    locality: bool = option(
+        "locality",
+        no_locality,
+        "Schedule tasks on the hosts of file blocks; not implemented.",
+        PLANNING,
+        ICEBERG,
+        default=False,
+    )
+
+    # How files are read
+    lane: str = option(
+        "lane",
+        _LANES,
+        "How Spark reads data files: by its own Parquet reader (native), by Arrow, or each where it serves best.",
+        READING,
+        default="auto",
+    )
+    batch_size: int | None = option(
+        "batch-size", positive, "The maximum number of rows of a record batch.", READING, unset="65536"
+    )
+    verify: bool = option(
+        "verify", boolean, "Verify the checksums of the Parquet pages that lakescan decodes.", READING, default=False
+    )
+    vectorization_enabled: bool | None = option(
+        "vectorization-enabled", boolean, "Accepted, without effect: Arrow always decodes.", READING, ICEBERG
+    )
+
+    # Streams
+    starting_strategy: str | None = option(
+        "starting-strategy",
+        _STRATEGIES,
+        "Where a stream begins.",
+        STREAM,
+        ICEBERG,
+        unset="TABLE_SCAN_THEN_INCREMENTAL, or the start that another option gives",
+    )
+    start_snapshot_timestamp: int | None = option(
+        "start-snapshot-timestamp", milliseconds, "Begin at the first snapshot since this time.", STREAM, ICEBERG
+    )
+    stream_from_timestamp: int | None = option(
+        "stream-from-timestamp", milliseconds, "Begin at the first snapshot since this time.", STREAM, ICEBERG
+    )
+    on_change: str = option(
         "on-change",
-        BOTH,
-        one_of(*ON_CHANGE),
-        "what streams do with commits that remove rows: error",
-        ", ".join(ON_CHANGE),
-    ),
-    Option("watermark-column", BOTH, str, "streams order the files of a commit by this column's lower bounds"),
-    Option("skip-operations", BOTH, names, "operations whose commits streams skip: a, b, c or a JSON list"),
-    Option(
+        _ON_CHANGE,
+        "What a stream does with commits that remove or rewrite rows: fail, skip them, read the rows that they add, or "
+        "read all commits as changes of rows.",
+        STREAM,
+        default="error",
+    )
+    streaming_skip_delete_snapshots: bool = option(
+        "streaming-skip-delete-snapshots", boolean, "Skip snapshots that delete rows.", STREAM, ICEBERG, default=False
+    )
+    streaming_skip_overwrite_snapshots: bool = option(
+        "streaming-skip-overwrite-snapshots",
+        boolean,
+        "Skip snapshots that overwrite rows.",
+        STREAM,
+        ICEBERG,
+        default=False,
+    )
+    ignore_deletes: bool = option(
+        "ignoreDeletes", boolean, "Skip commits that only remove files.", STREAM, DELTA, default=False
+    )
+    ignore_changes: bool = option(
+        "ignoreChanges",
+        boolean,
+        "Read the files that rewriting commits add, which repeats rows; skip commits that only remove files.",
+        STREAM,
+        DELTA,
+        default=False,
+        aliases={"ignoreFileDeletion": DELTA},
+    )
+    skip_change_commits: bool = option(
+        "skipChangeCommits", boolean, "Skip commits that remove or rewrite rows.", STREAM, DELTA, default=False
+    )
+    skip_operations: tuple[str, ...] = option(
+        "skip-operations", names, "Skip commits of these operations.", STREAM, default=(), unset="none"
+    )
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss",
+        boolean,
+        "Fail if commits are missing, rather than read on after them.",
+        STREAM,
+        DELTA,
+        default=True,
+    )
+    exclude_regex: str | None = option(
+        "excludeRegex",
+        any_text.described("a regular expression"),
+        "Skip files whose path has a match.",
+        STREAM,
+        DELTA,
+    )
+    max_files_per_trigger: int | None = option(
+        "maxFilesPerTrigger",
+        positive,
+        "The maximum number of files of a batch.",
+        STREAM,
+        unset="Delta: 1000, if there is no other limit",
+    )
+    max_bytes_per_trigger: int | None = option(
+        "maxBytesPerTrigger", parse_size, "The maximum size of a batch, in bytes.", STREAM
+    )
+    max_rows_per_trigger: int | None = option(
+        "maxRowsPerTrigger", positive, "The maximum number of rows of a batch.", STREAM
+    )
+    streaming_max_files_per_micro_batch: int | None = option(
+        "streaming-max-files-per-micro-batch", positive, "The maximum number of files of a batch.", STREAM, ICEBERG
+    )
+    streaming_max_rows_per_micro_batch: int | None = option(
+        "streaming-max-rows-per-micro-batch", positive, "The maximum number of rows of a batch.", STREAM, ICEBERG
+    )
+    max_planning_snapshot_count: int | None = option(
+        "max-planning-snapshot-count", positive, "The maximum number of snapshots of a batch.", STREAM, ICEBERG
+    )
+    watermark_column: str | None = option(
+        "watermark-column",
+        any_text.described("a column"),
+        "Read the files of a commit in the order of this column's lower bounds.",
+        STREAM,
+    )
+    monitor_interval: float = option(
         "monitor-interval",
-        BOTH,
         duration,
-        "how often Table.follow polls for commits: 1s",
-        "seconds, or 500ms, 10s, 5m",
-    ),
-    Option("format", BOTH, str, "iceberg or delta, instead of detecting it"),
-    Option("path", BOTH, str, "the table's location"),
-)
+        "How often `Table.stream` looks for new commits.",
+        STREAM,
+        default=1.0,
+        unset="1s",
+    )
 
-# Options of Iceberg and Delta that affect reads and are not implemented.
-NOT_YET: dict[str, tuple[str, ...]] = {
-    "iceberg": (
-        "max-allowed-planning-failures",
-        "watermark-column-time-unit",
-        "async-micro-batch-planning-enabled",
-        "streaming-snapshot-polling-interval-ms",
-        "async-queue-preload-file-limit",
-        "async-queue-preload-row-limit",
-        "aggregate-push-down-enabled",
-    ),
-    "delta": (
-        "schemaTrackingLocation",
-        "schemaLocation",
-        "streamingSourceTrackingId",
-        "withEventTimeOrder",
-        "allowSourceColumnDrop",
-        "allowSourceColumnRename",
-        "allowSourceColumnTypeChange",
-    ),
-}
+    # Where the table is
+    path: str | None = option("path", any_text.described("a location or a name"), "The table to read.", OPENING)
+    format: str | None = option(
+        "format", any_text.described("iceberg or delta"), "The table's format.", OPENING, unset="detected"
+    )
+    storage_options: Mapping[str, Any] | None = option(
+        "storage-options", secrets, "Settings of the filesystem.", OPENING
+    )
+    relocate: Mapping[str, Any] | None = option(
+        "relocate",
+        mapping.described("a JSON object of texts"),
+        "Old location prefixes, and what they are now, for a table whose files were moved or copied.",
+        OPENING,
+    )
+    key_manager: str | None = option(
+        "key-manager",
+        any_text.described("package.module:attribute"),
+        "The key manager for encrypted files.",
+        OPENING,
+    )
+    cache_folder: str | None = option(
+        "cache-folder",
+        any_text.described("a local folder"),
+        "Where decoded metadata is cached for other processes.",
+        OPENING,
+        unset="in memory only",
+    )
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the given options that select one state to read."""
+        return tuple(name for name in self.given_in(STATE) if name != "time-zone")
 
-# Options of Iceberg, Delta and Spark that do not apply to reads, with advice.
-ELSEWHERE = {
-    "dataChange": "it marks writes that only rearrange rows; a stream skips such commits with skip-operations",
-    "queryName": "it names a streaming query: spark.readStream, then writeStream.queryName(...)",
-    "checkpointLocation": "it stores the state of a streaming query: give it to writeStream, or to Table.follow",
-}
-
-
-def normalised(name: str) -> str:
-    """Return an option's name without case, hyphens and underscores, for comparison."""
-    return name.lower().replace("-", "").replace("_", "")
-
-
-_BY_NAME = {normalised(option.name): option for option in OPTIONS}
-
-
-class Options(Mapping[str, Any]):
-    """Validated options by canonical name; immutable."""
-
-    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values: dict[str, Any] = {}
-        for name, value in (values or {}).items():
-            option = _lookup(name)
-            self._values[option.name] = _parse(option, value)
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __repr__(self) -> str:
-        return f"Options({self._values})"
-
-    def merged(self, values: Mapping[str, Any]) -> Options:
-        """Return these options updated with `values`, which take precedence; raises `InvalidOption`."""
-        merged = Options(values)
-        merged._values = {**self._values, **merged._values}
-        return merged
-
-    def without(self, names: Iterable[str]) -> Options:
-        """Return these options without those in `names`."""
-        copy = Options()
-        copy._values = {n: v for n, v in self._values.items() if n not in names}
-        return copy
-
-    def check_format(self, format_name: str) -> None:
-        """Raise `InvalidOption` for an option that the table's format does not have."""
-        for name in self._values:
-            if format_name not in _BY_NAME[normalised(name)].formats:
-                theirs = " or ".join(_BY_NAME[normalised(name)].formats)
-                raise InvalidOption(f"option {name!r} is for {theirs} tables; this is a {format_name} table")
-
-
-def _lookup(name: str) -> Option:
-    if (option := _BY_NAME.get(normalised(name))) is not None:
-        return option
-    for format_name, theirs_all in NOT_YET.items():
-        for theirs in theirs_all:
-            if normalised(theirs) == normalised(name):
-                raise UnsupportedFeature(f"{format_name} option {theirs!r}", "Remove the option to read without it.")
-    for theirs, where in ELSEWHERE.items():
-        if normalised(theirs) == normalised(name):
-            raise InvalidOption(f"option {theirs!r} does not apply to reads: {where}")
-    known = [option.name for option in OPTIONS]
-    suggestion = nearest(name, [*known, *NOT_YET["iceberg"], *NOT_YET["delta"]])
-    raise InvalidOption(f"unknown option {name!r}.{suggestion} Valid: {', '.join(known)}")
-
-
-def _parse(option: Option, value: Any) -> Any:
-    try:
-        return option.parse(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidOption(
-            f"option {option.name!r} has the invalid value {value!r}; expected: {option.expects or error}"
-        ) from error
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The names of the given options that select changes of a Delta table."""
+        off = None if self.read_change_feed else self.given.get("read_change_feed")
+        return tuple(name for name in self.given_in(FEED) if name != off)

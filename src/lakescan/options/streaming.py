@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
 
 from lakescan.common.timestamps import as_moment, from_millis
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.formats.increments import Commit, CommitChange, Limits
 from lakescan.formats.table_format import Start, StartAt
-from lakescan.options.read import Options
+from lakescan.options.declaration import Group
+from lakescan.options.read import ReadOptions
 
-# Options that batch reads refuse.
-STREAM_ONLY = (
-    "starting-strategy",
-    "start-snapshot-timestamp",
-    "stream-from-timestamp",
-    "streaming-skip-delete-snapshots",
-    "streaming-skip-overwrite-snapshots",
-    "streaming-max-files-per-micro-batch",
-    "streaming-max-rows-per-micro-batch",
-    "max-planning-snapshot-count",
-    "ignoreDeletes",
-    "ignoreChanges",
-    "ignoreFileDeletion",
-    "skipChangeCommits",
-    "failOnDataLoss",
-    "excludeRegex",
-    "maxFilesPerTrigger",
-    "maxBytesPerTrigger",
-    "maxRowsPerTrigger",
-    "on-change",
-    "skip-operations",
-    "watermark-column",
-    "monitor-interval",
-)
-FEED = ("readChangeFeed", "readChangeData")
-_TIMES = ("start-snapshot-timestamp", "stream-from-timestamp", "start-timestamp")
-_STARTS = (*_TIMES, "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
-STREAM_OPTIONS = (*STREAM_ONLY, *_STARTS, "branch")
 _STRATEGIES = {
     "TABLE_SCAN_THEN_INCREMENTAL": StartAt.TABLE,
     "INCREMENTAL_FROM_LATEST_SNAPSHOT": StartAt.LATEST,
@@ -48,15 +20,18 @@ _STRATEGIES = {
 }
 # The options that say at which commit, and at which time.
 _NAMED = {StartAt.COMMIT: "start-snapshot-id or start-tag", StartAt.TIME: "start-snapshot-timestamp"}
+# Where a stream begins, by options that batch reads have, too.
+_STARTS = ("start-timestamp", "start-snapshot-id", "start-tag", "startingVersion", "startingTimestamp")
 
 
-def start_from(options: Options) -> Start:
+def start_from(options: ReadOptions) -> Start:
     """Return where a stream begins; raises `InvalidOption` if options contradict each other."""
-    given = [name for name in _STARTS if name in options]
+    starts = _starts(options)
+    given = list(starts)
     if len(given) > 1:
         raise InvalidOption(f"options {given[0]!r} and {given[1]!r} both set where the stream begins: give only one")
-    start = _start(given[0], options) if given else Start()
-    strategy = options.get("starting-strategy")
+    start = starts[given[0]] if given else Start()
+    strategy = options.starting_strategy
     if strategy is None:
         return start
     at = _STRATEGIES[strategy]
@@ -69,33 +44,50 @@ def start_from(options: Options) -> Start:
     return start if given else Start(at)
 
 
-def _start(name: str, options: Options) -> Start:
-    value = options[name]
-    if name in _TIMES:
-        return Start(StartAt.TIME, time=from_millis(value))
-    if name == "startingTimestamp":
-        return Start(StartAt.TIME, time=as_moment(value, options.get("time-zone", UTC)))
-    return Start(StartAt.LATEST) if value == "latest" else Start(StartAt.COMMIT, commit=value)
+def _starts(options: ReadOptions) -> dict[str, Start]:
+    """The starts that were given, by option name."""
+    times = {
+        "start-snapshot-timestamp": options.start_snapshot_timestamp,
+        "stream-from-timestamp": options.stream_from_timestamp,
+        "start-timestamp": options.start_timestamp,
+    }
+    commits = {
+        "start-snapshot-id": options.start_snapshot_id,
+        "start-tag": options.start_tag,
+        "startingVersion": options.starting_version,
+    }
+    starts = {name: Start(StartAt.TIME, time=from_millis(time)) for name, time in times.items() if time is not None}
+    starts |= {name: Start(StartAt.COMMIT, commit=commit) for name, commit in commits.items() if commit is not None}
+    if options.starting_version == "latest":  # not the number of a commit
+        starts["startingVersion"] = Start(StartAt.LATEST)
+    if options.starting_timestamp is not None:
+        starts["startingTimestamp"] = Start(StartAt.TIME, time=as_moment(options.starting_timestamp, options.time_zone))
+    return starts
 
 
-def reads_changes(options: Options) -> bool:
+def without_stream_options(options: ReadOptions) -> ReadOptions:
+    """The options of the batch reads beneath a stream: without its start, branch and limits."""
+    return options.without((*options.given_in(Group.STREAM), *_STARTS, "branch", "readChangeFeed"))
+
+
+def reads_changes(options: ReadOptions) -> bool:
     """Whether a stream reads row-level changes instead of appended rows."""
-    return options.get("on-change") == "changelog" or any(options.get(name) for name in FEED)
+    return options.on_change == "changelog" or options.read_change_feed
 
 
-def limits_from(options: Options, default: Limits) -> Limits:
+def limits_from(options: ReadOptions, default: Limits) -> Limits:
     """Return the size limits of a batch: the strictest of the options for each; `default` without any."""
-
-    def least(*names: str) -> int | None:
-        return min((options[name] for name in names if name in options), default=None)
-
     limits = Limits(
-        files=least("maxFilesPerTrigger", "streaming-max-files-per-micro-batch"),
-        rows=least("maxRowsPerTrigger", "streaming-max-rows-per-micro-batch"),
-        size=least("maxBytesPerTrigger"),
-        commits=least("max-planning-snapshot-count"),
+        files=_least(options.max_files_per_trigger, options.streaming_max_files_per_micro_batch),
+        rows=_least(options.max_rows_per_trigger, options.streaming_max_rows_per_micro_batch),
+        size=options.max_bytes_per_trigger,
+        commits=options.max_planning_snapshot_count,
     )
     return default if limits == Limits() else limits
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -111,24 +103,20 @@ class Policy:
     changes: bool = False
 
     @staticmethod
-    def of(options: Options) -> Policy:
+    def of(options: ReadOptions) -> Policy:
         """Return the policy set by options; the options of Iceberg and Delta take precedence over `on-change`."""
-
-        def is_set(*names: str) -> bool:
-            return any(options.get(name) for name in names)
-
-        deletes = overwrites = options.get("on-change", "error")
-        if is_set("ignoreChanges", "ignoreFileDeletion"):
+        deletes = overwrites = options.on_change
+        if options.ignore_changes:
             deletes, overwrites = "skip", "added-rows"
-        if is_set("ignoreDeletes", "streaming-skip-delete-snapshots", "skipChangeCommits"):
+        if options.ignore_deletes or options.streaming_skip_delete_snapshots or options.skip_change_commits:
             deletes = "skip"
-        if is_set("streaming-skip-overwrite-snapshots", "skipChangeCommits"):
+        if options.streaming_skip_overwrite_snapshots or options.skip_change_commits:
             overwrites = "skip"
-        if "watermark-column" in options and reads_changes(options):
+        if options.watermark_column is not None and reads_changes(options):
             raise UnsupportedFeature(
                 "watermark-column in streams of changes", "All changes of a commit are read in one batch."
             )
-        skipped = frozenset(name.lower() for name in options.get("skip-operations", ()))
+        skipped = frozenset(name.lower() for name in options.skip_operations)
         return Policy(deletes, overwrites, skipped, changes=reads_changes(options))
 
     def action(self, commit: Commit) -> str:

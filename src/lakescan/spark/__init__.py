@@ -7,24 +7,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from lakescan import engines
 from lakescan.opening import table
+from lakescan.options.keywords import OpenKeywords
 from lakescan.scan import Scan
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import register
 
 if TYPE_CHECKING:
     import os
-    from typing import Any
 
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkExecutor", "explain", "read", "read_scan", "register"]
 
 
-def read(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> DataFrame:
+def read(spark: SparkSession, path: str | os.PathLike[str], **options: Unpack[OpenKeywords]) -> DataFrame:
     """Read a table as a data frame: `lakescan.table(path, **options).scan().to_spark(spark)`.
 
     Args:

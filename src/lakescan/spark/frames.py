@@ -64,7 +64,7 @@ def explained(scan: ScanSpec) -> str:
 
 def _refuse(scan: ScanSpec, reasons: dict[str, int]) -> None:
     """Raise `UnsupportedFeature` for lane=native if the native lane cannot read every file."""
-    if reasons and scan.options.get("lane") == "native":
+    if reasons and scan.options.lane == "native":
         raise UnsupportedFeature("the native lane for this scan", f"{next(iter(reasons))}. Use lane=auto to read it.")
 
 
@@ -85,7 +85,7 @@ def _plan(spark: SparkSession, scan: ScanSpec) -> ScanPlan:
 
 def _parallelism(spark: SparkSession, scan: ScanSpec) -> int:
     """The number of concurrent tasks to split for: the scan's option, else that of the session."""
-    return int(scan.options.get("parallelism", parallelism(spark)))
+    return scan.options.parallelism or parallelism(spark)
 
 
 def _read_planned(spark: SparkSession, scan: ScanSpec) -> DataFrame:

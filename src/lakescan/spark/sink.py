@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -43,15 +42,14 @@ class Sink:
 
     path: str
     format: str | None
-    options: Mapping[str, Any] = field(repr=False)  # may hold secrets, as the next two
-    storage_options: Mapping[str, Any] = field(repr=False)
+    options: WriteOptions = field(repr=False)  # may hold secrets, as the next
     catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
 
-    def open(self, rows: pa.Schema) -> tuple[Target, WriteOptions]:
+    def open(self, rows: pa.Schema) -> Target:
         """Open the table; create it or add columns for `rows` if the options say so."""
         give_all(self.catalogs)
-        target, write_options = open_target(self.path, self.format, self.options, self.storage_options, rows)
-        return prepared(target, rows, write_options), write_options
+        target = open_target(self.path, self.format, self.options, self.options.storage_options or {}, rows)
+        return prepared(target, rows, self.options)
 
 
 class _Tasks:
@@ -59,8 +57,8 @@ class _Tasks:
 
     def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
         self._sink, self._rows, self._is_overwrite = sink, rows, is_overwrite
-        target, options = sink.open(rows)
-        if options.overrides.get("write.distribution-mode", "none") != "none":
+        target, options = sink.open(rows), sink.options
+        if options.distribution_mode == "hash" or options.optimize_write:
             raise UnsupportedFeature(
                 "shuffling the rows of df.write by partition (write.distribution-mode)",
                 "Spark's Python data sources cannot; use Table.append.",
@@ -70,7 +68,7 @@ class _Tasks:
         else:
             options.check_appends()
         self._writes: TableWrites = target.writes
-        self._dynamic = options.dynamic
+        self._dynamic = options.is_dynamic
         text = options.replace_where if is_overwrite else None
         self._where = None if text is None else as_predicate(text)
         self._write_id = new_write_id()
@@ -91,7 +89,7 @@ class _Tasks:
 
     def _reopened(self, sink: Sink) -> Target:
         """Reopen the table; raises `CommitConflict` if it is not the table that the files were written for."""
-        target, _ = sink.open(self._rows)
+        target = sink.open(self._rows)
         if target.identity != self._identity:
             raise CommitConflict(f"{target.name} was dropped and recreated while rows were written for it")
         return target
@@ -139,8 +137,8 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the files of a micro-batch, unless the micro-batch was already committed."""
-        transaction = {"txnappid": self._query, "txnversion": batchId}
-        self._save(replace(self._sink, options={**self._sink.options, **transaction}), _files(messages))
+        options = replace(self._sink.options, txn_app_id=self._query, txn_version=batchId)
+        self._save(replace(self._sink, options=options), _files(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove the files of all tasks, unless their commit had begun."""
@@ -149,16 +147,15 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
     @property
     def _query(self) -> str:
         """The query's id, which is the same after a restart from the checkpoint."""
-        options = {name.lower(): value for name, value in self._sink.options.items()}
-        if "txnappid" in options:
-            return str(options["txnappid"])
-        checkpoint = options.get("checkpointlocation")
-        if checkpoint is None:
+        options = self._sink.options
+        if options.txn_app_id is not None:
+            return options.txn_app_id
+        if options.checkpoint_location is None:
             raise InvalidOption(
                 "a streaming write needs the checkpoint as an option of the query, "
                 '.option("checkpointLocation", ...): commits record the query id that is stored there'
             )
-        text = Storage(self._sink.storage_options).read(join(checkpoint, "metadata"))
+        text = Storage(options.storage_options or {}).read(join(options.checkpoint_location, "metadata"))
         return str(json.loads(text)["id"])
 
 

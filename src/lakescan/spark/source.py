@@ -26,15 +26,16 @@ from pyspark.sql.types import StructType
 from lakescan.catalogs.registry import give_all
 from lakescan.errors import InvalidOption, LakescanError, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.opening import split_metadata_name, table
-from lakescan.options.read import normalised
+from lakescan.opening import open_table, split_metadata_name
+from lakescan.options.read import ReadOptions
+from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.spark.filters import usable_predicate
 from lakescan.spark.partitions import group_partitions, read_partition
 from lakescan.spark.sink import BatchWriter, MicroBatchWriter, Sink
 from lakescan.spark.stream import CommitReader
 from lakescan.spark.types import as_spark_batch, schema_of, schema_of_rows, spark_schema
-from lakescan.streaming.stream import without_stream_options
+from lakescan.streaming.stream import batch_beneath
 
 
 class TableSource(DataSource):
@@ -63,7 +64,7 @@ class TableSource(DataSource):
             self._pin(scan, name)
         if name is not None:
             return spark_schema(scan.metadata_table(name).schema)
-        return schema_of(without_stream_options(scan))  # Spark does not say whether it is a stream
+        return schema_of(batch_beneath(scan))  # Spark does not say whether it is a stream
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`: those of the table, or of a narrower schema that the user gave."""
@@ -71,7 +72,7 @@ class TableSource(DataSource):
         self._is_planned = True
         if name is not None:
             return MetadataReader(scan.metadata_table(name), schema)
-        if "distributed" in (scan.options.get("data-planning-mode"), scan.options.get("delete-planning-mode")):
+        if "distributed" in (scan.options.data_planning_mode, scan.options.delete_planning_mode):
             raise UnsupportedFeature(
                 "distributed planning by a Python data source",
                 "Spark plans it in one worker, which has no Spark session: use Scan.to_spark(spark).",
@@ -116,34 +117,22 @@ class TableSource(DataSource):
         return MicroBatchWriter(self._sink(), schema_of_rows(schema), overwrite)
 
     def _sink(self) -> Sink:
-        options = dict(self.options)
-        path = options.pop("path", None)
-        if path is None:
+        options = WriteOptions.of(self.options)
+        if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .save(path), or .start(path)")
-        storage = _json(options.pop("storage-options", options.pop("storageoptions", None)))
-        return Sink(path, self._table_format(options.pop("format", None)), options, storage or {}, self.catalogs)
-
-    def _table_format(self, option: str | None) -> str | None:
-        """The format of the table: that of the source itself; the source `lakescan` has an option for it."""
-        return option if self.format_name == "lakescan" else self.format_name
+        name = options.format if self.format_name == "lakescan" else self.format_name
+        return Sink(options.path, name, options, self.catalogs)
 
     def _target(self) -> tuple[ScanSpec, str | None]:
         """The scan that the options describe, and the name of the metadata table if the path has one."""
-        options: dict[str, Any] = {normalised(name): value for name, value in self.options.items()}
-        path = options.pop("path", None)
-        if path is None:
+        options = ReadOptions.of({"time-zone": self.time_zone}).merged(self.options)
+        if options.path is None:
             raise InvalidOption(f"format {self.format_name!r} needs a path: .load(path), or OPTIONS (path '...')")
-        path, name = split_metadata_name(path)
-        options.setdefault("timezone", self.time_zone)
+        path, name = split_metadata_name(options.path)
         give_all(self.catalogs)
-        opened = table(
-            path,
-            format=self._table_format(options.pop("format", None)),
-            relocate=_json(options.pop("relocate", None)),
-            storage_options=_json(options.pop("storageoptions", None)),
-            **options,
-        )
-        return opened.scan().spec, name
+        if self.format_name != "lakescan":
+            options = options.merged({"format": self.format_name})
+        return open_table(path, options).scan().spec, name
 
 
 def source_class(
@@ -181,7 +170,7 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The plan's task groups."""
         assert self._scan is not None
-        parallelism = int(self._scan.options.get("parallelism", self._parallelism))
+        parallelism = self._scan.options.parallelism or self._parallelism
         return group_partitions(self._scan, parallelism)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -223,12 +212,6 @@ class MetadataReader(DataSourceReader):
             names = self._schema.names
             for batch in self._table.read(partition.part):
                 yield as_spark_batch(batch.select(names), [by_name[n] for n in names], self._schema)
-
-
-def _json(text: str | None) -> dict[str, Any] | None:
-    import json
-
-    return None if text is None else json.loads(text)
 
 
 def _check_types(own: StructType, wanted: StructType) -> None:

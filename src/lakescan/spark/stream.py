@@ -98,7 +98,7 @@ class CommitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planner = self._planner
         begin = end[_FROM] if start.get(_FIRST) and _FROM in end else start
         scan = planner.between(planner.decode(begin), planner.decode(end))
-        parallelism = int(scan.options.get("parallelism", self._parallelism))
+        parallelism = scan.options.parallelism or self._parallelism
         if not planner.reads_changes or not are_computed(scan):
             return group_partitions(scan, parallelism)
         changes = Changes(scan)

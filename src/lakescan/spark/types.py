@@ -53,7 +53,7 @@ def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType
 
 def schema_of(scan: ScanSpec) -> s.StructType:
     """The Spark schema of the rows that a scan returns; depends on its option `nanosAsLong`."""
-    return spark_schema(scan.output, nanos_as_long=scan.options.get("nanosAsLong", False))
+    return spark_schema(scan.output, nanos_as_long=scan.options.nanos_as_long)
 
 
 def _struct(kind: t.Struct, nanos_as_long: bool) -> s.StructType:

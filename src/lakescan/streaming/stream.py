@@ -19,11 +19,10 @@ from lakescan.errors import InvalidOption, NoSuchSnapshot, RowsChanged, SchemaCh
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.increments import ALL, BEFORE, Backlog, Budget, Commit, Increment, Limits, Offset, Part
 from lakescan.formats.table_format import CommitRequest, FileRequest, Snapshot, Start, TableFormat
-from lakescan.options.streaming import FEED, STREAM_OPTIONS, Policy, limits_from, reads_changes, start_from
+from lakescan.options.streaming import Policy, limits_from, reads_changes, start_from, without_stream_options
 from lakescan.planning.report import ScanMetrics
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.time_travel import SELECTING
 
 _ORDER = "watermark-column"  # also a key of an offset within a commit whose files it orders
 
@@ -34,23 +33,23 @@ class TableStream:
     def __init__(self, scan: ScanSpec) -> None:
         options = scan.options
         _check_no_state(scan)
-        if "limit" in options:
+        if options.limit is not None:
             raise InvalidOption("limit does not apply to a stream: use maxRowsPerTrigger to limit the rows of a batch")
         self._table: TableFormat = scan.table
         self._identity = self._table.identity
         self._start = start_from(options)
         self._limits = limits_from(options, self._table.default_limits)
         self._policy = Policy.of(options)
-        self.interval: float = options.get("monitor-interval", 1.0)
-        self._branch = options.get("branch")
+        self.interval = options.monitor_interval
+        self._branch = options.branch
         self._request = CommitRequest(
             branch=self._branch,
-            exclude=options.get("excludeRegex"),
-            fail_on_loss=options.get("failOnDataLoss", True),
+            exclude=options.exclude_regex,
+            fail_on_loss=options.fail_on_data_loss,
         )
-        self._scan = without_stream_options(scan)
+        self._scan = batch_beneath(scan)
         self._schema: Snapshot = self._scan.snapshot
-        self._ordered_by = _event_time(options.get("watermark-column"), self._schema)
+        self._ordered_by = _event_time(options.watermark_column, self._schema)
         self._last: int | None = None
 
     @property
@@ -225,7 +224,7 @@ class TableStream:
 
 def _check_no_state(scan: ScanSpec) -> None:
     """Raise `InvalidOption` for time travel: a stream follows all snapshots."""
-    selecting = [name for name in SELECTING if name != "branch" and name in scan.options]
+    selecting = [name for name in scan.options.states if name != "branch"]
     if selecting or scan.selector is not None:
         what = f"option {selecting[0]!r} selects" if selecting else f"{scan} is"
         raise InvalidOption(
@@ -244,12 +243,12 @@ def _event_time(name: str | None, snapshot: Snapshot) -> t.Field | None:
     return field
 
 
-def without_stream_options(scan: ScanSpec) -> ScanSpec:
+def batch_beneath(scan: ScanSpec) -> ScanSpec:
     """The batch scan beneath a stream: stream options removed, branch selected, change columns added if read."""
     options = scan.options
-    plain = replace(scan, options=options.without((*STREAM_OPTIONS, *FEED)))
+    plain = replace(scan, options=without_stream_options(options))
     table = scan.table
-    plain = plain.as_of(branch=options["branch"]) if "branch" in options else plain
+    plain = plain if options.branch is None else plain.as_of(branch=options.branch)
     return plain.of_increment(table, table.with_changes(plain.snapshot)) if reads_changes(options) else plain
 
 

@@ -15,7 +15,7 @@ from lakescan.common.types import Field
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
-from lakescan.options.read import Options
+from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
@@ -184,16 +184,16 @@ class Format(Protocol):
     def is_at(self, location: str, storage: Storage) -> bool:
         """Whether a folder has metadata of the format."""
 
-    def find(self, path: str, storage: Storage, options: Options) -> TablePath | None:
+    def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
         """Return the table that a path leads to, and what else the path selects; None if there is none."""
 
-    def at(self, path: str, storage: Storage, options: Options) -> TablePath:
+    def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
         """Return what the path means in this format, whether or not there is a table."""
 
-    def open(self, path: TablePath, storage: Storage, options: Options) -> ScanSpec:
+    def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
         """Open a table; raises `NotATable`."""
 
-    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: Options) -> ScanSpec:
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """Open a table that a catalog has."""
 
     def open_target(

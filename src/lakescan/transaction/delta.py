@@ -67,7 +67,7 @@ class DeltaTarget:
         metadata = base.metadata
         if self._columns is not None:
             metadata = replace(metadata, schema_string=as_schema(self._columns).to_json())
-        return DeltaWrites(self.location, base.protocol, metadata, self.storage, self.options.overrides)
+        return DeltaWrites(self.location, base.protocol, metadata, self.storage, self.options)
 
     @cached_property
     def scan(self) -> ScanSpec:
@@ -194,7 +194,7 @@ class DeltaTarget:
             self.writes,
             self.base_state,
             _delta_options(self.storage),
-            self.options.properties,
+            self.options.commit_properties,
             None if transaction is None else Transaction(*transaction),
         )
 

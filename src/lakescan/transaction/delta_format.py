@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from lakescan.delta.path import resolve_path
 from lakescan.delta.table import DeltaTable
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
-from lakescan.options.read import Options
+from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
@@ -42,21 +41,21 @@ class DeltaFormat:
         """Whether the folder has a log."""
         return storage.exists(join(location, LOG_FOLDER))
 
-    def find(self, path: str, storage: Storage, options: Options) -> TablePath | None:
+    def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
         """The table of a path, which may select a version, a time or a partition."""
-        return resolve_path(path, storage, options.get("time-zone", UTC))
+        return resolve_path(path, storage, options.time_zone)
 
-    def at(self, path: str, storage: Storage, options: Options) -> TablePath:
+    def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
         """The table that `find` finds, else the folder as it is given."""
         return self.find(path, storage, options) or TablePath(path.rstrip("/") or path)
 
-    def open(self, path: TablePath, storage: Storage, options: Options) -> ScanSpec:
+    def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of what the path selects; raises `NotATable`."""
         table = DeltaTable.open(path.location, storage)
         predicate = table.partition_filter(path.partitions)
         return ScanSpec(table, storage, path.location, options, predicate, selector=path.selector)
 
-    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: Options) -> ScanSpec:
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table in the folder that the catalog names."""
         return ScanSpec(DeltaTable.open(found.location, storage), storage, found.location, options)
 

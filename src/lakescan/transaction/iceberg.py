@@ -81,7 +81,7 @@ class IcebergTarget:
     @cached_property
     def writes(self) -> IcebergWrites:
         """How to write data files: by the default partition spec and the current schema."""
-        return IcebergWrites(self._table.metadata, self.storage, self.options.overrides)
+        return IcebergWrites(self._table.metadata, self.storage, self.options)
 
     @property
     def identity(self) -> str:
@@ -198,7 +198,7 @@ class IcebergTarget:
     def _commit(self) -> IcebergCommit:
         options = self.options
         return IcebergCommit(
-            self._table, self.writes, self.base_state, options.branch, options.properties, options.transaction
+            self._table, self.writes, self.base_state, options.branch, options.commit_properties, options.transaction
         )
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:

@@ -19,7 +19,7 @@ from lakescan.formats.table_path import TablePath
 from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.locate import is_metadata_file
 from lakescan.iceberg.table import IcebergTable
-from lakescan.options.read import Options
+from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
@@ -43,19 +43,19 @@ class IcebergFormat:
         """Whether the folder has a metadata folder."""
         return storage.exists(join(location, _FOLDER))
 
-    def find(self, path: str, storage: Storage, options: Options) -> TablePath | None:
+    def find(self, path: str, storage: Storage, options: ReadOptions) -> TablePath | None:
         """The table in a folder."""
         return self.at(path, storage, options) if self.is_at(path, storage) else None
 
-    def at(self, path: str, storage: Storage, options: Options) -> TablePath:
+    def at(self, path: str, storage: Storage, options: ReadOptions) -> TablePath:
         """The path as it is given."""
         return TablePath(path)
 
-    def open(self, path: TablePath, storage: Storage, options: Options) -> ScanSpec:
+    def open(self, path: TablePath, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table's newest metadata, or of one metadata file."""
         return ScanSpec(IcebergTable.open(path.location, storage), storage, path.location, options)
 
-    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: Options) -> ScanSpec:
+    def open_named(self, name: Identifier, found: FoundTable, storage: Storage, options: ReadOptions) -> ScanSpec:
         """A scan of the table that the catalog names; refreshed by asking the catalog."""
         table = IcebergTable.of(InCatalog(name), storage, found.location)
         return ScanSpec(table, storage, str(name), options)

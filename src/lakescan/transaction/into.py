@@ -32,4 +32,4 @@ def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str
     options.check_overwrites(condition)
     target = prepared(target, rows.schema, options)
     files = rows.write(target, new_write_id(), predicate)
-    return overwrite(target, files, where=predicate, dynamic=options.dynamic, executor=rows.executor)
+    return overwrite(target, files, where=predicate, dynamic=options.is_dynamic, executor=rows.executor)

@@ -32,8 +32,8 @@ def exists(path: str, storage_options: Mapping[str, Any]) -> bool:
 
 
 def open_target(
-    path: str, format: str | None, options: Mapping[str, Any], storage_options: Mapping[str, Any], rows: pa.Schema
-) -> tuple[Target, WriteOptions]:
+    path: str, format: str | None, options: WriteOptions, storage_options: Mapping[str, Any], rows: pa.Schema
+) -> Target:
     """Open the table at a path or with an identifier; create it with the columns of `rows` if it does not exist.
 
     Raises `UnsupportedFeature` for an Iceberg table given by path, since commits go through a catalog, and
@@ -48,31 +48,31 @@ def open_target(
     if found is None:
         if wanted is None:
             raise InvalidOption(f"there is no table at {path}: pass format='delta' to create one, or a catalog name")
-        new = _definition(rows, WriteOptions.of(options, wanted.name), wanted)
+        options.check_format(wanted.name)
+        new = _definition(rows, options, wanted)
         _create(lambda: wanted.create_at(path, new, storage_options))
     chosen = found or wanted
     assert chosen is not None
-    write_options = WriteOptions.of(options, chosen.name)
-    target = chosen.open_target(path, None, write_options, storage)
+    options.check_format(chosen.name)
+    target = chosen.open_target(path, None, options, storage)
     _check_format(path, chosen, wanted)
-    return target, write_options
+    return target
 
 
-def _by_name(
-    identifier: Identifier, wanted: Format | None, options: Mapping[str, Any], rows: pa.Schema
-) -> tuple[Target, WriteOptions]:
+def _by_name(identifier: Identifier, wanted: Format | None, options: WriteOptions, rows: pa.Schema) -> Target:
     try:
         entry = find(identifier)
     except NotATable:
         new = wanted or format_named(DEFAULT)
-        definition = _definition(rows, WriteOptions.of(options, new.name), new)
+        options.check_format(new.name)
+        definition = _definition(rows, options, new)
         _create(lambda: new.create(connection(identifier.catalog), identifier, definition))
         entry = find(identifier)
     found = format_named(entry.format)
     _check_format(str(identifier), found, wanted)
-    write_options = WriteOptions.of(options, found.name)
+    options.check_format(found.name)
     storage = Storage(io_properties=entry.io_properties)
-    return found.open_target(entry.location, identifier, write_options, storage), write_options
+    return found.open_target(entry.location, identifier, options, storage)
 
 
 def _check_format(table: str, found: Format, wanted: Format | None) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.predicate import Predicate
+from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.write.statistics import FileStatistics
 
@@ -31,18 +32,17 @@ class WrittenFile:
 class ByOptions:
     """The write options that mean the same in every format."""
 
-    overrides: Mapping[str, str]
+    options: WriteOptions
 
     @property
     def max_rows(self) -> int | None:
         """The option `maxRecordsPerFile`: maximum rows per file, or None."""
-        limit = self.overrides.get("max-records-per-file")
-        return None if limit is None else int(limit)
+        return self.options.max_records_per_file
 
     @property
     def is_fanned_out(self) -> bool:
         """The option `fanout-enabled`, true by default."""
-        return self.overrides.get("fanout-enabled", "True") == "True"
+        return self.options.fanout_enabled
 
 
 class TableWrites(Protocol):

@@ -26,6 +26,7 @@ from lakescan.errors import InvalidFilter, InvalidOption, NoSuchColumn, Unsuppor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import Predicate
 from lakescan.expressions.sql import parse_filter
+from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
@@ -37,7 +38,7 @@ _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.s
 
 @dataclass(frozen=True)
 class DeltaWrites(ByOptions):
-    """A table to write to, by its newest protocol and metadata; `overrides` are write options.
+    """A table to write to, by its newest protocol and metadata; write options replace its properties.
 
     Raises `UnsupportedFeature` for a table that cannot be written.
     """
@@ -46,7 +47,7 @@ class DeltaWrites(ByOptions):
     protocol: Protocol
     metadata: Metadata
     storage: Storage
-    overrides: Mapping[str, str]
+    options: WriteOptions
 
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
@@ -65,8 +66,8 @@ class DeltaWrites(ByOptions):
     @property
     def target_size(self) -> int:
         """The target file size in bytes: the write option, else `delta.targetFileSize`, else 128 MiB."""
-        own = self.metadata.properties.target_file_size
-        return int(self.overrides.get("write.target-file-size-bytes", own))
+        own = self.metadata.properties.target_file_size  # an invalid one is refused even if the option replaces it
+        return self.options.target_file_size_bytes or own
 
     @cached_property
     def constraints(self) -> Mapping[str, Predicate]:
@@ -86,9 +87,8 @@ class DeltaWrites(ByOptions):
     @property
     def is_clustered(self) -> bool:
         """Where optimized writes are asked for (`optimizeWrite`, `delta.autoOptimize.optimizeWrite`)."""
-        own = self.metadata.properties.optimizes_writes
-        mode = self.overrides.get("write.distribution-mode", "hash" if own else "none")
-        return bool(self.metadata.partition_columns) and mode != "none"
+        own, option = self.metadata.properties.optimizes_writes, self.options.optimize_write
+        return bool(self.metadata.partition_columns) and (own if option is None else option)
 
     @property
     def partition_sources(self) -> Sequence[str]:
@@ -98,7 +98,7 @@ class DeltaWrites(ByOptions):
     @property
     def parquet_options(self) -> Mapping[str, Any]:
         """The compression codec: the write option, else `delta.parquet.compression.codec`, else Delta's default."""
-        codec = self.overrides.get("write.parquet.compression-codec", self.metadata.properties.codec)
+        codec = self.options.compression_codec or self.metadata.properties.codec
         if codec not in _KNOWN_CODECS:
             raise InvalidOption(
                 f"{self.location}: unknown codec 'delta.parquet.compression.codec'={codec!r}; known are "

@@ -23,6 +23,7 @@ from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.metrics import file_metrics
+from lakescan.options.write import WriteOptions
 from lakescan.reading.casting import cast_leaf
 from lakescan.storage import Storage
 from lakescan.write.statistics import FileStatistics
@@ -34,7 +35,7 @@ _LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the 
 
 @dataclass(frozen=True)
 class IcebergWrites(ByOptions):
-    """Write settings of a table, from pyiceberg's metadata; `overrides` are write options that replace properties.
+    """Write settings of a table, from pyiceberg's metadata; write options replace its properties.
 
     With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved. Workers get
     the metadata as JSON.
@@ -42,7 +43,7 @@ class IcebergWrites(ByOptions):
 
     metadata: Any
     storage: Storage
-    overrides: Mapping[str, str]
+    options: WriteOptions
     keeps_lineage: bool = False
 
     def __post_init__(self) -> None:
@@ -67,8 +68,18 @@ class IcebergWrites(ByOptions):
 
     @cached_property
     def _properties(self) -> IcebergProperties:
-        texts = {**self.metadata.properties, **self.overrides}
-        return IcebergProperties(texts, f"{self.metadata.location} cannot be written to")
+        options = self.options
+        given = {
+            "write.target-file-size-bytes": options.target_file_size_bytes,
+            "write.parquet.compression-codec": options.compression_codec,
+            "write.parquet.compression-level": options.compression_level,
+            "write.format.default": options.write_format,
+            "write.distribution-mode": options.distribution_mode,
+        }
+        texts = {name: str(value) for name, value in given.items() if value is not None}
+        return IcebergProperties(
+            {**self.metadata.properties, **texts}, f"{self.metadata.location} cannot be written to"
+        )
 
     @cached_property
     def schema(self) -> Schema:

@@ -51,7 +51,7 @@ class Lanes:
 
 def why_arrow(scan: ScanSpec) -> str | None:
     """The reason why no file of a scan can use the native lane, whatever its plan; None if there is none."""
-    if scan.options.get("lane", "auto") == "arrow":
+    if scan.options.lane == "arrow":
         return "the option lane is arrow"
     if scan.storage.io_properties:
         return "a catalog configures the file access, and Spark does not have that configuration"
@@ -132,7 +132,7 @@ def choose_lanes(scan: ScanSpec, plan: ScanPlan) -> Lanes:
     why.where(_mask(pc.is_valid(files["key_metadata"])), "it has key metadata, so it may be encrypted")
     context = scan.read_context()
     paths = pa.array([context.storage.relocated(path) for path in files["path"].to_pylist()], pa.string())
-    if scan.options.get("lane", "auto") != "native":
+    if scan.options.lane != "native":
         foreign = pc.and_not(pc.match_substring_regex(paths, _SCHEME), pc.match_substring_regex(paths, _OURS))
         why.where(_mask(foreign), "Spark may have no filesystem for it (lane=native tries)")
     why.where(_mask(pc.match_substring_regex(paths, _GLOB)), "Spark interprets its path as a glob pattern")

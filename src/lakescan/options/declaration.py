@@ -1,0 +1,260 @@
+"""How options are declared, once each, and how any set of them is parsed and checked.
+
+A set is a frozen dataclass of typed attributes. Names are compared without case, hyphens and underscores, so
+`snapshot-id`, `snapshot_id` and `snapshotId` are one option (Spark passes option names in lower case). No option is
+ignored: an unknown name raises `InvalidOption` with the nearest one, and an option of Iceberg or Delta that is not
+implemented raises `UnsupportedFeature`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from typing import Any, ClassVar, Self, TypeVar, overload
+
+from lakescan.common.option_values import Value
+from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+
+T = TypeVar("T")
+BOTH, ICEBERG, DELTA = ("iceberg", "delta"), ("iceberg",), ("delta",)
+_DECLARATION = "option"
+
+
+class Group(Enum):
+    """What options are for; the sections of the documents."""
+
+    STATE = "Which state to read"
+    RANGE = "A range of snapshots"
+    FEED = "Changes of Delta tables"
+    ROWS = "Which rows and columns"
+    PLANNING = "How reads are planned"
+    READING = "How files are read"
+    STREAM = "Streams"
+    MODE = "What a write does"
+    FILES = "Data files"
+    COMMIT = "The commit"
+    CREATE = "New tables"
+    OPENING = "Where the table is"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option as it is declared.
+
+    Args:
+        name: The ecosystem's name.
+        value: How values are parsed.
+        doc: What it means, in one sentence.
+        group: What it is for.
+        formats: The formats that have it.
+        default: The default, as documents print it.
+        aliases: Its other names, each with the formats that have it.
+    """
+
+    name: str
+    value: Value[Any]
+    doc: str
+    group: Group
+    formats: tuple[str, ...] = BOTH
+    default: str = ""
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether the name stands for many: `table-property.NAME`."""
+        return self.name.endswith(".NAME")
+
+    @property
+    def names(self) -> Mapping[str, tuple[str, ...]]:
+        """All names, each with the formats that have it."""
+        return {self.name: self.formats, **self.aliases}
+
+
+@overload
+def option(
+    name: str,
+    value: Value[T],
+    doc: str,
+    group: Group,
+    formats: tuple[str, ...] = BOTH,
+    *,
+    default: T,
+    unset: str = "",
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
+) -> T: ...
+@overload
+def option(
+    name: str,
+    value: Value[T],
+    doc: str,
+    group: Group,
+    formats: tuple[str, ...] = BOTH,
+    *,
+    unset: str = "",
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
+) -> T | None: ...
+def option(
+    name: str,
+    value: Value[Any],
+    doc: str,
+    group: Group,
+    formats: tuple[str, ...] = BOTH,
+    *,
+    default: Any = None,
+    unset: str = "",
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
+) -> Any:
+    """Declare an option as an attribute of an `OptionSet`.
+
+    Args:
+        name: The ecosystem's name; the attribute has it in snake case.
+        value: How values are parsed.
+        doc: What it means, in one sentence.
+        group: What it is for.
+        formats: The formats that have it.
+        default: The attribute's value if the option is not given.
+        unset: What applies then, in words, if that is not one value: a table property, a choice.
+        aliases: Its other names, each with the formats that have it.
+    """
+    printed = unset or ("" if default is None else str(default).lower() if isinstance(default, bool) else str(default))
+    return field(
+        default=default,
+        metadata={_DECLARATION: Option(name, value, doc, group, formats, printed, aliases or {})},
+    )
+
+
+def prefixed(name: str, doc: str, group: Group, formats: tuple[str, ...] = BOTH) -> Mapping[str, str]:
+    """Declare options that share a prefix, such as `table-property.NAME`: the attribute maps each NAME to its text."""
+    declared = Option(name, Value(str, "text", "str"), doc, group, formats)
+    return field(default_factory=dict, metadata={_DECLARATION: declared})
+
+
+def normalised(name: str) -> str:
+    """Return an option's name without case, hyphens and underscores, for comparison."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class OptionSet:
+    """Options of one use, parsed: an attribute each. Immutable.
+
+    `given` maps the attributes that were given to the names that were used for them, in the order of declaration.
+    """
+
+    KIND: ClassVar[str] = "option"
+    UNSUPPORTED: ClassVar[Mapping[str, Iterable[str]]] = {}  # not implemented, by whose they are
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {}  # do not apply here, with advice
+    WITHOUT: ClassVar[str] = "read"  # what can be done without an option that is not implemented
+
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """Parse options; raises `InvalidOption` for unknown names, invalid values and contradictions."""
+        known = _by_name(cls)
+        parsed: dict[str, Any] = {}
+        given: dict[str, str] = {}
+        for name, value in values.items():
+            head, dot, rest = name.partition(".")
+            if (found := known.get(normalised(head) + dot)) is None:
+                raise cls._unknown(name)
+            attribute, spelled, declared = found
+            result = _parse(declared, spelled if not dot else name, value)
+            if dot:
+                parsed.setdefault(attribute, {})[rest] = result
+            elif attribute in parsed and parsed[attribute] != result:
+                raise InvalidOption(
+                    f"options {given[attribute]!r} and {spelled!r} are one option with two values: give only one"
+                )
+            else:
+                parsed[attribute] = result
+            given[attribute] = spelled
+        return cls(given=_in_order(cls, given), **parsed)
+
+    def merged(self, values: Mapping[str, object]) -> Self:
+        """Return these options updated with `values`, which take precedence; raises `InvalidOption`."""
+        later = type(self).of(values)
+        changed = {attribute: getattr(later, attribute) for attribute in later.given}
+        return replace(self, given=_in_order(type(self), {**self.given, **later.given}), **changed)
+
+    def without(self, names: Iterable[str]) -> Self:
+        """Return these options without those in `names`: any of their names, in any spelling."""
+        known = _by_name(type(self))
+        gone = {known[normalised(name)][0] for name in names}
+        plain = type(self)()
+        return replace(
+            self,
+            given={attribute: name for attribute, name in self.given.items() if attribute not in gone},
+            **{attribute: getattr(plain, attribute) for attribute in gone},
+        )
+
+    def given_in(self, *groups: Group) -> tuple[str, ...]:
+        """The names of the options of these groups that were given."""
+        declared = declarations(type(self))
+        return tuple(name for attribute, name in self.given.items() if declared[attribute].group in groups)
+
+    def values(self) -> dict[str, Any]:
+        """The values that were given, by the names that were used."""
+        return {name: getattr(self, attribute) for attribute, name in self.given.items()}
+
+    def check_format(self, format_name: str) -> None:
+        """Raise `InvalidOption` for an option that the table's format does not have."""
+        declared = declarations(type(self))
+        for attribute, name in self.given.items():
+            formats = declared[attribute].names[name]
+            if format_name not in formats:
+                theirs, article = " or ".join(formats), "an" if format_name == "iceberg" else "a"
+                raise InvalidOption(f"option {name!r} is for {theirs} tables; this is {article} {format_name} table")
+
+    def check_opened(self) -> None:
+        """Raise `InvalidOption` for an option that says where a table is, or how it is opened: this one is open."""
+        if opening := self.given_in(Group.OPENING):
+            raise InvalidOption(f"{self.KIND} {opening[0]!r} is for opening a table, and this one is open: remove it")
+
+    def __repr__(self) -> str:
+        secret = {attribute for attribute, each in declarations(type(self)).items() if each.value.is_secret}
+        shown = (f"{n}={'...' if a in secret else repr(getattr(self, a))}" for a, n in self.given.items())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    @classmethod
+    def _unknown(cls, name: str) -> Exception:
+        for whose, theirs_all in cls.UNSUPPORTED.items():
+            for theirs in theirs_all:
+                if normalised(theirs) == normalised(name):
+                    return UnsupportedFeature(
+                        f"{whose} option {theirs!r}", f"Remove the option to {cls.WITHOUT} without it."
+                    )
+        for theirs, advice in cls.ELSEWHERE.items():
+            if normalised(theirs) == normalised(name):
+                return InvalidOption(f"option {theirs!r} does not apply to {cls.WITHOUT}s: {advice}")
+        known = [name for declared in declarations(cls).values() for name in declared.names]
+        suggestion = nearest(name, [*known, *(theirs for some in cls.UNSUPPORTED.values() for theirs in some)])
+        return InvalidOption(f"unknown {cls.KIND} {name!r}.{suggestion} Valid: {', '.join(known)}")
+
+
+def declarations(options: type[OptionSet]) -> dict[str, Option]:
+    """The options of a set by attribute, in the order of declaration."""
+    return {each.name: each.metadata[_DECLARATION] for each in fields(options) if _DECLARATION in each.metadata}
+
+
+def _by_name(options: type[OptionSet]) -> dict[str, tuple[str, str, Option]]:
+    """Normalised name, up to the dot of a prefix -> attribute, the name as the ecosystem spells it, declaration."""
+    return {
+        normalised(name.removesuffix("NAME") if declared.is_prefix else name): (attribute, name, declared)
+        for attribute, declared in declarations(options).items()
+        for name in declared.names
+    }
+
+
+def _in_order(options: type[OptionSet], given: Mapping[str, str]) -> dict[str, str]:
+    return {attribute: given[attribute] for attribute in declarations(options) if attribute in given}
+
+
+def _parse(declared: Option, name: str, value: object) -> Any:
+    try:
+        return declared.value(value)
+    except ValueError as error:
+        if declared.value.is_secret:
+            raise InvalidOption(f"option {name!r} has an invalid value; expected: {error}") from None
+        raise InvalidOption(f"option {name!r} has the invalid value {value!r}; expected: {error}") from error

@@ -1,0 +1,295 @@
+"""The keywords of functions that take options, for editors and type checkers.
+
+This module is made from the declarations by `scripts/options_doc.py`. An option whose own name is in camel case has
+that name, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, tzinfo
+from typing import Any, TypedDict
+
+from lakescan.encryption import KeyManager
+
+
+class ReadKeywords(TypedDict, total=False):
+    """Options of a read or a stream."""
+
+    version_as_of: int | str
+    """Read this version (Delta), or this snapshot, branch or tag (Iceberg). Takes a version, snapshot id, branch or
+    tag. By default: the current state."""
+    versionAsOf: int | str
+    """Read this version (Delta), or this snapshot, branch or tag (Iceberg). Takes a version, snapshot id, branch or
+    tag. By default: the current state."""
+    timestamp_as_of: date | str
+    """Read the table as it was at this time. Takes a date or timestamp."""
+    timestampAsOf: date | str
+    """Read the table as it was at this time. Takes a date or timestamp."""
+    snapshot_id: int | str
+    """Read this snapshot. Takes a snapshot id. (Iceberg)"""
+    as_of_timestamp: int | str
+    """Read the table as it was at this time. Takes milliseconds since 1970. (Iceberg)"""
+    branch: str
+    """Read or stream this branch. Takes a branch. By default: main. (Iceberg)"""
+    tag: str
+    """Read this tag. Takes a tag. (Iceberg)"""
+    time_zone: tzinfo | str
+    """The time zone of times without an offset in other options. Takes a time zone, such as Europe/Paris or +02:00. By
+    default: UTC; on Spark, the session's."""
+    start_snapshot_id: int | str
+    """Read the rows appended after this snapshot; a stream's start. Takes a snapshot id. (Iceberg)"""
+    start_timestamp: int | str
+    """Read the rows appended after the snapshot that was current at this time; a stream's start. Takes milliseconds
+    since 1970. (Iceberg)"""
+    start_tag: str
+    """Read the rows appended after this tag's snapshot; a stream's start. Takes a tag. (Iceberg)"""
+    end_snapshot_id: int | str
+    """Read the rows appended up to this snapshot, including its own. Takes a snapshot id. By default: the current
+    snapshot. (Iceberg)"""
+    end_timestamp: int | str
+    """Read the rows appended up to the snapshot that was current at this time, including its own. Takes milliseconds
+    since 1970. (Iceberg)"""
+    end_tag: str
+    """Read the rows appended up to this tag's snapshot, including its own. Takes a tag. (Iceberg)"""
+    read_change_feed: bool | str
+    """Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows. Takes true or
+    false. By default: false. (Delta)"""
+    readChangeFeed: bool | str
+    """Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows. Takes true or
+    false. By default: false. (Delta)"""
+    readChangeData: bool | str
+    """Read the changes of rows (inserts, updates, deletes) that the table recorded, instead of its rows. Takes true or
+    false. By default: false. (Delta)"""
+    starting_version: int | str
+    """The first version of a change feed or stream. Takes a version, or latest. (Delta)"""
+    startingVersion: int | str
+    """The first version of a change feed or stream. Takes a version, or latest. (Delta)"""
+    starting_timestamp: date | str
+    """The earliest time of a change feed or stream. Takes a date or timestamp. (Delta)"""
+    startingTimestamp: date | str
+    """The earliest time of a change feed or stream. Takes a date or timestamp. (Delta)"""
+    ending_version: int | str
+    """The last version of a change feed. Takes a version. By default: the current version. (Delta)"""
+    endingVersion: int | str
+    """The last version of a change feed. Takes a version. By default: the current version. (Delta)"""
+    ending_timestamp: date | str
+    """The latest time of a change feed. Takes a date or timestamp. (Delta)"""
+    endingTimestamp: date | str
+    """The latest time of a change feed. Takes a date or timestamp. (Delta)"""
+    columns: Sequence[str] | str
+    """The columns and members to read, as in `select`. Takes a list, or JSON: a, b.c, d as e. By default: all."""
+    filter: str
+    """As `where`; if both are given, rows must match both. Takes SQL, or an expression as JSON."""
+    limit: int | str
+    """The maximum number of rows. Not for streams. Takes a whole number, 0 or more."""
+    case_sensitive: bool | str
+    """Whether the case of column names matters. Takes true or false. By default: true."""
+    nanos_as_long: bool | str
+    """Read timestamps in nanoseconds as BIGINT, on Spark. Takes true or false. By default: false."""
+    nanosAsLong: bool | str
+    """Read timestamps in nanoseconds as BIGINT, on Spark. Takes true or false. By default: false."""
+    split_size: int | str
+    """The target size of a split, in bytes. Takes bytes, or a size such as 128m. By default: table property
+    `read.split.target-size`, else 128m."""
+    lookback: int | str
+    """How many bins are kept open while splits are packed into tasks. Takes a whole number above 0. By default: table
+    property `read.split.planning-lookback`, else 10."""
+    file_open_cost: int | str
+    """The minimum weight of a file while splits are packed, in bytes. Takes bytes, or a size such as 128m. By default:
+    table property `read.split.open-file-cost`, else 4m."""
+    parallelism: int | str
+    """How many readers the splits should keep busy. Takes a whole number above 0. By default: the number of cores; on
+    Spark, its default parallelism."""
+    data_planning_mode: str
+    """Where the metadata of data files is read. Takes auto, local or distributed. By default: table property
+    `read.data-planning-mode`, else auto."""
+    delete_planning_mode: str
+    """Where the metadata of delete files is read. Takes auto, local or distributed. By default: table property
+    `read.delete-planning-mode`, else auto. (Iceberg)"""
+    include_column_stats: bool | str
+    """Keep the statistics of all columns in plans. Takes true or false. By default: false."""
+    locality: bool | str
+    """Schedule tasks on the hosts of file blocks; not implemented. Takes false. By default: false. (Iceberg)"""
+    lane: str
+    """How Spark reads data files: by its own Parquet reader (native), by Arrow, or each where it serves best. Takes
+    auto, native or arrow. By default: auto."""
+    batch_size: int | str
+    """The maximum number of rows of a record batch. Takes a whole number above 0. By default: 65536."""
+    verify: bool | str
+    """Verify the checksums of the Parquet pages that lakescan decodes. Takes true or false. By default: false."""
+    vectorization_enabled: bool | str
+    """Accepted, without effect: Arrow always decodes. Takes true or false. (Iceberg)"""
+    starting_strategy: str
+    """Where a stream begins. Takes TABLE_SCAN_THEN_INCREMENTAL, INCREMENTAL_FROM_LATEST_SNAPSHOT,
+    INCREMENTAL_FROM_EARLIEST_SNAPSHOT, INCREMENTAL_FROM_SNAPSHOT_ID or INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP. By default:
+    TABLE_SCAN_THEN_INCREMENTAL, or the start that another option gives. (Iceberg)"""
+    start_snapshot_timestamp: int | str
+    """Begin at the first snapshot since this time. Takes milliseconds since 1970. (Iceberg)"""
+    stream_from_timestamp: int | str
+    """Begin at the first snapshot since this time. Takes milliseconds since 1970. (Iceberg)"""
+    on_change: str
+    """What a stream does with commits that remove or rewrite rows: fail, skip them, read the rows that they add, or
+    read all commits as changes of rows. Takes error, skip, added-rows or changelog. By default: error."""
+    streaming_skip_delete_snapshots: bool | str
+    """Skip snapshots that delete rows. Takes true or false. By default: false. (Iceberg)"""
+    streaming_skip_overwrite_snapshots: bool | str
+    """Skip snapshots that overwrite rows. Takes true or false. By default: false. (Iceberg)"""
+    ignore_deletes: bool | str
+    """Skip commits that only remove files. Takes true or false. By default: false. (Delta)"""
+    ignoreDeletes: bool | str
+    """Skip commits that only remove files. Takes true or false. By default: false. (Delta)"""
+    ignore_changes: bool | str
+    """Read the files that rewriting commits add, which repeats rows; skip commits that only remove files. Takes true or
+    false. By default: false. (Delta)"""
+    ignoreChanges: bool | str
+    """Read the files that rewriting commits add, which repeats rows; skip commits that only remove files. Takes true or
+    false. By default: false. (Delta)"""
+    ignoreFileDeletion: bool | str
+    """Read the files that rewriting commits add, which repeats rows; skip commits that only remove files. Takes true or
+    false. By default: false. (Delta)"""
+    skip_change_commits: bool | str
+    """Skip commits that remove or rewrite rows. Takes true or false. By default: false. (Delta)"""
+    skipChangeCommits: bool | str
+    """Skip commits that remove or rewrite rows. Takes true or false. By default: false. (Delta)"""
+    skip_operations: Sequence[str] | str
+    """Skip commits of these operations. Takes a list: a, b, c, or JSON. By default: none."""
+    fail_on_data_loss: bool | str
+    """Fail if commits are missing, rather than read on after them. Takes true or false. By default: true. (Delta)"""
+    failOnDataLoss: bool | str
+    """Fail if commits are missing, rather than read on after them. Takes true or false. By default: true. (Delta)"""
+    exclude_regex: str
+    """Skip files whose path has a match. Takes a regular expression. (Delta)"""
+    excludeRegex: str
+    """Skip files whose path has a match. Takes a regular expression. (Delta)"""
+    max_files_per_trigger: int | str
+    """The maximum number of files of a batch. Takes a whole number above 0. By default: Delta: 1000, if there is no
+    other limit."""
+    maxFilesPerTrigger: int | str
+    """The maximum number of files of a batch. Takes a whole number above 0. By default: Delta: 1000, if there is no
+    other limit."""
+    max_bytes_per_trigger: int | str
+    """The maximum size of a batch, in bytes. Takes bytes, or a size such as 128m."""
+    maxBytesPerTrigger: int | str
+    """The maximum size of a batch, in bytes. Takes bytes, or a size such as 128m."""
+    max_rows_per_trigger: int | str
+    """The maximum number of rows of a batch. Takes a whole number above 0."""
+    maxRowsPerTrigger: int | str
+    """The maximum number of rows of a batch. Takes a whole number above 0."""
+    streaming_max_files_per_micro_batch: int | str
+    """The maximum number of files of a batch. Takes a whole number above 0. (Iceberg)"""
+    streaming_max_rows_per_micro_batch: int | str
+    """The maximum number of rows of a batch. Takes a whole number above 0. (Iceberg)"""
+    max_planning_snapshot_count: int | str
+    """The maximum number of snapshots of a batch. Takes a whole number above 0. (Iceberg)"""
+    watermark_column: str
+    """Read the files of a commit in the order of this column's lower bounds. Takes a column."""
+    monitor_interval: float | str
+    """How often `Table.stream` looks for new commits. Takes seconds, or a duration such as 500ms, 10s or 5m. By
+    default: 1s."""
+
+
+class ScanKeywords(ReadKeywords, total=False):
+    """Options of a scan."""
+
+    where: str
+    """Read only the rows that match. Takes SQL, or an expression as JSON."""
+
+
+class TableKeywords(ScanKeywords, total=False):
+    """Options of `lakescan.table`."""
+
+    cache_folder: str
+    """Where decoded metadata is cached for other processes. Takes a local folder. By default: in memory only."""
+
+
+class OpenKeywords(TableKeywords, total=False):
+    """Arguments and options of `lakescan.table`."""
+
+    format: str | None
+    """The table's format. Takes iceberg or delta. By default: detected."""
+    storage_options: Mapping[str, Any] | None
+    """Settings of the filesystem. Takes a JSON object."""
+    relocate: Mapping[str, str] | None
+    """Old location prefixes, and what they are now, for a table whose files were moved or copied. Takes a JSON object
+    of texts."""
+    key_manager: KeyManager | str | None
+    """The key manager for encrypted files. Takes package.module:attribute."""
+
+
+class WriteKeywords(TypedDict, total=False):
+    """Options of a write."""
+
+    overwrite_mode: str
+    """What an overwrite replaces: all rows (static), or the partitions of the new rows (dynamic). Takes static or
+    dynamic. By default: static."""
+    partitionOverwriteMode: str
+    """What an overwrite replaces: all rows (static), or the partitions of the new rows (dynamic). Takes static or
+    dynamic. By default: static."""
+    replace_where: str
+    """Overwrite only the rows that match. All new rows must match it. Takes a filter, a string."""
+    replaceWhere: str
+    """Overwrite only the rows that match. All new rows must match it. Takes a filter, a string."""
+    merge_schema: bool | str
+    """Add the columns that the table lacks. Takes true or false. By default: false."""
+    mergeSchema: bool | str
+    """Add the columns that the table lacks. Takes true or false. By default: false."""
+    overwrite_schema: bool | str
+    """Replace the table's schema by that of the rows (Delta). Takes true or false. By default: false."""
+    overwriteSchema: bool | str
+    """Replace the table's schema by that of the rows (Delta). Takes true or false. By default: false."""
+    branch: str
+    """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
+    target_file_size_bytes: int | str
+    """The target size of a data file, in bytes. Takes bytes, or a size such as 128m. By default: Iceberg: table
+    property `write.target-file-size-bytes`, else 512m; Delta: table property `delta.targetFileSize`, else 128m."""
+    max_records_per_file: int | str
+    """The maximum number of rows of a data file. Takes a whole number above 0."""
+    maxRecordsPerFile: int | str
+    """The maximum number of rows of a data file. Takes a whole number above 0."""
+    compression_codec: str
+    """The codec of data files. Takes zstd, snappy, gzip, brotli, lz4, uncompressed or none. By default: Iceberg: table
+    property `write.parquet.compression-codec`, else zstd; Delta: table property `delta.parquet.compression.codec`, else
+    snappy."""
+    compression: str
+    """The codec of data files. Takes zstd, snappy, gzip, brotli, lz4, uncompressed or none. By default: Iceberg: table
+    property `write.parquet.compression-codec`, else zstd; Delta: table property `delta.parquet.compression.codec`, else
+    snappy."""
+    compression_level: int | str
+    """The codec's level. Takes a whole number. By default: table property `write.parquet.compression-level`, else the
+    codec's own. (Iceberg)"""
+    write_format: str
+    """The format of data files. Takes parquet. By default: table property `write.format.default`, else parquet.
+    (Iceberg)"""
+    fanout_enabled: bool | str
+    """Keep the files of many partitions open, so that rows may arrive in any order. Takes true or false. By default:
+    true."""
+    distribution_mode: str
+    """Whether the rows of a Spark frame are shuffled by partition before they are written (hash). Takes none or hash.
+    By default: table property `write.distribution-mode`, else hash. (Iceberg)"""
+    optimize_write: bool | str
+    """Whether the rows of a Spark frame are shuffled by partition before they are written. Takes true or false. By
+    default: table property `delta.autoOptimize.optimizeWrite`, else false. (Delta)"""
+    optimizeWrite: bool | str
+    """Whether the rows of a Spark frame are shuffled by partition before they are written. Takes true or false. By
+    default: table property `delta.autoOptimize.optimizeWrite`, else false. (Delta)"""
+    user_metadata: str
+    """Text to store with the commit. Takes a string."""
+    userMetadata: str
+    """Text to store with the commit. Takes a string."""
+    txn_app_id: str
+    """An application. Each of its transactions is committed only once, with `txnVersion`. Takes a string."""
+    txnAppId: str
+    """An application. Each of its transactions is committed only once, with `txnVersion`. Takes a string."""
+    txn_version: int | str
+    """The number of the application's transaction, increasing. Takes a whole number, 0 or more."""
+    txnVersion: int | str
+    """The number of the application's transaction, increasing. Takes a whole number, 0 or more."""
+    checkpoint_location: str
+    """A stream's checkpoint, which names it. Takes a location."""
+    checkpointLocation: str
+    """A stream's checkpoint, which names it. Takes a location."""
+    query_name: str
+    """A stream's name. Takes a string."""
+    queryName: str
+    """A stream's name. Takes a string."""
