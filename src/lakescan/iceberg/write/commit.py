@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common.retries import APPENDS, Attempts
-from lakescan.errors import CommitConflict
+from lakescan.errors import CommitConflict, CorruptMetadata
 from lakescan.iceberg.metadata.table_metadata import ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
@@ -32,7 +32,13 @@ def has_epoch(table: IcebergTable, branch: str, query: str, epoch: int) -> bool:
     head = table.metadata.refs.get(branch)
     for each in ancestors(table.metadata.snapshots, None if head is None else head.snapshot_id):
         if each.summary.get(QUERY) == query and EPOCH in each.summary:
-            return int(each.summary[EPOCH]) >= epoch
+            text = each.summary[EPOCH]
+            if not (text.isascii() and text.isdecimal()):
+                raise CorruptMetadata(
+                    f"{table.location}: snapshot {each.id} says {EPOCH}={text!r}, which is not a number: whether batch "
+                    f"{epoch} of the query {query} was committed is unknown. Start the query with a new checkpoint."
+                )
+            return int(text) >= epoch
     return False
 
 
