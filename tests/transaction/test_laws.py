@@ -35,17 +35,22 @@ STEPS = st.lists(
 )
 
 
+# Manifests are merged as soon as there are two, and written one entry each.
+MERGES = {"commit.manifest.min-count-to-merge": "2"}
+SPLITS = {"commit.manifest.target-size-bytes": "1"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])
+@pytest.mark.parametrize("kind", ["iceberg version 1", "iceberg", "iceberg version 3", "delta"])
 @pytest.mark.parametrize("partition_by", [(), ("part",)])
 def test_a_table_has_the_rows_that_a_list_would_have(kind: str, partition_by: tuple[str, ...]) -> None:
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(STEPS)
-    def check(steps: list[tuple[str, Any]]) -> None:
+    @given(STEPS, st.sampled_from([{}, MERGES, SPLITS]))
+    def check(steps: list[tuple[str, Any]], manifests: dict[str, str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             local = lakescan.catalog("local", warehouse=folder)
             local.create_namespace("db")
-            maker(kind, local)(partition_by=partition_by)
+            maker(kind, local)(partition_by=partition_by, properties={} if kind == "delta" else manifests)
             _follow(steps, is_partitioned=bool(partition_by), has_lineage=kind.endswith("3"))
 
     check()

@@ -216,7 +216,7 @@ def test_an_abort_after_a_commit_was_begun_removes_nothing(kind: str, local, tmp
     owner, name = calls_of(kind)[3]
     with (
         fault(owner, name, 1, TimeoutError("no answer"), after=True),
-        patch.object(outcomes, "_loaded", side_effect=TimeoutError),
+        patch.object(outcomes, "loaded", side_effect=TimeoutError),
         patch.object(delta_commits, "list_log", side_effect=TimeoutError),
         looks(1),
         pytest.raises(lakescan.CommitStateUnknown),

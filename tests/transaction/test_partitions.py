@@ -79,11 +79,7 @@ def test_each_value_is_a_partition_and_comes_back(
     found = lakescan.table(target).scan().to_arrow().sort_by("id")
     assert found["p"].type == values.type
     assert exactly(found["p"].combine_chunks()) == exactly(values)
-    if (name, format) == ("doubles", "iceberg"):
-        with pytest.raises(lakescan.UnsupportedFeature, match="doubles"):  # pyiceberg would change the others
-            lakescan.table(target).overwrite(rows.slice(0, 1), overwrite_mode="dynamic")
-    else:
-        lakescan.table(target).overwrite(rows.slice(0, 1), overwrite_mode="dynamic")
+    lakescan.table(target).overwrite(rows.slice(0, 1), overwrite_mode="dynamic")
     again = lakescan.table(target).scan().to_arrow().sort_by("id")
     assert exactly(again["p"].combine_chunks()) == exactly(values)
 
@@ -93,7 +89,7 @@ UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), b"\xff" *
 
 @pytest.mark.parametrize(
     ("name", "values", "format"),
-    [case for case in [*CASES, ("uuids", UUIDS, "iceberg")] if case[0] != "doubles" or case[2] == "delta"],
+    [*CASES, ("uuids", UUIDS, "iceberg")],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_each_partition_is_replaced_and_compacted_by_itself(

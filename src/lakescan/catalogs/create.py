@@ -12,17 +12,16 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.write.create import check_location, delta_arguments
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
+from lakescan.iceberg.commit.publish import commit_emptied
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import create_version_3, iceberg_arguments
-from lakescan.iceberg.write.outcomes import commit_emptied
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
 from lakescan.storage.options import StorageOptions
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Transaction
 
 
 def create_named_delta(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
@@ -87,18 +86,17 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
         )
     arguments = iceberg_arguments(definition, version)
     storage = Storage(io_properties=of_storage({**catalog.properties, **opened.io.properties}))
-    known = set(IcebergTable.open(opened.metadata_location, storage).metadata.snapshots)
+    before = IcebergTable.open(opened.metadata_location, storage)
 
-    def redefine(transaction: Transaction) -> None:
-        try:
-            _redefine(transaction, opened, arguments)
-        except ValueError as error:
-            raise UnsupportedFeature(
-                f"replacing {identifier} with this definition", f"{error}. Drop it and create it again."
-            ) from error
-
+    transaction = opened.transaction()
+    try:
+        _redefine(transaction, opened, arguments)
+    except ValueError as error:
+        raise UnsupportedFeature(
+            f"replacing {identifier} with this definition", f"{error}. Drop it and create it again."
+        ) from error
     with translated(identifier):
-        failed = commit_emptied(opened, redefine, known, storage)
+        failed = commit_emptied(opened, transaction, before, storage)
     if failed is not None:
         raise CommitConflict(
             f"{identifier} was changed concurrently while it was being replaced: {failed.error}"

@@ -198,7 +198,7 @@ class IcebergTarget:
     def _commit(self) -> IcebergCommit:
         options = self.options
         return IcebergCommit(
-            self._table, self.writes, self.base_state, options.branch, options.commit_properties, options.transaction
+            self._table, self.writes, self.opened, options.branch, options.commit_properties, options.transaction
         )
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:

@@ -21,6 +21,7 @@ class ManifestFile:
     partition_spec_id: int = 0
     content: int = DATA
     sequence_number: int = 0
+    min_sequence_number: int | None = None
     added_snapshot_id: int | None = None
     added_files_count: int | None = None
     existing_files_count: int | None = None

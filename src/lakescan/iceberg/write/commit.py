@@ -6,22 +6,28 @@ has definitely failed, or its state is unknown. Files written for a failed commi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from lakescan.common.retries import APPENDS, Attempts
 from lakescan.errors import CommitConflict, CorruptMetadata
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.producer import SnapshotProducer
+from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.table_metadata import ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
-from lakescan.iceberg.write.outcomes import Failed, commit_snapshot
+from lakescan.iceberg.write.outcomes import Failed
 from lakescan.write.table_writes import WrittenFile
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table import Table
 
 # The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
 QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
@@ -46,13 +52,13 @@ def has_epoch(table: IcebergTable, branch: str, query: str, epoch: int) -> bool:
 class IcebergCommit:
     """One commit, based on the state of the table when it was opened.
 
-    `known` are the ids of the snapshots it had then; `properties` go into the new snapshot's summary. `epoch` is the
-    streaming query id and the number of its micro-batch, which is committed only once.
+    `table` is pyiceberg's, `opened` the same state as lakescan read it. `properties` go into the new snapshot's
+    summary. `epoch` is the streaming query id and the number of its micro-batch, which is committed only once.
     """
 
     table: Table
     writes: IcebergWrites
-    known: Collection[int]
+    opened: IcebergTable
     branch: str = "main"
     properties: Mapping[str, str] = field(default_factory=dict)
     epoch: tuple[str, int] | None = None
@@ -62,48 +68,25 @@ class IcebergCommit:
 
         Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
         """
-        from lakescan.iceberg.write.producers import appending
-
         written = list(files)
-        attempts, table = Attempts(APPENDS), copy(self.table)
+        attempts, table, now = Attempts(APPENDS), copy(self.table), self.opened
         while True:
-
-            def add(transaction: Transaction, table: Table = table) -> Any:
-                producer = appending(transaction, self.branch, self._summary)
-                for each in written:
-                    producer.append_data_file(self._data_file(each, table))
-                return producer
-
-            failed = self._commit(table, add)
+            failed = self._commit(table, now, "append", written, ())
             if failed is None:
                 return
             if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
                 raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
             attempts.again(self._where, failed.error)
-            table = failed.table
+            table, now = failed.table, failed.now
 
     def replace(self, removed: Collection[str], files: Iterable[WrittenFile], *, same_rows: bool = False) -> None:
         """Replace data files. With `same_rows`, the snapshot's operation is `replace`, and streams skip it.
 
         Raises `CommitConflict` if another writer has committed anything to the branch since; `CommitStateUnknown`.
         """
-        from pyiceberg.expressions import AlwaysTrue
-
-        from lakescan.iceberg.write.producers import overwriting, rewriting
-
-        kind = rewriting if same_rows else overwriting
-        written, table = list(files), copy(self.table)
-
-        def put(transaction: Transaction) -> Any:
-            producer = kind(transaction, self.branch, self._summary)
-            producer.delete_by_predicate(AlwaysTrue())  # makes pyiceberg search all manifests for the removed files
-            for each in self._files_at(removed):
-                producer.delete_data_file(each)
-            for file in written:
-                producer.append_data_file(self._data_file(file, table))
-            return producer
-
-        failed = self._commit(table, put)
+        failed = self._commit(
+            copy(self.table), self.opened, "replace" if same_rows else "overwrite", list(files), removed
+        )
         if failed is not None:
             raise CommitConflict(f"{self._where}: {failed.error}") from failed.error
 
@@ -112,45 +95,17 @@ class IcebergCommit:
         epoch = {} if self.epoch is None else {QUERY: self.epoch[0], EPOCH: str(self.epoch[1])}
         return {**self.properties, **epoch}
 
-    def _commit(self, table: Table, build: Callable[[Transaction], Any]) -> Failed | None:
-        """Create a snapshot and commit it. Returns None on success, else the definite failure."""
-        return commit_snapshot(table, build, self.known, self.writes.storage)
+    def _commit(
+        self, table: Table, now: IcebergTable, operation: str, files: list[WrittenFile], removed: Collection[str]
+    ) -> Failed | None:
+        """Produce a snapshot and commit it. Returns None on success, else the definite failure."""
+        base = CommitBase(now.metadata, table.metadata, self.branch)
+        if operation == "overwrite" and base.head is None:
+            operation = "append"  # the first snapshot of a branch replaces nothing
+        changes = FileChanges(added_files(files, base), pa.array(list(removed), pa.string()))
+        producer = SnapshotProducer(base, self.writes.storage, operation, changes, self._summary)
+        return commit_snapshot(table, producer, set(self.opened.metadata.snapshots), self.writes.storage)
 
     @property
     def _where(self) -> str:
         return ".".join(self.table.name())
-
-    def _data_file(self, file: WrittenFile, table: Table) -> DataFile:
-        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-
-        details = dict(file.details)
-        spec_id = details.pop("spec_id")
-        if spec_id != table.metadata.default_spec_id:
-            raise CommitConflict(f"{self._where}: another writer changed the partition spec: write the rows again")
-        data_file = DataFile.from_args(
-            _table_format_version=max(2, table.metadata.format_version),
-            content=DataFileContent.DATA,
-            file_path=file.location,
-            file_format=FileFormat.PARQUET,
-            partition=self.writes.partition_record(file.key),
-            file_size_in_bytes=file.size,
-            sort_order_id=None,
-            equality_ids=None,
-            key_metadata=None,
-            spec_id=spec_id,
-            **details,
-        )
-        data_file.spec_id = spec_id
-        return data_file
-
-    def _files_at(self, locations: Collection[str]) -> list[DataFile]:
-        """The live data files of the branch at these locations."""
-        snapshot = self.table.metadata.snapshot_by_name(self.branch)
-        if snapshot is None or not locations:
-            return []
-        wanted, files = set(locations), []
-        for manifest in snapshot.manifests(self.table.io):
-            for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
-                if entry.data_file.content == 0 and entry.data_file.file_path in wanted:
-                    files.append(entry.data_file)
-        return files

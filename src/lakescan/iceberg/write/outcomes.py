@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lakescan.common.retries import outcome_of
-from lakescan.errors import CommitConflict, LakescanError, NoSuchTable, UnsupportedFeature
-from lakescan.iceberg.scan.named_files import added_since
+from lakescan.errors import CommitConflict, NoSuchTable
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import Storage
-from lakescan.storage.removal import discard
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table import Table
 
 
 @dataclass(frozen=True)
@@ -26,60 +22,6 @@ class Failed:
     error: Exception
     table: Table
     now: IcebergTable
-
-
-def commit_snapshot(
-    table: Table, build: Callable[[Transaction], Any], known: Collection[int], storage: Storage
-) -> Failed | None:
-    """Commit the snapshot of the producer that `build` returns. Returns None on success, else the definite failure.
-
-    `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
-    commit are removed. Raises `CommitConflict` if the snapshot no longer fits the table, and what `commit` raises.
-    """
-    return _commit_built(table, build, lambda transaction: None, known, storage)
-
-
-def commit_emptied(
-    table: Table, change: Callable[[Transaction], None], known: Collection[int], storage: Storage
-) -> Failed | None:
-    """Commit changes to a table together with a snapshot that removes all its files; see `commit_snapshot`."""
-    from lakescan.iceberg.write.producers import emptying
-
-    return _commit_built(table, emptying, change, known, storage)
-
-
-def _commit_built(
-    table: Table,
-    build: Callable[[Transaction], Any],
-    change: Callable[[Transaction], None],
-    known: Collection[int],
-    storage: Storage,
-) -> Failed | None:
-    from pyiceberg.exceptions import CommitFailedException, ValidationException
-
-    transaction = table.transaction()
-    producer = build(transaction)
-
-    def look() -> Iterator[pa.Array]:
-        return added_since(_loaded(table, storage)[1], known)
-
-    try:
-        changes = producer._commit()
-        transaction._stage(*changes)
-        change(transaction)
-    except Exception as error:  # nothing was sent to the catalog
-        discard(storage, _written(producer), look)
-        if isinstance(error, (CommitFailedException, ValidationException)):
-            raise CommitConflict(f"{'.'.join(table.name())}: {error}") from error
-        if isinstance(error, (ValueError, TypeError, NotImplementedError)) and not isinstance(error, LakescanError):
-            raise UnsupportedFeature(f"committing to {'.'.join(table.name())} with pyiceberg", str(error)) from error
-        raise
-    snapshot_id = producer.snapshot_id if changes[0] else None
-    updates, requirements = transaction._updates, transaction._requirements
-    failed = commit(table, updates, requirements, storage, lambda now: snapshot_id in now.metadata.snapshots)
-    if failed is not None:
-        discard(storage, _written(producer), lambda: added_since(failed.now, known))
-    return failed
 
 
 def commit(
@@ -99,7 +41,8 @@ def commit(
     if not updates:
         return None
     try:
-        table._do_commit(updates, (*requirements, AssertTableUUID(uuid=table.metadata.table_uuid)))
+        same = AssertTableUUID(uuid=table.metadata.table_uuid)
+        table.catalog.commit_table(table, (*requirements, same), updates)
     except Exception as error:
         return _looked_up(table, error, storage, is_made)
     return None
@@ -111,7 +54,7 @@ def _looked_up(
     is_refused = _is_refusal(error, table)
 
     def look() -> Failed | bool | None:
-        fresh, now = _loaded(table, storage)
+        fresh, now = loaded(table, storage)
         if is_made(now):
             return True
         return Failed(error, fresh, now) if is_refused else None
@@ -120,7 +63,7 @@ def _looked_up(
     return outcome if isinstance(outcome, Failed) else None
 
 
-def _loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
+def loaded(table: Table, storage: Storage) -> tuple[Table, IcebergTable]:
     """Reload the table from its catalog; its metadata file is read too, as a catalog may not return all snapshots."""
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -154,7 +97,3 @@ def _is_refusal(error: Exception, table: Table) -> bool:
     # pyiceberg's own catalogs validate updates before they write anything, and raise ValueError.
     checked_here = type(error) is ValueError and isinstance(table.catalog, MetastoreCatalog)
     return isinstance(error, kinds) or checked_here
-
-
-def _written(producer: Any) -> Sequence[str]:
-    return [*producer._written_manifests, *producer._written_manifest_lists]

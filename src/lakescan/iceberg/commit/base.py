@@ -1,0 +1,68 @@
+"""The state of a table that a commit is based on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.errors import CorruptMetadata
+from lakescan.iceberg.manifests.manifest_file import DATA
+from lakescan.iceberg.manifests.manifest_writer import ManifestWriter
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class CommitBase:
+    """A table's metadata, as read by lakescan and as its catalog gave it (pyiceberg's), and the branch to commit to."""
+
+    metadata: TableMetadata
+    given: Any
+    branch: str = MAIN
+
+    @cached_property
+    def head(self) -> IcebergSnapshot | None:
+        """The branch's newest snapshot; None for a branch that does not exist yet."""
+        if self.branch == MAIN:
+            current = self.metadata.current_snapshot_id
+            return None if current is None else self.metadata.snapshots[current]
+        reference = self.metadata.refs.get(self.branch)
+        return None if reference is None else self.metadata.snapshots[reference.snapshot_id]
+
+    @property
+    def format_version(self) -> int:
+        """The table's format version: 1, 2 or 3."""
+        return self.metadata.format_version
+
+    @property
+    def sequence_number(self) -> int:
+        """The sequence number of the next snapshot; 0 in version 1."""
+        return 0 if self.format_version == 1 else int(self.given.last_sequence_number) + 1
+
+    @property
+    def next_row_id(self) -> int | None:
+        """The first row id of the next snapshot; None before version 3."""
+        return int(self.given.next_row_id or 0) if self.format_version > 2 else None
+
+    def writer(self, spec_id: int, content: int = DATA) -> ManifestWriter:
+        """Return how to write manifests of a partition spec; raises `CorruptMetadata` for an unknown spec."""
+        spec = self.metadata.specs.get(spec_id)
+        if spec is None:
+            raise CorruptMetadata(
+                f"{self.metadata.source}: the partition spec {spec_id} is not among the table's specs "
+                f"{sorted(self.metadata.specs)}: write the files again"
+            )
+        fields = [json.loads(each.model_dump_json()) for each in self.given.specs()[spec_id].fields]
+        return ManifestWriter(
+            self.format_version,
+            self.given.schema().model_dump_json(),
+            self.metadata.current_schema_id,
+            spec_id,
+            json.dumps(fields),
+            t.Struct(tuple(t.Field(each.id, each.name, each.type) for each in spec.fields)),
+            content,
+        )

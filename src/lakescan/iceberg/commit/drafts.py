@@ -1,0 +1,77 @@
+"""Manifests of a snapshot that is being produced: encoded in memory, and stored once the snapshot keeps them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.manifests.manifest_list import MANIFESTS
+from lakescan.storage import Storage, join
+
+_SAMPLE = 1000  # entries that are encoded to estimate the size of the others
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A manifest that is not stored yet: its entries, its bytes and its row in the manifest list."""
+
+    entries: pa.Table
+    data: bytes
+    listed: Mapping[str, Any]
+
+
+@dataclass
+class Drafts:
+    """Encodes and stores manifests of one snapshot. `stored` are the locations of all files it has stored."""
+
+    base: CommitBase
+    storage: Storage
+    snapshot_id: int
+    target_size: int
+    stored: list[str] = field(default_factory=list)
+    _id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    _number: int = 0
+
+    def draft(self, entries: pa.Table, spec_id: int, content: int) -> Draft:
+        """Encode one manifest."""
+        writer = self.base.writer(spec_id, content)
+        data = writer.write(entries)
+        location = join(self._folder, f"{self._id}-m{self._number}.avro")
+        self._number += 1
+        return Draft(entries, data, writer.listed(entries, location, len(data), self.snapshot_id))
+
+    def drafts(self, entries: pa.Table, spec_id: int, content: int) -> Iterator[Draft]:
+        """Encode manifests of about the target size."""
+        if not entries.num_rows:
+            return
+        sample = len(self.base.writer(spec_id, content).write(entries.slice(0, _SAMPLE)))
+        rows = max(1, self.target_size * min(_SAMPLE, entries.num_rows) // sample)
+        for start in range(0, entries.num_rows, rows):
+            yield self.draft(entries.slice(start, rows), spec_id, content)
+
+    def store(self, drafts: list[Draft]) -> pa.Table:
+        """Store manifests, and return their rows of the manifest list (`MANIFESTS`)."""
+        for each in drafts:
+            self._write(str(each.listed["manifest_path"]), each.data)
+        return pa.Table.from_pylist([dict(each.listed) for each in drafts], schema=MANIFESTS)
+
+    def store_list(self, data: bytes) -> str:
+        """Store the snapshot's manifest list, and return its location."""
+        location = join(self._folder, f"snap-{self.snapshot_id}-0-{self._id}.avro")
+        self._write(location, data)
+        return location
+
+    def _write(self, location: str, data: bytes) -> None:
+        self.stored.append(location)  # before it is written: a failed write may leave a file
+        with self.storage.create(location) as file:
+            file.write(data)
+
+    @property
+    def _folder(self) -> str:
+        metadata = self.base.metadata
+        return metadata.properties.get("write.metadata.path") or join(metadata.location, "metadata")

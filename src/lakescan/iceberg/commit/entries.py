@@ -1,0 +1,86 @@
+"""The entries of manifests as rows that can be written again: with all statistics and all inherited values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.iceberg.manifests.avro import decoding, read_avro
+from lakescan.iceberg.manifests.manifest import (
+    as_pairs,
+    checked_rows,
+    file_columns,
+    inherited_row_ids,
+    inherited_sequence_numbers,
+    only_chunk,
+    open_manifests,
+    partition_values,
+)
+from lakescan.iceberg.manifests.manifest_checks import DELETED, check_files
+from lakescan.iceberg.manifests.manifest_file import DATA, ManifestFile
+from lakescan.iceberg.manifests.manifest_writer import data_file_fields, entry_fields
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec
+from lakescan.storage import Storage
+
+_LATEST = 3  # the fields of the latest format version; writers of older ones leave theirs out
+_NAMES = {field.id: field.name for field in t.walk(entry_fields(t.Struct(()), _LATEST).fields)}
+
+
+def read_entries(manifest: ManifestFile, spec: PartitionSpec, storage: Storage) -> pa.Table:
+    """Return all entries of a manifest, as in `entry_fields`; the partition's members are the spec's fields.
+
+    What entries inherit from the manifest list is filled in, so that they can move to another manifest.
+    """
+    containers = open_manifests([manifest], storage)
+    read = read_avro(containers, _NAMES)
+    with decoding(containers):
+        rows = checked_rows(read, [manifest])
+        status = only_chunk(rows["status"]).cast(pa.int32())
+        written = only_chunk(rows["data_file"])
+        columns = {
+            "status": status,
+            "snapshot_id": pc.fill_null(_numbers(rows, "snapshot_id"), manifest.added_snapshot_id),
+            "sequence_number": inherited_sequence_numbers(_numbers(rows, "sequence_number"), manifest),
+            "file_sequence_number": inherited_sequence_numbers(_numbers(rows, "file_sequence_number"), manifest),
+            "data_file": _files(written, status, manifest, spec),
+        }
+        return pa.table(columns)
+
+
+def _numbers(rows: pa.Table, name: str) -> pa.Array:
+    if name not in rows.column_names:
+        return pa.nulls(len(rows), pa.int64())
+    return only_chunk(rows[name]).cast(pa.int64())
+
+
+def _files(written: pa.StructArray, status: pa.Array, manifest: ManifestFile, spec: PartitionSpec) -> pa.StructArray:
+    columns = file_columns(written, len(written))
+    check_files(columns, pa.repeat(pa.scalar(0), len(written)), [manifest])
+    columns["file_format"] = pc.utf8_upper(columns["file_format"])
+    partition = partition_values(written, spec, len(written))
+    names = [field.name for field in spec.fields]
+    columns["partition"] = pa.StructArray.from_arrays(partition.flatten(), names=names) if names else partition
+    if manifest.content == DATA:
+        columns["first_row_id"] = inherited_row_ids(
+            columns["first_row_id"], columns["record_count"], manifest, pc.not_equal(status, DELETED)
+        )
+    members = {
+        field.name: columns[field.name] if field.name in columns else _member(written, field)
+        for field in data_file_fields(t.Struct(()), _LATEST)
+    }
+    return pa.StructArray.from_arrays(list(members.values()), names=list(members))
+
+
+def _member(files: pa.StructArray, field: t.Field) -> pa.Array:
+    """A member that scans do not read, in the Arrow type of its field."""
+    kind, index = field.type.arrow(), files.type.get_field_index(field.name)
+    if index < 0:
+        return pa.nulls(len(files), kind)
+    values = files.field(index)
+    if not pa.types.is_map(kind):
+        return values.cast(kind)
+    lists = as_pairs(values, kind.item_type)
+    keys, items = lists.values.field(0), lists.values.field(1)
+    mask = lists.is_null() if lists.null_count else None
+    return pa.MapArray.from_arrays(lists.offsets, keys, items, type=kind, mask=mask)

@@ -1,0 +1,30 @@
+"""The file changes of one snapshot: what it adds and removes, as pure data that any process can make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+EMPTY = pa.table({"path": pa.array([], pa.string()), "content_offset": pa.array([], pa.int64())})
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """The changes of a snapshot.
+
+    - `added`, `added_deletes`: data files and delete files by partition spec id, with the columns of `data_file`.
+    - `removed`: locations of data files.
+    - `removed_deletes`: delete files (`path`, and `content_offset`, null except for deletion vectors).
+    - `sequence_number`: the data sequence number of added data files, or None for the snapshot's own. Rewritten files
+      keep the number at which their rows were read, so that later equality deletes still apply.
+    - `removes_all`: remove all data files and delete files of the branch.
+    """
+
+    added: Mapping[int, pa.Table] = field(default_factory=dict)
+    removed: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    added_deletes: Mapping[int, pa.Table] = field(default_factory=dict)
+    removed_deletes: pa.Table = field(default_factory=lambda: EMPTY)
+    sequence_number: int | None = None
+    removes_all: bool = False

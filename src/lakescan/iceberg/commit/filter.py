@@ -1,0 +1,85 @@
+"""Remove files from manifests: manifests that have them are rewritten, all others are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.iceberg.commit.drafts import Draft, Drafts
+from lakescan.iceberg.commit.entries import read_entries
+from lakescan.iceberg.commit.summary import SummaryCounters
+from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_writer import ADDED, DELETED, EXISTING
+
+IsRemoved = Callable[[pa.StructArray, pa.Array], pa.Array]  # data files and their sequence numbers -> removed or not
+
+
+@dataclass
+class Filtered:
+    """The manifests after a removal: `kept` are places in the given table; `removed_paths` are removed files."""
+
+    kept: list[int] = field(default_factory=list)
+    rewritten: list[Draft] = field(default_factory=list)
+    removed_paths: list[pa.Array] = field(default_factory=list)
+
+
+def without_files(
+    manifests: pa.Table,
+    may_have: Callable[[ManifestFile], bool],
+    is_removed: IsRemoved,
+    drafts: Drafts,
+    counters: SummaryCounters,
+) -> Filtered:
+    """Remove the live files for which `is_removed`; manifests that no longer have live files are dropped.
+
+    Only manifests that `may_have` such files are read.
+    """
+    result = Filtered()
+    for place, manifest in enumerate(manifest_files(manifests)):
+        if not _has_live_files(manifest):
+            continue
+        if not may_have(manifest):
+            result.kept.append(place)
+            continue
+        spec = drafts.base.metadata.specs[manifest.partition_spec_id]
+        entries = read_entries(manifest, spec, drafts.storage)
+        entries = entries.filter(pc.not_equal(entries["status"], DELETED)).combine_chunks()
+        files = entries["data_file"].combine_chunks()
+        removed = is_removed(files, entries["sequence_number"].combine_chunks())
+        if not pc.any(removed).as_py():
+            result.kept.append(place)
+            continue
+        gone = files.filter(removed)
+        counters.remove(gone, spec.id)
+        result.removed_paths.append(gone.field("file_path"))
+        rewritten = _with_status(entries, removed, drafts.snapshot_id)
+        result.rewritten.append(drafts.draft(rewritten, spec.id, manifest.content))
+    return result
+
+
+def _has_live_files(manifest: ManifestFile) -> bool:
+    """Whether a manifest has live files; unknown counts mean that it may."""
+    counts = manifest.added_files_count, manifest.existing_files_count
+    return any(count is None or count > 0 for count in counts)
+
+
+def _with_status(entries: pa.Table, removed: pa.Array, snapshot_id: int) -> pa.Table:
+    """Live entries as entries of a new manifest: removed ones deleted by this snapshot, the others existing."""
+    status = pc.if_else(removed, pa.scalar(DELETED, pa.int32()), pa.scalar(EXISTING, pa.int32()))
+    snapshots = pc.if_else(removed, pa.scalar(snapshot_id, pa.int64()), entries["snapshot_id"])
+    columns = {name: entries[name] for name in entries.column_names}
+    return pa.table({**columns, "status": status, "snapshot_id": snapshots})
+
+
+def as_moved(entries: pa.Table, snapshot_id: int) -> pa.Table:
+    """Entries of a manifest that is merged into another: only those of this snapshot stay added or deleted."""
+    own = pc.equal(entries["snapshot_id"], snapshot_id)
+    status = entries["status"]
+    kept = pc.or_(pc.not_equal(status, DELETED), own)
+    is_added = pc.and_(pc.equal(status, ADDED), own)
+    moved = pc.if_else(pc.or_(is_added, pc.equal(status, DELETED)), status, pa.scalar(EXISTING, pa.int32()))
+    columns = {name: entries[name] for name in entries.column_names}
+    return pa.table({**columns, "status": moved}).filter(kept)

@@ -1,0 +1,61 @@
+"""The manifests of the state that a commit is based on, complete enough to be listed again."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.entries import read_entries
+from lakescan.iceberg.manifests.manifest_file import manifest_files
+from lakescan.iceberg.manifests.manifest_list import MANIFESTS
+from lakescan.iceberg.manifests.manifest_writer import ADDED, DELETED, EXISTING
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.storage import Storage
+
+_COUNTS = {"added": ADDED, "existing": EXISTING, "deleted": DELETED}
+
+
+def listed_manifests(base: CommitBase, storage: Storage) -> pa.Table:
+    """Return the manifests of the branch's newest snapshot (`MANIFESTS`), with all counts that new lists require.
+
+    Version 1 may omit counts and sequence numbers: counts are then read from the manifests, and numbers are 0. Raises
+    `UnsupportedFeature` for a snapshot without a manifest list.
+    """
+    head = base.head
+    if head is None:
+        return MANIFESTS.empty_table()
+    if head.manifest_list is None:
+        raise UnsupportedFeature(
+            f"committing to {base.metadata.location}, whose snapshot {head.id} lists its manifests in the metadata",
+            "Rewrite its metadata with Iceberg's Java library first.",
+        )
+    manifests = snapshot_manifests(head, base.metadata, storage)
+    numbers = pc.fill_null(manifests["min_sequence_number"], 0)
+    manifests = _with(manifests, "min_sequence_number", numbers)
+    return _counted(manifests, base, storage) if base.format_version > 1 else manifests
+
+
+def _counted(manifests: pa.Table, base: CommitBase, storage: Storage) -> pa.Table:
+    """Fill in missing counts from the manifests themselves."""
+    names = [f"{name}_{what}_count" for name in _COUNTS for what in ("files", "rows")]
+    if not any(manifests[name].null_count for name in names):
+        return manifests
+    counted: dict[str, list[int | None]] = {name: manifests[name].to_pylist() for name in names}
+    for place, manifest in enumerate(manifest_files(manifests)):
+        if all(counted[name][place] is not None for name in names):
+            continue
+        entries = read_entries(manifest, base.metadata.specs[manifest.partition_spec_id], storage)
+        rows = pc.struct_field(entries["data_file"].combine_chunks(), "record_count")
+        for name, status in _COUNTS.items():
+            of_status = pc.equal(entries["status"], status)
+            counted[f"{name}_files_count"][place] = pc.sum(of_status).as_py() or 0
+            counted[f"{name}_rows_count"][place] = pc.sum(pc.if_else(of_status, rows, 0)).as_py() or 0
+    for name, values in counted.items():
+        manifests = _with(manifests, name, pa.array(values, manifests[name].type))
+    return manifests
+
+
+def _with(manifests: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return manifests.set_column(manifests.column_names.index(name), MANIFESTS.field(name), values)

@@ -1,0 +1,216 @@
+"""Produce a snapshot: file changes on top of a branch's newest snapshot -> manifests, a manifest list, a summary.
+
+Manifests without changed files are kept as they are. Manifests with removed files are rewritten, and small ones merged.
+Specification, "Manifests", "Manifest Lists" and "Snapshots".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import CommitConflict
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.drafts import Draft, Drafts
+from lakescan.iceberg.commit.entries import read_entries
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.filter import Filtered, as_moved, without_files
+from lakescan.iceberg.commit.listed import listed_manifests
+from lakescan.iceberg.commit.merge import MergePolicy
+from lakescan.iceberg.commit.summary import SummaryCounters
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
+from lakescan.iceberg.manifests.manifest_writer import ADDED
+from lakescan.storage import Storage
+
+_PUFFIN = "PUFFIN"
+
+
+@dataclass(frozen=True)
+class NewSnapshot:
+    """A snapshot whose files are stored, but that is not committed."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence_number: int
+    manifest_list: str
+    operation: str
+    summary: Mapping[str, str]
+    schema_id: int
+    first_row_id: int | None
+    added_rows: int | None
+
+
+@dataclass
+class SnapshotProducer:
+    """Produces one snapshot, for one attempt to commit. `stored` are the locations of all files it has stored."""
+
+    base: CommitBase
+    storage: Storage
+    operation: str
+    changes: FileChanges
+    properties: Mapping[str, str] = field(default_factory=dict)
+    snapshot_id: int = field(default_factory=lambda: secrets.randbits(62) + 1)
+
+    def __post_init__(self) -> None:
+        self._policy = MergePolicy.of(self.base.metadata.properties)
+        self._drafts = Drafts(self.base, self.storage, self.snapshot_id, self._policy.target_size)
+        self._counters = SummaryCounters()
+        self._replaced = 0
+
+    @property
+    def stored(self) -> list[str]:
+        """The locations of the manifests and of the manifest list, as far as they may be stored."""
+        return self._drafts.stored
+
+    def produce(self) -> NewSnapshot:
+        """Store the snapshot's manifests and manifest list; raises `CommitConflict` if a file to remove is missing."""
+        before = listed_manifests(self.base, self.storage)
+        data = before.filter(pc.equal(before["content"], DATA))
+        deletes = before.filter(pc.equal(before["content"], DELETES))
+        kept_data = self._without_data(data)
+        kept_deletes = self._without_deletes(deletes, self._least_sequence_number(data, kept_data))
+        new_data = self._added(self.changes.added, DATA, self.changes.sequence_number)
+        new_deletes = self._added(self.changes.added_deletes, DELETES, None)
+        manifests = pa.concat_tables(
+            [
+                self._merged(new_data + kept_data.rewritten, data.take(pa.array(kept_data.kept, pa.int64())), DATA),
+                self._merged(
+                    new_deletes + kept_deletes.rewritten, deletes.take(pa.array(kept_deletes.kept, pa.int64())), DELETES
+                ),
+            ]
+        )
+        return self._snapshot(manifests)
+
+    def _without_data(self, manifests: pa.Table) -> Filtered:
+        paths, everything, counters = self.changes.removed, self.changes.removes_all, self._counters
+
+        def is_removed(files: pa.StructArray, numbers: pa.Array) -> pa.Array:
+            return _all(files) if everything else pc.is_in(files.field("file_path"), value_set=paths)
+
+        result = without_files(manifests, lambda _: everything or len(paths) > 0, is_removed, self._drafts, counters)
+        removed = pa.concat_arrays(result.removed_paths) if result.removed_paths else pa.array([], pa.string())
+        missing = paths.filter(pc.invert(pc.is_in(paths, value_set=removed)))
+        if len(missing):
+            raise CommitConflict(
+                f"{self.base.metadata.location}: {len(missing):,} of the data files to remove are not in the branch "
+                f"{self.base.branch!r}, among them {missing[0].as_py()}: another commit removed them"
+            )
+        self._replaced += len(result.rewritten)
+        return result
+
+    def _without_deletes(self, manifests: pa.Table, least: int) -> Filtered:
+        """Remove delete files as asked, the vectors of removed data files, and deletes older than all data."""
+        removed, paths, everything = self.changes.removed_deletes, self.changes.removed, self.changes.removes_all
+        gone = _delete_keys(removed["path"].combine_chunks(), removed["content_offset"].combine_chunks())
+
+        def may_have(manifest: ManifestFile) -> bool:
+            return everything or bool(len(gone) or len(paths)) or (manifest.min_sequence_number or 0) < least
+
+        def is_removed(files: pa.StructArray, numbers: pa.Array) -> pa.Array:
+            if everything:
+                return _all(files)
+            keys = _delete_keys(files.field("file_path"), files.field("content_offset"))
+            named = pc.is_in(keys, value_set=gone)
+            is_vector = pc.equal(files.field("file_format"), _PUFFIN)
+            dangling = pc.and_(is_vector, pc.is_in(files.field("referenced_data_file"), value_set=paths))
+            old = pc.and_(pc.greater(numbers, 0), pc.less(numbers, least))
+            return pc.or_(pc.or_(named, dangling), pc.fill_null(old, False))
+
+        result = without_files(manifests, may_have, is_removed, self._drafts, self._counters)
+        self._replaced += len(result.rewritten)
+        return result
+
+    def _least_sequence_number(self, data: pa.Table, kept: Filtered) -> int:
+        """The least data sequence number of the data files that stay: older deletes apply to none of them."""
+        numbers = [*data["min_sequence_number"].take(pa.array(kept.kept, pa.int64())).to_pylist()]
+        numbers += [each.listed["min_sequence_number"] for each in kept.rewritten]
+        if self.changes.added and self.changes.sequence_number is not None:
+            numbers.append(self.changes.sequence_number)
+        known = [number for number in numbers if number is not None]
+        return min([*known, max(self.base.sequence_number - 1, 0)])
+
+    def _added(self, files: Mapping[int, pa.Table], content: int, sequence_number: int | None) -> list[Draft]:
+        drafts: list[Draft] = []
+        for spec_id, rows in files.items():
+            if not rows.num_rows:
+                continue
+            struct = pa.StructArray.from_arrays([column.combine_chunks() for column in rows.columns], rows.column_names)
+            self._counters.add(struct, spec_id)
+            entries = pa.table(
+                {
+                    "status": pa.array(np.full(len(struct), ADDED, np.int32)),
+                    "snapshot_id": pa.array(np.full(len(struct), self.snapshot_id)),
+                    "sequence_number": pa.repeat(pa.scalar(sequence_number, pa.int64()), len(struct)),
+                    "file_sequence_number": pa.nulls(len(struct), pa.int64()),
+                    "data_file": struct,
+                }
+            )
+            drafts += self._drafts.drafts(entries, spec_id, content)
+        return drafts
+
+    def _merged(self, drafts: list[Draft], kept: pa.Table, content: int) -> pa.Table:
+        """Merge manifests, new ones first; store those that stay."""
+        specs = [each.listed["partition_spec_id"] for each in drafts] + kept["partition_spec_id"].to_pylist()
+        sizes = [len(each.data) for each in drafts] + kept["manifest_length"].to_pylist()
+        stay: list[Draft] = []
+        whole: list[int] = []
+        for group in self._policy.bins(specs, sizes):
+            known = [place - len(drafts) for place in group if place >= len(drafts)]
+            if len(group) > 1:
+                parts = [drafts[place].entries for place in group if place < len(drafts)]
+                stay.append(
+                    self._drafts.draft(
+                        self._moved(parts, kept.take(pa.array(known, pa.int64()))), specs[group[0]], content
+                    )
+                )
+                self._replaced += len(known)
+            elif known:
+                whole += known
+            else:
+                stay.append(drafts[group[0]])
+        return pa.concat_tables([self._drafts.store(stay), kept.take(pa.array(whole, pa.int64()))])
+
+    def _moved(self, parts: list[pa.Table], manifests: pa.Table) -> pa.Table:
+        specs = self.base.metadata.specs
+        for each in manifest_files(manifests):
+            parts.append(read_entries(each, specs[each.partition_spec_id], self.storage))
+        return pa.concat_tables(
+            [as_moved(each, self.snapshot_id) for each in parts], promote_options="permissive"
+        ).combine_chunks()
+
+    def _snapshot(self, manifests: pa.Table) -> NewSnapshot:
+        base, head = self.base, self.base.head
+        own = pc.sum(pc.equal(manifests["added_snapshot_id"], self.snapshot_id)).as_py() or 0
+        self._counters.manifests(created=own, kept=len(manifests) - own, replaced=self._replaced)
+        manifests, next_row_id = numbered(manifests, base.sequence_number, base.next_row_id)
+        parent = None if head is None else head.id
+        data = manifest_list_file(
+            manifests, base.format_version, self.snapshot_id, parent, base.sequence_number, base.next_row_id
+        )
+        added_rows = None if next_row_id is None or base.next_row_id is None else next_row_id - base.next_row_id
+        return NewSnapshot(
+            self.snapshot_id,
+            parent,
+            base.sequence_number,
+            self._drafts.store_list(data),
+            self.operation,
+            self._counters.summary(None if head is None else head.summary, self.properties),
+            base.metadata.current_schema_id,
+            base.next_row_id,
+            added_rows,
+        )
+
+
+def _delete_keys(paths: pa.Array, offsets: pa.Array) -> pa.Array:
+    """A text per delete file that differs between the vectors of one Puffin file."""
+    return pc.binary_join_element_wise(pc.fill_null(offsets.cast(pa.string()), ""), paths, "|")
+
+
+def _all(files: pa.StructArray) -> pa.Array:
+    return pa.repeat(pa.scalar(True), len(files))

@@ -1,0 +1,88 @@
+"""Commit a produced snapshot through the table's catalog, by pyiceberg's public interface."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakescan.iceberg.commit.base import MAIN, CommitBase
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
+from lakescan.iceberg.scan.named_files import added_since
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.outcomes import Failed, commit, loaded
+from lakescan.storage import Storage
+from lakescan.storage.removal import discard
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
+_RETENTION = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+
+
+def commit_snapshot(
+    table: Table,
+    producer: SnapshotProducer,
+    known: Collection[int],
+    storage: Storage,
+    then: Sequence[Any] = (),
+    requirements: Sequence[Any] = (),
+) -> Failed | None:
+    """Produce a snapshot and commit it, and the updates `then` after it. Returns None, or the definite failure.
+
+    `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
+    commit are removed. Raises `CommitConflict` if the snapshot does not fit the table, and what `commit` raises.
+    """
+    from pyiceberg.table.update import AssertRefSnapshotId
+
+    try:
+        new = producer.produce()
+    except BaseException:  # nothing was sent to the catalog
+        discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
+        raise
+    branch = producer.base.branch
+    updates = (*_updates(table, new, branch), *then)
+    same_head = AssertRefSnapshotId(ref=branch, snapshot_id=new.parent_id)
+    failed = commit(
+        table, updates, (*requirements, same_head), storage, lambda now: new.snapshot_id in now.metadata.snapshots
+    )
+    if failed is not None:
+        discard(storage, producer.stored, lambda: added_since(failed.now, known))
+    return failed
+
+
+def commit_emptied(table: Table, changes: Transaction, opened: IcebergTable, storage: Storage) -> Failed | None:
+    """Commit the changes of a transaction, with a snapshot that removes all files; see `commit_snapshot`.
+
+    `opened` is the table as lakescan read it before.
+    """
+    from pyiceberg.table.update import AssertRefSnapshotId
+
+    base = CommitBase(opened.metadata, table.metadata)
+    producer = SnapshotProducer(base, storage, "delete", FileChanges(removes_all=True))
+    then, requirements = tuple(changes._updates), tuple(changes._requirements)
+    if producer.base.head is not None:
+        return commit_snapshot(table, producer, set(opened.metadata.snapshots), storage, then, requirements)
+    empty = AssertRefSnapshotId(ref=MAIN, snapshot_id=None)
+    return commit(table, then, (*requirements, empty), storage, lambda now: False)
+
+
+def _updates(table: Table, new: NewSnapshot, branch: str) -> tuple[Any, ...]:
+    """The new snapshot, and the branch set to it with the retention it has."""
+    from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+    from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+    lineage = {} if new.first_row_id is None else {"first_row_id": new.first_row_id, "added_rows": new.added_rows}
+    snapshot = Snapshot(
+        snapshot_id=new.snapshot_id,
+        parent_snapshot_id=new.parent_id,
+        sequence_number=new.sequence_number,
+        manifest_list=new.manifest_list,
+        summary=Summary(operation=Operation(new.operation), **new.summary),
+        schema_id=new.schema_id,
+        **lineage,
+    )
+    before = table.metadata.refs.get(branch)
+    kept = {} if before is None else {name: getattr(before, name) for name in _RETENTION}
+    moved = SetSnapshotRefUpdate(ref_name=branch, type="branch", snapshot_id=new.snapshot_id, **kept)
+    return AddSnapshotUpdate(snapshot=snapshot), moved

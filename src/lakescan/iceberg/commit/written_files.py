@@ -1,0 +1,72 @@
+"""Written data files as rows of `data_file`, by partition spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.errors import CommitConflict
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.manifests.manifest_writer import data_file_fields
+from lakescan.write.table_writes import WrittenFile
+
+_LATEST = 3
+_STATS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+
+
+def added_files(files: Iterable[WrittenFile], base: CommitBase) -> dict[int, pa.Table]:
+    """Return data files by partition spec id.
+
+    Raises `CommitConflict` if files were written for another spec than the table's default one: another writer changed
+    it since.
+    """
+    rows = list(files)
+    spec_id = base.metadata.default_spec_id
+    if any(each.details["spec_id"] != spec_id for each in rows):
+        raise CommitConflict(
+            f"{base.metadata.location}: another writer changed the partition spec: write the rows again"
+        )
+    return {spec_id: _table(rows, base, spec_id)} if rows else {}
+
+
+def _table(files: list[WrittenFile], base: CommitBase, spec_id: int) -> pa.Table:
+    partition = base.writer(spec_id).partition
+    columns = {
+        "content": pa.array([0] * len(files), pa.int32()),
+        "file_path": pa.array([each.location for each in files]),
+        "file_format": pa.array(["PARQUET"] * len(files)),
+        "partition": _partitions(files, partition),
+        "record_count": pa.array([each.rows for each in files], pa.int64()),
+        "file_size_in_bytes": pa.array([each.size for each in files], pa.int64()),
+    }
+    for field in data_file_fields(partition, _LATEST):
+        if field.name in columns:
+            continue
+        kind = field.type.arrow()
+        values = [each.details.get(field.name) for each in files]
+        if field.name in _STATS:
+            values = [None if not value else sorted(value.items()) for value in values]
+        columns[field.name] = pa.array(values, kind)
+    return pa.table(columns)
+
+
+def _partitions(files: list[WrittenFile], partition: t.Struct) -> pa.StructArray:
+    """Partition values from keys, in which dates and times are numbers."""
+    members = [
+        _values([each.key[place] for each in files], field.type.arrow()) for place, field in enumerate(partition.fields)
+    ]
+    if not members:
+        return pa.array([{}] * len(files), pa.struct([]))
+    return pa.StructArray.from_arrays(members, names=[field.name for field in partition.fields])
+
+
+def _values(values: list[object], kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.ExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_date32(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)

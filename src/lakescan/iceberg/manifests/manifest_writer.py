@@ -1,0 +1,188 @@
+"""Write manifests: rows of manifest entries -> Avro files and their rows in a manifest list, in columns.
+
+Specification, "Manifests", "Manifest Entry Fields" and "Data File Fields" for format versions 1 to 3. The writer stores
+what it is given: which entries inherit their sequence numbers or row ids is decided by whoever makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.iceberg.manifests.avro_encode import avro_file
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES
+from lakescan.iceberg.manifests.partition_summaries import summaries
+
+EXISTING, ADDED, DELETED = 0, 1, 2
+_CONTENT = {DATA: "data", DELETES: "deletes"}
+_BLOCK_SIZE = 64 * 2**20  # the default that version 1 wants in every entry
+
+
+@dataclass(frozen=True)
+class ManifestWriter:
+    """How to write the manifests of one partition spec.
+
+    - `schema_json`: the table's schema as JSON, with its `schema-id`.
+    - `spec_json`: the spec's fields as a JSON list.
+    - `partition`: the type of partition values, one field per field of the spec.
+    - `content`: `DATA` or `DELETES`.
+    """
+
+    format_version: int
+    schema_json: str
+    schema_id: int
+    spec_id: int
+    spec_json: str
+    partition: t.Struct
+    content: int = DATA
+
+    def write(self, entries: pa.Table) -> bytes:
+        """Return a manifest with these entries (columns as in `entry_fields`, nulls for columns that are missing)."""
+        fields = entry_fields(self.partition, self.format_version)
+        return avro_file(_shaped(entries, fields), fields, "manifest_entry", self._header)
+
+    @property
+    def _header(self) -> Mapping[str, str]:
+        header = {
+            "schema": self.schema_json,
+            "partition-spec": self.spec_json,
+            "partition-spec-id": str(self.spec_id),
+            "format-version": str(self.format_version),
+        }
+        if self.format_version > 1:
+            header |= {"schema-id": str(self.schema_id), "content": _CONTENT[self.content]}
+        return header
+
+    def listed(self, entries: pa.Table, path: str, length: int, snapshot_id: int) -> dict[str, object]:
+        """Return the manifest's row in a manifest list, without sequence numbers that the commit assigns.
+
+        `min_sequence_number` is the least number of live entries that have one, or None if all inherit it.
+        """
+        status, files = entries["status"].combine_chunks(), entries["data_file"].combine_chunks()
+        rows = pc.struct_field(files, "record_count")
+        counts = {}
+        for name, value in (("added", ADDED), ("existing", EXISTING), ("deleted", DELETED)):
+            of_status = pc.equal(status, value)
+            counts[f"{name}_files_count"] = pc.sum(of_status).as_py() or 0
+            counts[f"{name}_rows_count"] = pc.sum(pc.if_else(of_status, rows, 0)).as_py() or 0
+        return {
+            "manifest_path": path,
+            "manifest_length": length,
+            "partition_spec_id": self.spec_id,
+            "content": self.content,
+            "sequence_number": None,
+            "min_sequence_number": _least_sequence_number(entries),
+            "added_snapshot_id": snapshot_id,
+            **counts,
+            "partitions": summaries(
+                pc.struct_field(entries["data_file"].combine_chunks(), "partition"), self.partition
+            ),
+            "key_metadata": None,
+            "first_row_id": None,
+        }
+
+
+def _least_sequence_number(entries: pa.Table) -> int | None:
+    if "sequence_number" not in entries.column_names:
+        return None
+    live = entries.filter(pc.not_equal(entries["status"], DELETED))["sequence_number"]
+    if live.null_count:  # added entries inherit the commit's number, which exceeds all others
+        live = live.drop_null()
+    least: int | None = pc.min(live).as_py()
+    return least
+
+
+def rolling(entries: pa.Table, encoded_row: float, target_size: int) -> Iterator[pa.Table]:
+    """Split entries so that each manifest has about `target_size` bytes, at `encoded_row` bytes per entry."""
+    rows = max(1, int(target_size / encoded_row))
+    for start in range(0, entries.num_rows, rows):
+        yield entries.slice(start, rows)
+
+
+def entry_fields(partition: t.Struct, format_version: int) -> t.Struct:
+    """The fields of a manifest entry in a format version."""
+    required = format_version == 1
+    numbers = (t.Field(3, "sequence_number", t.LONG), t.Field(4, "file_sequence_number", t.LONG))
+    return t.Struct(
+        (
+            t.Field(0, "status", t.INT, required=True),
+            t.Field(1, "snapshot_id", t.LONG, required=required),
+            *(() if format_version == 1 else numbers),
+            t.Field(2, "data_file", t.Struct(data_file_fields(partition, format_version)), required=True),
+        )
+    )
+
+
+def data_file_fields(partition: t.Struct, format_version: int) -> tuple[t.Field, ...]:
+    """The members of `data_file` in a format version."""
+    fields = (
+        (2, t.Field(134, "content", t.INT, required=True)),
+        (1, t.Field(100, "file_path", t.STRING, required=True)),
+        (1, t.Field(101, "file_format", t.STRING, required=True)),
+        (1, t.Field(102, "partition", partition, required=True)),
+        (1, t.Field(103, "record_count", t.LONG, required=True)),
+        (1, t.Field(104, "file_size_in_bytes", t.LONG, required=True)),
+        (1, _map(108, "column_sizes", 117, t.LONG)),
+        (1, _map(109, "value_counts", 119, t.LONG)),
+        (1, _map(110, "null_value_counts", 121, t.LONG)),
+        (1, _map(137, "nan_value_counts", 138, t.LONG)),
+        (1, _map(125, "lower_bounds", 126, t.BINARY)),
+        (1, _map(128, "upper_bounds", 129, t.BINARY)),
+        (1, t.Field(131, "key_metadata", t.BINARY)),
+        (1, _list(132, "split_offsets", 133, t.LONG)),
+        (2, _list(135, "equality_ids", 136, t.INT)),
+        (1, t.Field(140, "sort_order_id", t.INT)),
+        (3, t.Field(142, "first_row_id", t.LONG)),
+        (2, t.Field(143, "referenced_data_file", t.STRING)),
+        (3, t.Field(144, "content_offset", t.LONG)),
+        (3, t.Field(145, "content_size_in_bytes", t.LONG)),
+    )
+    kept = tuple(field for since, field in fields if since <= format_version)
+    if format_version > 1:
+        return kept
+    return (*kept[:5], t.Field(105, "block_size_in_bytes", t.LONG, required=True), *kept[5:])
+
+
+def _map(field_id: int, name: str, key_id: int, value: t.Type) -> t.Field:
+    key = t.Field(key_id, "key", t.INT, required=True)
+    return t.Field(field_id, name, t.MapOf(key, t.Field(key_id + 1, "value", value, required=True)))
+
+
+def _list(field_id: int, name: str, element_id: int, value: t.Type) -> t.Field:
+    return t.Field(field_id, name, t.ListOf(t.Field(element_id, "element", value, required=True)))
+
+
+def _shaped(entries: pa.Table, fields: t.Struct) -> pa.Table:
+    """The entries with exactly these fields, in order; missing optional ones are null."""
+    columns = [
+        _file(entries["data_file"].combine_chunks(), each.type)
+        if isinstance(each.type, t.Struct)
+        else _column(entries, each)
+        for each in fields.fields
+    ]
+    return pa.table(columns, names=[each.name for each in fields.fields])
+
+
+def _column(entries: pa.Table, field: t.Field) -> pa.Array:
+    if field.name not in entries.column_names:
+        return pa.nulls(len(entries), field.type.arrow())
+    return entries[field.name].combine_chunks()
+
+
+def _file(files: pa.StructArray, kind: t.Struct) -> pa.StructArray:
+    known = {field.name: number for number, field in enumerate(files.type)}
+    flat = files.flatten()
+    members = []
+    for field in kind.fields:
+        if field.name == "block_size_in_bytes":
+            members.append(pa.array(np.full(len(files), _BLOCK_SIZE)))
+        elif field.name in known:
+            members.append(flat[known[field.name]])
+        else:
+            members.append(pa.nulls(len(files), field.type.arrow()))
+    return pa.StructArray.from_arrays(members, names=[field.name for field in kind.fields])

@@ -1,0 +1,133 @@
+"""Snapshots: their manifests, kept, rewritten or merged; their summaries; and how other readers see them."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import lakescan
+from lakescan.catalogs.registry import connection
+from tests.transaction.support import NAME, maker, now, pairs, rows
+
+VERSIONS = ["iceberg version 1", "iceberg", "iceberg version 3"]
+
+
+@pytest.fixture(params=VERSIONS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def summary() -> dict[str, str]:
+    snapshots = now().inspect("snapshots").to_pylist()
+    return dict(max(snapshots, key=lambda each: each["committed_at"])["summary"])
+
+
+def manifests() -> pa.Table:
+    return now().inspect("manifests")
+
+
+def test_an_append_adds_a_manifest_and_keeps_the_others(kind: str, local: lakescan.Catalog) -> None:
+    table = maker(kind, local)()
+    table.append(rows((1, "a"), (2, "b")))
+    before = set(manifests()["path"].to_pylist())
+    table.append(rows((3, "b")))
+    assert before < set(manifests()["path"].to_pylist())
+    assert summary()["manifests-created"] == "1"
+    assert summary()["manifests-kept"] == "1"
+    assert summary()["manifests-replaced"] == "0"
+
+
+def test_an_overwrite_rewrites_only_the_manifests_that_have_the_replaced_files(
+    kind: str, local: lakescan.Catalog
+) -> None:
+    table = maker(kind, local)()
+    table.append(rows((1, "a")))
+    kept = set(manifests()["path"].to_pylist())
+    table.append(rows((2, "b"), (3, "c")))
+    table.overwrite(rows((4, "b")), where="part = 'b'")
+    assert kept < set(manifests()["path"].to_pylist())
+    counts = {
+        name: pc.sum(manifests()[f"{name}_data_files_count"]).as_py() for name in ("added", "existing", "deleted")
+    }
+    assert counts == {"added": 2, "existing": 1, "deleted": 1}
+    assert pairs() == [(1, "a"), (3, "c"), (4, "b")]
+
+
+def test_small_manifests_are_merged_once_there_are_enough(kind: str, local: lakescan.Catalog) -> None:
+    table = maker(kind, local)(properties={"commit.manifest.min-count-to-merge": "3"})
+    appended = []
+    for number, part in zip(range(7), "abcabca", strict=False):
+        appended.append((number, part))
+        table.append(rows(appended[-1]))
+        assert pairs() == appended
+        assert manifests().num_rows <= 3
+    entries = now().inspect("entries")
+    assert sorted(set(entries["status"].to_pylist())) == [0, 1]
+    assert len(set(entries["snapshot_id"].to_pylist())) == len(appended)
+
+
+def test_merging_can_be_turned_off(local: lakescan.Catalog) -> None:
+    properties = {"commit.manifest.min-count-to-merge": "2", "commit.manifest-merge.enabled": "false"}
+    table = maker("iceberg", local)(properties=properties)
+    for number in range(4):
+        table.append(rows((number, "a")))
+    assert manifests().num_rows == 4
+
+
+def test_many_files_are_several_manifests_of_the_target_size(kind: str, local: lakescan.Catalog) -> None:
+    table = maker(kind, local)(properties={"commit.manifest.target-size-bytes": "1"})
+    table.append(rows(*((number, letter) for number, letter in enumerate("abcdef"))))
+    assert manifests().num_rows == 6
+    assert len(pairs()) == 6
+
+
+def test_the_summary_counts_what_changed_and_what_there_is(kind: str, local: lakescan.Catalog) -> None:
+    table = maker(kind, local)()
+    table.append(rows((1, "a"), (2, "a"), (3, "b")))
+    first = summary()
+    expected = {"added-data-files": "2", "added-records": "3", "changed-partition-count": "2"}
+    assert first.items() >= expected.items()
+    assert first["total-files-size"] == first["added-files-size"]
+    table.overwrite(rows((9, "b")), where="part = 'b'")
+    second = summary()
+    changes = {"added-data-files": "1", "deleted-data-files": "1", "added-records": "1", "deleted-records": "1"}
+    totals = {"total-data-files": "2", "total-records": "3", "total-delete-files": "0", "total-equality-deletes": "0"}
+    assert second.items() >= {**changes, **totals, "changed-partition-count": "1"}.items()
+
+
+def test_other_readers_see_the_same_rows(local: lakescan.Catalog) -> None:
+    numbers = count()
+    table = maker("iceberg", local)(properties={"commit.manifest.min-count-to-merge": "2"})
+    for part in "abcab":
+        table.append(rows((next(numbers), part)))
+    table.overwrite(rows((next(numbers), "a")), where="part = 'a'")
+    table.compact()
+    theirs = connection("local").load_table(("db", "t")).scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["part"]) for row in theirs) == pairs()
+    assert [pair[0] for pair in pairs()] == [1, 2, 4, 5]
+    assert NAME == "local.db.t"
+
+
+def test_a_file_that_another_commit_removed_is_a_conflict_and_leaves_no_manifests(
+    local: lakescan.Catalog, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from lakescan.iceberg.commit.base import CommitBase
+    from lakescan.iceberg.commit.file_changes import FileChanges
+    from lakescan.iceberg.commit.producer import SnapshotProducer
+    from lakescan.iceberg.commit.publish import commit_snapshot
+    from lakescan.iceberg.table import IcebergTable
+    from lakescan.storage import Storage
+
+    table = maker("iceberg", local)()
+    table.append(rows((1, "a")))
+    opened = connection("local").load_table(("db", "t"))
+    base = CommitBase(IcebergTable.open(opened.metadata_location, Storage()).metadata, opened.metadata)
+    missing = FileChanges(removed=pa.array(["file:/nowhere.parquet"]))
+    producer = SnapshotProducer(base, Storage(), "overwrite", missing)
+    with pytest.raises(lakescan.CommitConflict, match=r"nowhere\.parquet"):
+        commit_snapshot(opened, producer, set(base.metadata.snapshots), Storage())
+    assert not [path for path in producer.stored if Storage().exists(path)]
+    assert pairs() == [(1, "a")]
