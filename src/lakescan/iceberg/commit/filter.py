@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.iceberg.commit.drafts import Draft, Drafts
-from lakescan.iceberg.commit.entries import read_entries
 from lakescan.iceberg.commit.summary import SummaryCounters
+from lakescan.iceberg.manifests.entries import read_entries
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_writer import ADDED, DELETED, EXISTING
 

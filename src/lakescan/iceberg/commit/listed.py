@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.entries import read_entries
+from lakescan.iceberg.manifests.entries import read_entries
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.manifest_list import MANIFESTS
 from lakescan.iceberg.manifests.manifest_writer import ADDED, DELETED, EXISTING

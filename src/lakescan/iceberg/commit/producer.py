@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.drafts import Draft, Drafts
-from lakescan.iceberg.commit.entries import read_entries
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.filter import Filtered, as_moved, without_files
 from lakescan.iceberg.commit.listed import listed_manifests
 from lakescan.iceberg.commit.merge import MergePolicy
 from lakescan.iceberg.commit.summary import SummaryCounters
+from lakescan.iceberg.manifests.entries import read_entries
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
 from lakescan.iceberg.manifests.manifest_writer import ADDED

@@ -63,7 +63,14 @@ def read_avro(files: Sequence[Container], names: Mapping[int, str], *, fast: boo
 @contextmanager
 def decoding(files: Sequence[Container]) -> Iterator[None]:
     """Convert exceptions from decoding files into `CorruptMetadata` that names the first file."""
-    where = shown(files[0].source) + (f" (or one of the {len(files) - 1} read with it)" if len(files) > 1 else "")
+    others = f" (or one of the {len(files) - 1} read with it)" if len(files) > 1 else ""
+    with decoding_file(shown(files[0].source) + others):
+        yield
+
+
+@contextmanager
+def decoding_file(where: str) -> Iterator[None]:
+    """Convert exceptions from decoding a file into `CorruptMetadata` that names it."""
     try:
         yield
     except UnsupportedFeature as error:

@@ -119,28 +119,28 @@ def entry_fields(partition: t.Struct, format_version: int) -> t.Struct:
 
 
 def data_file_fields(partition: t.Struct, format_version: int) -> tuple[t.Field, ...]:
-    """The members of `data_file` in a format version."""
+    """The members of `data_file` in a format version (specification, "Data File Fields")."""
     fields = (
-        (2, t.Field(134, "content", t.INT, required=True)),
-        (1, t.Field(100, "file_path", t.STRING, required=True)),
-        (1, t.Field(101, "file_format", t.STRING, required=True)),
-        (1, t.Field(102, "partition", partition, required=True)),
-        (1, t.Field(103, "record_count", t.LONG, required=True)),
-        (1, t.Field(104, "file_size_in_bytes", t.LONG, required=True)),
-        (1, _map(108, "column_sizes", 117, t.LONG)),
-        (1, _map(109, "value_counts", 119, t.LONG)),
-        (1, _map(110, "null_value_counts", 121, t.LONG)),
-        (1, _map(137, "nan_value_counts", 138, t.LONG)),
-        (1, _map(125, "lower_bounds", 126, t.BINARY)),
-        (1, _map(128, "upper_bounds", 129, t.BINARY)),
-        (1, t.Field(131, "key_metadata", t.BINARY)),
-        (1, _list(132, "split_offsets", 133, t.LONG)),
-        (2, _list(135, "equality_ids", 136, t.INT)),
-        (1, t.Field(140, "sort_order_id", t.INT)),
-        (3, t.Field(142, "first_row_id", t.LONG)),
-        (2, t.Field(143, "referenced_data_file", t.STRING)),
-        (3, t.Field(144, "content_offset", t.LONG)),
-        (3, t.Field(145, "content_size_in_bytes", t.LONG)),
+        (2, t.Field(134, "content", t.INT, required=True, doc="0 data, 1 position deletes, 2 equality deletes")),
+        (1, t.Field(100, "file_path", t.STRING, required=True, doc="Location of the file")),
+        (1, t.Field(101, "file_format", t.STRING, required=True, doc="PARQUET, ORC, AVRO or PUFFIN")),
+        (1, t.Field(102, "partition", partition, required=True, doc="Partition values")),
+        (1, t.Field(103, "record_count", t.LONG, required=True, doc="Records in the file")),
+        (1, t.Field(104, "file_size_in_bytes", t.LONG, required=True, doc="Size of the file")),
+        (1, _map(108, "column_sizes", 117, t.LONG, "Column id to size on disk")),
+        (1, _map(109, "value_counts", 119, t.LONG, "Column id to number of values, null and NaN included")),
+        (1, _map(110, "null_value_counts", 121, t.LONG, "Column id to number of nulls")),
+        (1, _map(137, "nan_value_counts", 138, t.LONG, "Column id to number of NaNs")),
+        (1, _map(125, "lower_bounds", 126, t.BINARY, "Column id to lower bound")),
+        (1, _map(128, "upper_bounds", 129, t.BINARY, "Column id to upper bound")),
+        (1, t.Field(131, "key_metadata", t.BINARY, doc="Encryption key metadata")),
+        (1, _list(132, "split_offsets", 133, t.LONG, "Offsets at which the file can be split")),
+        (2, _list(135, "equality_ids", 136, t.INT, "Fields that an equality delete compares")),
+        (1, t.Field(140, "sort_order_id", t.INT, doc="Sort order id")),
+        (3, t.Field(142, "first_row_id", t.LONG, doc="Row id of the first row")),
+        (2, t.Field(143, "referenced_data_file", t.STRING, doc="The data file that all deletes are about")),
+        (3, t.Field(144, "content_offset", t.LONG, doc="Offset of the content in the file")),
+        (3, t.Field(145, "content_size_in_bytes", t.LONG, doc="Size of the content in the file")),
     )
     kept = tuple(field for since, field in fields if since <= format_version)
     if format_version > 1:
@@ -148,13 +148,13 @@ def data_file_fields(partition: t.Struct, format_version: int) -> tuple[t.Field,
     return (*kept[:5], t.Field(105, "block_size_in_bytes", t.LONG, required=True), *kept[5:])
 
 
-def _map(field_id: int, name: str, key_id: int, value: t.Type) -> t.Field:
+def _map(field_id: int, name: str, key_id: int, value: t.Type, doc: str) -> t.Field:
     key = t.Field(key_id, "key", t.INT, required=True)
-    return t.Field(field_id, name, t.MapOf(key, t.Field(key_id + 1, "value", value, required=True)))
+    return t.Field(field_id, name, t.MapOf(key, t.Field(key_id + 1, "value", value, required=True)), doc=doc)
 
 
-def _list(field_id: int, name: str, element_id: int, value: t.Type) -> t.Field:
-    return t.Field(field_id, name, t.ListOf(t.Field(element_id, "element", value, required=True)))
+def _list(field_id: int, name: str, element_id: int, value: t.Type, doc: str) -> t.Field:
+    return t.Field(field_id, name, t.ListOf(t.Field(element_id, "element", value, required=True)), doc=doc)
 
 
 def _shaped(entries: pa.Table, fields: t.Struct) -> pa.Table:

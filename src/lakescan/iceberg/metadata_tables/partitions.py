@@ -17,7 +17,7 @@ from lakescan.iceberg.manifests.manifest_checks import DELETED
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, read_entries
+from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, table_entries
 from lakescan.iceberg.scan.partition_key import with_partition_key
 from lakescan.storage import Storage
 
@@ -64,7 +64,7 @@ class PartitionsTable:
         manifests = manifest_files(snapshot_manifests(part, self.metadata, self.storage))
         if not manifests:
             return
-        entries = pa.concat_tables([read_entries(m, self.metadata, self.storage) for m in manifests])
+        entries = pa.concat_tables([table_entries(m, self.metadata, self.storage) for m in manifests])
         live = entries.filter(pc.not_equal(entries["status"], DELETED)).combine_chunks()
         if live.num_rows:
             yield self._grouped(live)

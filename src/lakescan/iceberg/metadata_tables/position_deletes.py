@@ -19,7 +19,7 @@ from lakescan.iceberg.manifests.manifest_file import DELETES, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
-from lakescan.iceberg.metadata_tables.entries import read_entries
+from lakescan.iceberg.metadata_tables.entries import table_entries
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.split import NO_END
 from lakescan.reading.data_file import open_data_file
@@ -97,7 +97,7 @@ class PositionDeletesTable:
         for manifest in manifest_files(snapshot_manifests(self.snapshot, self.metadata, self.storage)):
             if manifest.content != DELETES:
                 continue
-            entries = read_entries(manifest, self.metadata, self.storage)
+            entries = table_entries(manifest, self.metadata, self.storage)
             files = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
             parts += _parts_of(files.filter(pc.equal(files.field("content"), _POSITION_CONTENT)))
         return parts

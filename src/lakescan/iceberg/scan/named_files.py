@@ -12,7 +12,7 @@ from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.locate import HINT
 from lakescan.iceberg.metadata.parse import STATISTICS
-from lakescan.iceberg.metadata_tables.entries import read_entries
+from lakescan.iceberg.metadata_tables.entries import table_entries
 from lakescan.iceberg.table import IcebergTable
 from lakescan.storage import join
 
@@ -60,7 +60,7 @@ def _of_manifests(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Ar
         for manifest in manifest_files(listed):
             if manifest.manifest_path not in seen:
                 seen.add(manifest.manifest_path)
-                entries = read_entries(manifest, table.metadata, table.storage)
+                entries = table_entries(manifest, table.metadata, table.storage)
                 live = entries.filter(pc.not_equal(entries["status"], DELETED))
                 yield pc.struct_field(live["data_file"].combine_chunks(), "file_path")
     yield pa.array(sorted(seen), pa.string())

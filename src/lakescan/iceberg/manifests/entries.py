@@ -65,22 +65,31 @@ def _files(written: pa.StructArray, status: pa.Array, manifest: ManifestFile, sp
         columns["first_row_id"] = inherited_row_ids(
             columns["first_row_id"], columns["record_count"], manifest, pc.not_equal(status, DELETED)
         )
+    fields = data_file_fields(t.Struct(()), _LATEST)
     members = {
-        field.name: columns[field.name] if field.name in columns else _member(written, field)
-        for field in data_file_fields(t.Struct(()), _LATEST)
+        each.name: _shaped(columns[each.name], each) if each.name in columns else _member(written, each)
+        for each in fields
     }
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
 
 def _member(files: pa.StructArray, field: t.Field) -> pa.Array:
-    """A member that scans do not read, in the Arrow type of its field."""
-    kind, index = field.type.arrow(), files.type.get_field_index(field.name)
-    if index < 0:
-        return pa.nulls(len(files), kind)
-    values = files.field(index)
-    if not pa.types.is_map(kind):
-        return values.cast(kind)
-    lists = as_pairs(values, kind.item_type)
-    keys, items = lists.values.field(0), lists.values.field(1)
-    mask = lists.is_null() if lists.null_count else None
-    return pa.MapArray.from_arrays(lists.offsets, keys, items, type=kind, mask=mask)
+    """A member that scans do not read; null if the manifest does not have it."""
+    index = files.type.get_field_index(field.name)
+    return pa.nulls(len(files), field.type.arrow()) if index < 0 else _shaped(files.field(index), field)
+
+
+def _shaped(values: pa.Array, field: t.Field) -> pa.Array:
+    """Cast a column to the Arrow type of its field, whose lists and maps have non-null elements."""
+    if isinstance(field.type, t.Struct):
+        return values
+    kind = field.type.arrow()
+    if pa.types.is_map(kind):
+        lists = as_pairs(values, kind.item_type)
+        keys, items = lists.values.field(0), lists.values.field(1)
+        return pa.MapArray.from_arrays(lists.offsets, keys, items, type=kind, mask=lists.is_null())
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(
+            values.offsets, values.values.cast(kind.value_type), type=kind, mask=values.is_null()
+        )
+    return values.cast(kind) if values.type != kind else values
