@@ -56,7 +56,14 @@ from lakescan.scan import Scan
 from lakescan.sql import sql
 from lakescan.streaming.stream import BatchStream
 from lakescan.table import Table
-from lakescan.transaction.results import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
+from lakescan.transaction.results import (
+    CheckpointResult,
+    CompactResult,
+    ExpireResult,
+    ManifestsResult,
+    OrphanResult,
+    WriteResult,
+)
 
 __version__ = "0.1.0"
 moved.install()
@@ -87,6 +94,7 @@ __all__ = [
     "KeyManager",
     "LakescanError",
     "LimitExceeded",
+    "ManifestsResult",
     "MissingDependency",
     "MissingFile",
     "NoSuchCatalog",

@@ -29,7 +29,14 @@ from lakescan.streaming.stream import BatchStream, TableStream
 from lakescan.transaction.base import Target
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.into import append_rows, overwrite_rows
-from lakescan.transaction.results import CheckpointResult, CompactResult, ExpireResult, OrphanResult, WriteResult
+from lakescan.transaction.results import (
+    CheckpointResult,
+    CompactResult,
+    ExpireResult,
+    ManifestsResult,
+    OrphanResult,
+    WriteResult,
+)
 from lakescan.transaction.rows import rows_of
 
 if TYPE_CHECKING:
@@ -380,6 +387,26 @@ class Table:
         moment = None if older_than is None else as_moment(older_than)
         folder = None if location is None else location_of(location)
         return remove_orphans(self._target(WriteOptions(), same=False), moment, dry_run=dry_run, location=folder)
+
+    def rewrite_manifests(self) -> ManifestsResult:
+        """Rewrite the manifests of an Iceberg table: fewer and larger, each with the files of few partitions.
+
+        Plans of queries that filter by partition then read fewer manifests. Appends merge manifests by themselves
+        (`commit.manifest-merge.enabled`), but in the order of commits. Streams skip the commit: it changes no rows.
+
+        Returns:
+            How many manifests were rewritten, and as how many.
+
+        Raises:
+            UnsupportedFeature: A Delta table.
+            CommitConflict: Other writers committed during every attempt.
+
+        Example:
+            >>> print(orders.rewrite_manifests())
+            120 manifests rewritten as 3
+        """
+        target = self._target(WriteOptions())
+        return self._written(target, target.rewrite_manifests())
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version of a Delta table.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -131,3 +131,43 @@ def test_a_file_that_another_commit_removed_is_a_conflict_and_leaves_no_manifest
         commit_snapshot(opened, producer, set(base.metadata.snapshots), Storage())
     assert not [path for path in producer.stored if Storage().exists(path)]
     assert pairs() == [(1, "a")]
+
+
+def test_manifests_are_rewritten_by_partition_without_a_change_of_rows(kind: str, local: lakescan.Catalog) -> None:
+    table = maker(kind, local)(properties={"commit.manifest-merge.enabled": "false"})
+    appended = [(number, "abc"[number % 3]) for number in range(9)]
+    for each in appended:
+        table.append(rows(each))
+    lineage = ["_row_id", "_last_updated_sequence_number"] if kind.endswith("3") else []
+    before = table.scan().select("id", "part", *lineage).to_arrow().sort_by("id")
+    result = table.rewrite_manifests()
+    assert (result.rewritten, result.written) == (9, 1)
+    assert str(result) == "9 manifests rewritten as 1"
+    assert table.scan().select("id", "part", *lineage).to_arrow().sort_by("id") == before
+    assert table.inspect("history")["operation"].to_pylist()[-1] == "replace"
+    entries = table.inspect("entries")
+    assert set(entries["status"].to_pylist()) == {0}
+    parts = [entry["data_file"]["partition"]["part"] for entry in entries.to_pylist()]
+    assert len([1 for a, b in pairwise(parts) if a != b]) == 2
+    assert table.rewrite_manifests().rewritten == 0
+    table.append(rows((9, "a")))
+    assert pairs() == [*appended, (9, "a")]
+
+
+def test_manifests_with_removed_files_and_of_other_specs_are_rewritten_or_kept(local: lakescan.Catalog) -> None:
+    table = maker("iceberg", local)()
+    table.append(rows((1, "a"), (2, "b")))
+    table.overwrite(rows((3, "b")), where="part = 'b'")
+    with connection("local").load_table(("db", "t")).update_spec() as spec:
+        spec.add_field("id", "bucket[2]", "bucket")
+    now().append(rows((4, "c")))
+    now().append(rows((5, "c")))
+    before = pairs()
+    assert now().rewrite_manifests().rewritten == 2
+    assert pairs() == before
+    assert len(set(manifests()["partition_spec_id"].to_pylist())) == 2
+
+
+def test_manifests_of_delta_tables_are_refused_by_name(local: lakescan.Catalog) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="manifests of Delta tables"):
+        maker("delta", local)().rewrite_manifests()

@@ -88,6 +88,12 @@ def _past(text: str | None) -> datetime | None:
 
 
 @app.command()
+def rewrite_manifests(name: TableName) -> None:
+    """Rewrite the manifests of an Iceberg table, sorted by partition."""
+    console.print(str(table(name).rewrite_manifests()))
+
+
+@app.command()
 def checkpoint(name: TableName) -> None:
     """Write a checkpoint of a Delta table's newest version."""
     table(name).checkpoint()

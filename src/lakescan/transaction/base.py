@@ -19,7 +19,7 @@ from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
-from lakescan.transaction.results import CheckpointResult, ExpireResult
+from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
 
@@ -149,6 +149,9 @@ class Target(Protocol):
         None stands for the table's own properties. Raises `UnsupportedFeature` if the format has nothing to expire,
         `InvalidOption` if nothing would be retained, `CommitConflict`.
         """
+
+    def rewrite_manifests(self) -> ManifestsResult:
+        """Rewrite the manifests of the branch; raises `UnsupportedFeature` if the format has none."""
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version; raises `UnsupportedFeature` if the format has none."""

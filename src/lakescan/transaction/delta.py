@@ -33,7 +33,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.transaction.base import FileRules, Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult
+from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
 from lakescan.write.table_writes import WrittenFile
 
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
@@ -174,6 +174,10 @@ class DeltaTarget:
         columns = tuple(field.physical_name for field in self.writes.partition_fields)
         paths = [self.writes.relative_path(each.location) for each in removed]
         check_paths(self.version.segment, columns, self.storage, paths)
+
+    def rewrite_manifests(self) -> ManifestsResult:
+        """Raise `UnsupportedFeature`: the log has no manifests."""
+        raise UnsupportedFeature("manifests of Delta tables", "Their log is summed up by checkpoint().")
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version."""

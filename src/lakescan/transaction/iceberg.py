@@ -35,7 +35,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import FileRules, Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult
+from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
 from lakescan.write.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
@@ -232,6 +232,14 @@ class IcebergTarget:
         if before.identity not in (None, self.identity):
             raise CommitConflict(f"{self.name} was dropped and recreated since it was opened: open it again")
         return self
+
+    def rewrite_manifests(self) -> ManifestsResult:
+        """Rewrite manifests in a `replace` snapshot; no snapshot is made if there is nothing to rewrite."""
+        with translated(self.identifier):
+            summary = self._commit().rewrite_manifests()
+        if summary is None:
+            return ManifestsResult(0, 0)
+        return ManifestsResult(int(summary["manifests-replaced"]), int(summary["manifests-created"]))
 
     def checkpoint(self) -> CheckpointResult:
         """Raise `UnsupportedFeature`: there is nothing to sum up."""

@@ -211,6 +211,26 @@ class CheckpointResult(_Result):
         return f"wrote a checkpoint of version {self.version}"
 
 
+@dataclass(frozen=True, repr=False)
+class ManifestsResult(_Result):
+    """The manifests of an Iceberg table that were rewritten.
+
+    Attributes:
+        rewritten: How many manifests were replaced.
+        written: How many manifests replace them.
+
+    Example:
+        >>> print(orders.rewrite_manifests())
+        120 manifests rewritten as 3
+    """
+
+    rewritten: int
+    written: int
+
+    def __str__(self) -> str:
+        return f"{_counted(self.rewritten, 'manifest')} rewritten as {self.written:,}"
+
+
 def _warn(method: str, what: str, instead: str, *, stacklevel: int = 3) -> None:
     warnings.warn(f"{method} now returns {what}: compare {instead}", DeprecationWarning, stacklevel=stacklevel)
 

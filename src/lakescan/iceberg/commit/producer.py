@@ -64,6 +64,12 @@ class SnapshotProducer:
         self._replaced = 0
 
     @property
+    def summary(self) -> Mapping[str, str]:
+        """The snapshot's summary, once it is produced."""
+        head = self.base.head
+        return self._counters.summary(None if head is None else head.summary, self.properties)
+
+    @property
     def stored(self) -> list[str]:
         """The locations of the manifests and of the manifest list, as far as they may be stored."""
         return self._drafts.stored
@@ -200,7 +206,7 @@ class SnapshotProducer:
             base.sequence_number,
             self._drafts.store_list(data),
             self.operation,
-            self._counters.summary(None if head is None else head.summary, self.properties),
+            self.summary,
             base.metadata.current_schema_id,
             base.next_row_id,
             added_rows,

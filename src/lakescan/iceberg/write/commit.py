@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakescan.common.retries import APPENDS, Attempts
+from lakescan.common.retries import APPENDS, COMMITS, Attempts
 from lakescan.errors import CommitConflict, CorruptMetadata
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.table_metadata import ancestors
 from lakescan.iceberg.table import IcebergTable
@@ -89,6 +90,24 @@ class IcebergCommit:
         )
         if failed is not None:
             raise CommitConflict(f"{self._where}: {failed.error}") from failed.error
+
+    def rewrite_manifests(self) -> Mapping[str, str] | None:
+        """Rewrite manifests; concurrent commits are retried.
+
+        Returns the new snapshot's summary, or None if there is nothing to rewrite. Raises `CommitConflict` if retries
+        run out; `CommitStateUnknown`.
+        """
+        attempts, table, now = Attempts(COMMITS), copy(self.table), self.opened
+        while True:
+            base = CommitBase(now.metadata, table.metadata, self.branch)
+            producer = ManifestRewrite(base, self.writes.storage, "replace", FileChanges(), self._summary)
+            if not producer.is_needed:
+                return None
+            failed = commit_snapshot(table, producer, set(self.opened.metadata.snapshots), self.writes.storage)
+            if failed is None:
+                return producer.summary
+            attempts.again(self._where, failed.error)
+            table, now = failed.table, failed.now
 
     @property
     def _summary(self) -> dict[str, str]:
