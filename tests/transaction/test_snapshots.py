@@ -7,6 +7,7 @@ from itertools import count, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyiceberg.exceptions import CommitFailedException
 
 import lakescan
 from lakescan.catalogs.registry import connection
@@ -171,3 +172,29 @@ def test_manifests_with_removed_files_and_of_other_specs_are_rewritten_or_kept(l
 def test_manifests_of_delta_tables_are_refused_by_name(local: lakescan.Catalog) -> None:
     with pytest.raises(lakescan.UnsupportedFeature, match="manifests of Delta tables"):
         maker("delta", local)().rewrite_manifests()
+
+
+def test_a_summary_names_the_changed_partitions_up_to_a_limit(kind: str, local: lakescan.Catalog) -> None:
+    table = maker(kind, local)(properties={"write.summary.partition-limit": "2"})
+    table.append(rows((1, "a"), (2, "a"), (3, None)))
+    first = summary()
+    assert first["partition-summaries-included"] == "true"
+    assert first["partitions.part=a"].startswith("added-data-files=1,added-records=2,added-files-size=")
+    assert first["partitions.part=null"].startswith("added-data-files=1,added-records=1,")
+    table.append(rows((4, "a"), (5, "b"), (6, "c")))
+    assert not [name for name in summary() if name.startswith("partition")]
+    assert summary()["changed-partition-count"] == "3"
+
+
+def test_the_properties_of_retries_are_obeyed(local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = maker("iceberg", local)(properties={"commit.retry.num-retries": "2", "commit.retry.min-wait-ms": "1"})
+    attempts = []
+
+    def refuse(*arguments: object) -> None:
+        attempts.append(arguments)
+        raise CommitFailedException("another commit was first")
+
+    monkeypatch.setattr(type(connection("local")), "commit_table", refuse)
+    with pytest.raises(lakescan.CommitConflict, match="after 3 attempts"):
+        table.append(rows((1, "a")))
+    assert len(attempts) == 3

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.retries import COMMITS, Attempts
+from lakescan.common.retries import Attempts
 from lakescan.errors import CommitConflict
 from lakescan.executors import PlanningExecutor
 from lakescan.planning.file_table import FileTable, delete_counts
@@ -62,7 +62,7 @@ def _commit_as_planned(target: Target, where: str | None, table: FileTable, file
 
     Raises `CommitConflict` if one of them changed the rewritten files or their deletes.
     """
-    before, attempts = table.state(), Attempts(COMMITS)
+    before, attempts = table.state(), Attempts(target.retries)
     while True:
         try:
             return target.rewrite(as_removed(table), files)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
+from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.formats.table_format import TableFormat
@@ -86,6 +87,10 @@ class Target(Protocol):
 
     def files_added_since(self, base: Any) -> Iterator[pa.Array]:
         """Reopen the table; return the locations of all files added since `base`, an earlier `base_state`."""
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """How often a commit is repeated after concurrent ones."""
 
     @property
     def retries_overwrites(self) -> bool:

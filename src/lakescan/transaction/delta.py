@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lakescan.catalogs.create import as_delta_options
 from lakescan.common import types as t
+from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.log.reader import DeltaVersion
@@ -99,6 +100,11 @@ class DeltaTarget:
     def files_added_since(self, base: int) -> Iterator[pa.Array]:
         """List the log again; return the files that versions after `base` add."""
         return added_since(self.reopened().location, self.storage, base)
+
+    @property
+    def retries(self) -> RetryPolicy:
+        """The same for all tables."""
+        return COMMITS
 
     @property
     def retries_overwrites(self) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import of_storage, translated
 from lakescan.catalogs.registry import connection
-from lakescan.common.retries import COMMITS, Attempts
+from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
@@ -116,6 +116,11 @@ class IcebergTarget:
         return ScanSpec(self.opened, self.storage, self.name, selector=selector)
 
     @property
+    def retries(self) -> RetryPolicy:
+        """By the properties `commit.retry.*`."""
+        return self.opened.metadata.table_properties.retry_policy(COMMITS)
+
+    @property
     def retries_overwrites(self) -> bool:
         """False: a concurrent change of the replaced files is a conflict, as the writer based its rows on them."""
         return False
@@ -175,7 +180,7 @@ class IcebergTarget:
         """
         if retain_last is not None and retain_last < 1:
             raise InvalidOption(f"retain_last={retain_last}: at least one snapshot stays")
-        target, now, attempts = self, datetime.now(UTC), Attempts(COMMITS)
+        target, now, attempts = self, datetime.now(UTC), Attempts(self.retries)
         if older_than is not None and older_than > now + _SKEW:
             _LOG.warning(
                 "expire_snapshots: %s is in the future: all but what branches and tags keep expires", older_than

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.retries import COMMITS, Attempts
+from lakescan.common.retries import Attempts
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitConflict, SchemaMismatch
 from lakescan.executors import PlanningExecutor
@@ -76,7 +76,7 @@ def overwrite(
     transaction, the files are removed and nothing is committed.
     """
     written, replaced, conflict, first = list(files), None, None, target
-    attempts = Attempts(COMMITS)
+    attempts = Attempts(target.retries)
     with removed_on_failure(target, written) as remove:
         while True:
             if conflict is not None and target.has_committed():

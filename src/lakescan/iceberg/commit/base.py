@@ -66,3 +66,14 @@ class CommitBase:
             t.Struct(tuple(t.Field(each.id, each.name, each.type) for each in spec.fields)),
             content,
         )
+
+    def partition_path(self, partition: tuple[int, tuple[Any, ...]]) -> str | None:
+        """Return a partition as text, `day=2026-01-31/country=NO`; None for dates that Python does not have."""
+        from pyiceberg.typedef import Record
+
+        spec_id, values = partition
+        try:
+            spec, schema = self.given.specs()[spec_id], self.given.schema()
+            return str(spec.partition_to_path(Record(*values), schema))
+        except (OverflowError, TypeError, ValueError):
+            return None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakescan.errors import InvalidOption
-
-TARGET_SIZE, MIN_COUNT = 8 * 2**20, 100
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
 
 @dataclass(frozen=True)
@@ -16,18 +14,14 @@ class MergePolicy:
     `commit.manifest.min-count-to-merge`.
     """
 
-    enabled: bool = True
-    target_size: int = TARGET_SIZE
-    min_count: int = MIN_COUNT
+    enabled: bool
+    target_size: int
+    min_count: int
 
     @staticmethod
-    def of(properties: Mapping[str, str]) -> MergePolicy:
-        """Read the properties; raises `InvalidOption` for a value that is not a number."""
-        return MergePolicy(
-            properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "true",
-            _number(properties, "commit.manifest.target-size-bytes", TARGET_SIZE),
-            _number(properties, "commit.manifest.min-count-to-merge", MIN_COUNT),
-        )
+    def of(properties: IcebergProperties) -> MergePolicy:
+        """The policy of a table."""
+        return MergePolicy(properties.merges_manifests, properties.manifest_size, properties.min_manifests_to_merge)
 
     def bins(self, specs: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
         """Group manifests (by place) to merge; a group of one is kept as it is.
@@ -58,11 +52,3 @@ class MergePolicy:
             packed[-1].append(place)
             left -= sizes[place]
         return [group[::-1] for group in reversed(packed)]
-
-
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name)
-    try:
-        return default if text is None else int(text)
-    except ValueError:
-        raise InvalidOption(f"the table property {name!r} is {text!r}, which is not a number") from None

@@ -58,16 +58,17 @@ class SnapshotProducer:
     snapshot_id: int = field(default_factory=lambda: secrets.randbits(62) + 1)
 
     def __post_init__(self) -> None:
-        self._policy = MergePolicy.of(self.base.metadata.properties)
+        properties = self.base.metadata.table_properties
+        self._policy = MergePolicy.of(properties)
         self._drafts = Drafts(self.base, self.storage, self.snapshot_id, self._policy.target_size)
-        self._counters = SummaryCounters()
+        self._counters = SummaryCounters(properties.partitions_in_summary)
         self._replaced = 0
 
     @property
     def summary(self) -> Mapping[str, str]:
         """The snapshot's summary, once it is produced."""
         head = self.base.head
-        return self._counters.summary(None if head is None else head.summary, self.properties)
+        return self._counters.summary(None if head is None else head.summary, self.properties, self.base.partition_path)
 
     @property
     def stored(self) -> list[str]:

@@ -5,14 +5,22 @@ Specification, appendix F ("Optional Snapshot Summary Fields").
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.arrays import float_bits
+from lakescan.common.row_numbers import row_numbers
+from lakescan.write.partition_key import physical
+
 DATA_FILES, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 _PUFFIN = "puffin"
+_ALWAYS = {"manifests-created", "manifests-kept", "manifests-replaced"}
 # The total, what is added to it and what is removed from it.
 _TOTALS = (
     ("total-records", "added-records", "deleted-records"),
@@ -24,12 +32,19 @@ _TOTALS = (
 )
 
 
+Partition = tuple[int, tuple[Any, ...]]  # a spec id, and values: dates and times as numbers
+
+
 @dataclass
 class SummaryCounters:
-    """Counts files that a snapshot adds and removes; zero counters are left out of the summary."""
+    """Counts files that a snapshot adds and removes; zero counters are left out of the summary.
 
-    counters: dict[str, int] = field(default_factory=dict)
-    partitions: set[tuple[int, str]] = field(default_factory=set)
+    Up to `partition_limit` changed partitions (`write.summary.partition-limit`) have counters of their own.
+    """
+
+    partition_limit: int = 0
+    counters: Counter[str] = field(default_factory=Counter)
+    partitions: dict[Partition, Counter[str]] = field(default_factory=dict)
 
     def add(self, files: pa.StructArray, spec_id: int) -> None:
         """Count added files: rows of `data_file`."""
@@ -40,42 +55,42 @@ class SummaryCounters:
         self._count(files, spec_id, "deleted", "removed")
 
     def _count(self, files: pa.StructArray, spec_id: int, data: str, deletes: str) -> None:
-        columns = {kind.name: column for kind, column in zip(files.type, files.flatten(), strict=True)}
-        content, rows = columns["content"], columns["record_count"]
-        is_vector = pc.equal(pc.utf8_lower(columns["file_format"]), _PUFFIN)
-        size = columns["file_size_in_bytes"]
-        if "content_size_in_bytes" in columns:
-            size = pc.if_else(is_vector, pc.coalesce(columns["content_size_in_bytes"], size), size)
-        is_data, by_position = pc.equal(content, DATA_FILES), pc.equal(content, POSITION_DELETES)
-        by_key = pc.equal(content, EQUALITY_DELETES)
-        counted = {
-            f"{data}-data-files": pc.sum(is_data),
-            f"{data}-records": pc.sum(pc.if_else(is_data, rows, 0)),
-            f"{deletes}-files-size": pc.sum(size),
-            f"{deletes}-delete-files": pc.sum(pc.invert(is_data)),
-            f"{deletes}-dvs": pc.sum(pc.and_(by_position, is_vector)),
-            f"{deletes}-position-delete-files": pc.sum(pc.and_(by_position, pc.invert(is_vector))),
-            f"{deletes}-position-deletes": pc.sum(pc.if_else(by_position, rows, 0)),
-            f"{deletes}-equality-delete-files": pc.sum(by_key),
-            f"{deletes}-equality-deletes": pc.sum(pc.if_else(by_key, rows, 0)),
-        }
-        for name, number in counted.items():
-            self.counters[name] = self.counters.get(name, 0) + (number.as_py() or 0)
-        self.partitions |= {(spec_id, key) for key in _keys(columns["partition"])}
+        self.counters.update(_counted(files, data, deletes))
+        keys, numbers = _keys(files.field("partition"))
+        for number, key in enumerate(keys):
+            own = self.partitions.setdefault((spec_id, key), Counter())
+            if len(self.partitions) <= self.partition_limit:
+                own.update(_counted(files.filter(pa.array(numbers == number)), data, deletes))
 
     def manifests(self, *, created: int, kept: int, replaced: int) -> None:
         """Count the manifests of the new snapshot."""
-        self.counters |= {"manifests-created": created, "manifests-kept": kept, "manifests-replaced": replaced}
+        self.counters.update({"manifests-created": created, "manifests-kept": kept, "manifests-replaced": replaced})
 
-    def summary(self, before: Mapping[str, str] | None, properties: Mapping[str, str]) -> dict[str, str]:
+    def summary(
+        self,
+        before: Mapping[str, str] | None,
+        properties: Mapping[str, str],
+        path_of: Callable[[Partition], str | None],
+    ) -> dict[str, str]:
         """Return the summary: `properties`, the counters, and totals that follow from the parent's summary `before`.
 
-        A parent without a total leaves it unknown; without a parent, totals begin with 0.
+        A parent without a total leaves it unknown; without a parent, totals begin with 0. `path_of` is the name of a
+        partition in the summary, or None if it has none.
         """
-        always = {"manifests-created", "manifests-kept", "manifests-replaced"}
-        counted = {name: str(number) for name, number in self.counters.items() if number > 0 or name in always}
+        counted = {name: str(number) for name, number in self.counters.items() if number > 0 or name in _ALWAYS}
         counted["changed-partition-count"] = str(len(self.partitions))
-        return {**properties, **counted, **dict(self._totals(before))}
+        return {**properties, **counted, **self._by_partition(path_of), **dict(self._totals(before))}
+
+    def _by_partition(self, path_of: Callable[[Partition], str | None]) -> dict[str, str]:
+        if not 0 < len(self.partitions) <= self.partition_limit:
+            return {}
+        named = {path_of(partition): counters for partition, counters in self.partitions.items()}
+        texts = {
+            f"partitions.{path}": ",".join(f"{name}={number}" for name, number in counters.items() if number > 0)
+            for path, counters in named.items()
+            if path
+        }
+        return {"partition-summaries-included": "true", **texts}
 
     def _totals(self, before: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:
         for total, added, removed in _TOTALS:
@@ -86,11 +101,37 @@ class SummaryCounters:
                     yield total, str(number)
 
 
-def _keys(partitions: pa.StructArray) -> list[str]:
-    """The distinct partitions, each as text."""
-    columns = [each.storage if isinstance(each, pa.ExtensionArray) else each for each in partitions.flatten()]
-    if not columns:
-        return [""] if len(partitions) else []
-    names = [str(number) for number in range(len(columns))]
-    distinct = pa.table(columns, names=names).group_by(names).aggregate([])
-    return [repr(tuple(row.values())) for row in distinct.to_pylist()]
+def _counted(files: pa.StructArray, data: str, deletes: str) -> dict[str, int]:
+    """The counters of files, under names that begin with `data` (data files) or `deletes` (delete files)."""
+    columns = {kind.name: column for kind, column in zip(files.type, files.flatten(), strict=True)}
+    content, rows = columns["content"], columns["record_count"]
+    is_vector = pc.equal(pc.utf8_lower(columns["file_format"]), _PUFFIN)
+    size = columns["file_size_in_bytes"]
+    if "content_size_in_bytes" in columns:
+        size = pc.if_else(is_vector, pc.coalesce(columns["content_size_in_bytes"], size), size)
+    is_data, by_position = pc.equal(content, DATA_FILES), pc.equal(content, POSITION_DELETES)
+    by_key = pc.equal(content, EQUALITY_DELETES)
+    sums = {
+        f"{data}-data-files": pc.sum(is_data),
+        f"{data}-records": pc.sum(pc.if_else(is_data, rows, 0)),
+        f"{deletes}-files-size": pc.sum(size),
+        f"{deletes}-delete-files": pc.sum(pc.invert(is_data)),
+        f"{deletes}-dvs": pc.sum(pc.and_(by_position, is_vector)),
+        f"{deletes}-position-delete-files": pc.sum(pc.and_(by_position, pc.invert(is_vector))),
+        f"{deletes}-position-deletes": pc.sum(pc.if_else(by_position, rows, 0)),
+        f"{deletes}-equality-delete-files": pc.sum(by_key),
+        f"{deletes}-equality-deletes": pc.sum(pc.if_else(by_key, rows, 0)),
+    }
+    return {name: number.as_py() or 0 for name, number in sums.items()}
+
+
+def _keys(partitions: pa.StructArray) -> tuple[list[tuple[Any, ...]], np.ndarray]:
+    """The distinct partitions, and the place among them of each file's."""
+    if not len(partitions):
+        return [], np.zeros(0, np.int64)
+    values = [physical(each) for each in partitions.flatten()]
+    if not values:
+        return [()], np.zeros(len(partitions), np.int64)
+    _, first, places = np.unique(row_numbers(map(float_bits, values)), return_index=True, return_inverse=True)
+    columns = [each.take(pa.array(first)).to_pylist() for each in values]
+    return list(zip(*columns, strict=True)), places

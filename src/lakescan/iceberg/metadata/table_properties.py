@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from lakescan.common.option_values import boolean, integer, one_of, positive, whole
 from lakescan.common.properties import Property, is_true
+from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.metrics_mode import MetricsMode
 from lakescan.planning.read_properties import ReadProperties
@@ -80,14 +81,20 @@ class IcebergProperties(ReadProperties):
     name_mapping: Property[str | None] = Property(
         "schema.name-mapping.default", None, str, "names of columns in files without field ids, as JSON"
     )
-    # Metadata that commits write (pyiceberg)
+    # Metadata that commits write
     merges_manifests = Property(
-        "commit.manifest-merge.enabled", False, is_true, "whether an append merges small manifests", check=boolean
+        "commit.manifest-merge.enabled", True, is_true, "whether commits merge small manifests", check=boolean
     )
     min_manifests_to_merge = Property(
-        "commit.manifest.min-count-to-merge", 100, positive, "how many manifests are merged"
+        "commit.manifest.min-count-to-merge", 100, positive, "from how many on new manifests are merged"
     )
-    manifest_size = Property("commit.manifest.target-size-bytes", 8 * 2**20, positive, "bytes of a merged manifest")
+    manifest_size = Property(
+        "commit.manifest.target-size-bytes", 8 * 2**20, positive, "target size of a manifest in bytes"
+    )
+    retries = Property("commit.retry.num-retries", 4, whole, "how often a commit is repeated")
+    retry_min_wait_ms = Property("commit.retry.min-wait-ms", 100, whole, "least wait before it is repeated")
+    retry_max_wait_ms = Property("commit.retry.max-wait-ms", 60_000, whole, "longest wait before it is repeated")
+    retry_timeout_ms = Property("commit.retry.total-timeout-ms", 1_800_000, whole, "how long it is repeated")
     metadata_codec = Property(
         "write.metadata.compression-codec", "none", one_of("none", "gzip"), "codec of metadata files"
     )
@@ -105,10 +112,6 @@ class IcebergProperties(ReadProperties):
     split_size_of_metadata = Property(
         "read.split.metadata-target-size", 32 * 2**20, positive, "target size of a task over metadata"
     )
-    retries = Property("commit.retry.num-retries", 4, whole, "how often a commit is repeated")
-    retry_min_wait_ms = Property("commit.retry.min-wait-ms", 100, whole, "least wait before it is repeated")
-    retry_max_wait_ms = Property("commit.retry.max-wait-ms", 60_000, whole, "longest wait before it is repeated")
-    retry_timeout_ms = Property("commit.retry.total-timeout-ms", 1_800_000, whole, "how long it is repeated")
     # Maintenance
     owns_files = Property(
         "gc.enabled", True, is_true, "whether the table's files are its own, and may be removed", check=boolean
@@ -141,6 +144,17 @@ class IcebergProperties(ReadProperties):
     def metrics_of(self, column: str) -> MetricsMode | None:
         """A column's own mode by its dotted name; None without one, and for an invalid one, which Iceberg ignores."""
         return MetricsMode.parse(self.texts.get(f"{_COLUMN_METRICS}{column}", ""))
+
+    def retry_policy(self, default: RetryPolicy) -> RetryPolicy:
+        """How often commits are repeated: as the properties `commit.retry.*` say, if there are any, else `default`."""
+        if not any(name.startswith("commit.retry.") for name in self.texts):
+            return default
+        return RetryPolicy(
+            self.retries + 1,
+            self.retry_min_wait_ms / 1000,
+            ceiling=self.retry_max_wait_ms / 1000,
+            timeout=self.retry_timeout_ms / 1000,
+        )
 
     @property
     def is_encrypted(self) -> bool:

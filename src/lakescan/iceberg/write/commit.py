@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakescan.common.retries import APPENDS, COMMITS, Attempts
+from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
 from lakescan.errors import CommitConflict, CorruptMetadata
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
@@ -70,7 +70,7 @@ class IcebergCommit:
         Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
         """
         written = list(files)
-        attempts, table, now = Attempts(APPENDS), copy(self.table), self.opened
+        attempts, table, now = Attempts(self._retries(APPENDS)), copy(self.table), self.opened
         while True:
             failed = self._commit(table, now, "append", written, ())
             if failed is None:
@@ -97,7 +97,7 @@ class IcebergCommit:
         Returns the new snapshot's summary, or None if there is nothing to rewrite. Raises `CommitConflict` if retries
         run out; `CommitStateUnknown`.
         """
-        attempts, table, now = Attempts(COMMITS), copy(self.table), self.opened
+        attempts, table, now = Attempts(self._retries(COMMITS)), copy(self.table), self.opened
         while True:
             base = CommitBase(now.metadata, table.metadata, self.branch)
             producer = ManifestRewrite(base, self.writes.storage, "replace", FileChanges(), self._summary)
@@ -108,6 +108,9 @@ class IcebergCommit:
                 return producer.summary
             attempts.again(self._where, failed.error)
             table, now = failed.table, failed.now
+
+    def _retries(self, default: RetryPolicy) -> RetryPolicy:
+        return self.opened.metadata.table_properties.retry_policy(default)
 
     @property
     def _summary(self) -> dict[str, str]:
