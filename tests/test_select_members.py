@@ -180,6 +180,39 @@ def test_names_with_dots_are_reached_by_backquotes(tmp_path: Path) -> None:
     assert found.to_pylist() == [{"b": 1, "c.d": 2, "x as y": 4, "outer": 3}]
 
 
+def test_spaces_around_a_name_belong_to_it(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    write_deltalake(tmp_path / "t", pa.table({"x": [1], "x ": [2], " x": [3], "s": pa.array([{"x ": 4}])}))
+    scan = lakescan.table(tmp_path / "t").scan()
+    named = scan.select(a="x", b="x ", c=" x", d="s.x ")
+    assert named.to_arrow().to_pylist() == [{"a": 1, "b": 2, "c": 3, "d": 4}]
+    assert scan.select("`x ` as b").to_arrow().to_pylist() == [{"b": 2}]
+    assert named.to_polars(lazy=True).filter(pl.col("b") == 2).select("b", "d").collect().rows() == [(2, 4)]
+
+
+@FORMATS
+def test_select_takes_columns_as_filters_do_and_refuses_what_names_none(tables: dict[str, str], name: str) -> None:
+    scan = lakescan.table(tables[name]).scan()
+    city = lakescan.col("address.city")
+    assert scan.select("id", city).schema.names == scan.select(["id", city]).schema.names == ["id", "city"]
+    assert scan.select(town=city).schema.names == ["town"]
+    for wrong in (1, None, b"id", ["id", 1]):
+        with pytest.raises(lakescan.InvalidOption, match="select takes names of columns"):
+            scan.select(wrong)
+    with pytest.raises(lakescan.InvalidOption, match="select takes names of columns"):
+        scan.select(x=["id"])
+
+
+@FORMATS
+def test_lazy_polars_filters_come_after_the_limit_of_the_scan(tables: dict[str, str], name: str) -> None:
+    pl = pytest.importorskip("polars")
+    lazy = lakescan.table(tables[name]).scan().select("id").limit(5).to_polars(lazy=True)
+    ids = lazy.collect()["id"].to_list()
+    for bound in (1, 3, 102):
+        found = lazy.filter(pl.col("id") >= bound).collect()["id"].to_list()
+        assert found == [each for each in ids if each >= bound]
+
+
 def test_other_members_of_a_parquet_file_are_not_read(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", rows(0))
     (file,) = (tmp_path / "t").glob("*.parquet")

@@ -22,7 +22,8 @@ def count_rows(spec: ScanSpec) -> int:
     """Count the rows of a scan; see `Scan.count`."""
     whole = spec.without_limit()
     plan = whole.plan(default_readers())
-    count, unknown = rows_by_metadata(plan)
+    # Metadata counts live rows only.
+    count, unknown = (0, pa.repeat(True, len(plan.table))) if whole.reads_deleted else rows_by_metadata(plan)
     count += sum(batch.num_rows for batch in _batches_of(whole, plan, unknown))
     return count if spec.max_rows is None else min(count, spec.max_rows)
 

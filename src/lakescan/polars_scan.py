@@ -37,9 +37,9 @@ def lazy_frame(spec: ScanSpec) -> polars.LazyFrame:
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _: int | None
     ) -> Iterator[polars.DataFrame]:
         refined = spec if columns is None else spec.narrowed(columns)
-        if predicate is not None:
+        if predicate is not None and spec.max_rows is None:  # the filter of the query comes after the scan's limit
             refined = _filtered(refined, predicate, empty.schema, spec.selection)
-        elif rows is not None:
+        if predicate is None and rows is not None:
             refined = refined.limit(rows)
         left = rows
         for batch in batches(refined):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Unpack, overload
 
 import pyarrow as pa
 
 from lakescan import engines
 from lakescan.aggregates import count_rows, extreme
 from lakescan.common.selection import with_alias
-from lakescan.errors import missing_dependency
+from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.executors import PlanningExecutor
 from lakescan.explain import deleted_names, plan_as_text
+from lakescan.expressions.column import Column
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import Snapshot
 from lakescan.in_process import batches
@@ -78,13 +79,14 @@ class Scan:
         """
         return self.where(condition)
 
-    def select(self, *columns: str | Sequence[str], **named: str) -> Scan:
+    def select(self, *columns: str | Column | Iterable[str | Column], **named: str | Column) -> Scan:
         """Return only these columns and members of structs, in this order.
 
         Only what is selected is read from data files, inside structs, too. A member is null where its struct is.
 
         Args:
-            columns: Names, or lists of names. Metadata columns (`_file`, `_pos`, ...) may be among them.
+            columns: Names, `lakescan.col(name)`, or lists of these. Metadata columns (`_file`, `_pos`, ...) may be
+                among them; a scan that selects `_deleted` returns deleted rows, too.
                 `address.city` is the member `city` of the column `address`, and is returned as `city`;
                 `address.city as town` returns it as `town`. Names with dots are quoted: "`a.b`".
             named: Columns or members to return under other names, after `columns`.
@@ -94,7 +96,8 @@ class Scan:
 
         Raises:
             NoSuchColumn: When the scan is planned, for a name that the table does not have.
-            InvalidOption: When the scan is planned, if two columns would have the same name.
+            InvalidOption: For an argument that is no name; when the scan is planned, if two columns would have the same
+                name.
             UnsupportedFeature: When the scan is planned, for members of list elements, map values and variants.
 
         Example:
@@ -102,8 +105,8 @@ class Scan:
             >>> scan.select(["id", "_file"])
             >>> scan.select("id", "address.city", home="person.address.city")
         """
-        texts = [name for each in columns for name in ([each] if isinstance(each, str) else each)]
-        return Scan(self.spec.select(*texts, *(with_alias(of, name) for name, of in named.items())))
+        texts = [_reference(name) for each in columns for name in (each if _is_list(each) else [each])]
+        return Scan(self.spec.select(*texts, *(with_alias(_reference(of), name) for name, of in named.items())))
 
     def as_of(
         self,
@@ -396,6 +399,19 @@ class Scan:
             >>> spark.read.format("lakescan").options(**scan.to_options()).load()
         """
         return self.spec.to_options()
+
+
+def _is_list(columns: object) -> TypeGuard[Iterable[str | Column]]:
+    return isinstance(columns, Iterable) and not isinstance(columns, str | bytes)
+
+
+def _reference(column: object) -> str:
+    """What `select` was given, as text."""
+    if isinstance(column, Column):
+        return column.name
+    if not isinstance(column, str):
+        raise InvalidOption(f"select takes names of columns as text, or lakescan.col(name), not {column!r}")
+    return column
 
 
 def _require(library: str, load: Callable[[], Any]) -> Any:

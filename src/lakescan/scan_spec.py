@@ -14,6 +14,7 @@ from time import perf_counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.metadata_columns import DELETED
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.common.selection import Selection, selected
@@ -22,7 +23,7 @@ from lakescan.errors import InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
-from lakescan.expressions.predicate import TRUE, Predicate, conjunction
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction, leaves
 from lakescan.expressions.sql import parse_filter
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
@@ -45,7 +46,8 @@ class ScanSpec:
     """A read of an open table: the user's request, and what is derived from it once the snapshot is resolved.
 
     Immutable: every refinement returns a new spec. The snapshot, the output columns and the bound filter are resolved
-    once, cached, and pickled with the spec.
+    once, cached, and pickled with the spec. `keeps_deleted`: deleted rows are read, whatever columns are; see
+    `reads_deleted`.
     """
 
     table: TableFormat
@@ -60,6 +62,7 @@ class ScanSpec:
     executor: PlanningExecutor | None = None
     stats_of: tuple[str, ...] = ()
     ignores_residuals: bool = False
+    keeps_deleted: bool = False
     state: Snapshot | None = None
 
     def __repr__(self) -> str:
@@ -90,7 +93,7 @@ class ScanSpec:
 
     def narrowed(self, names: Iterable[str]) -> ScanSpec:
         """Return the spec with only these of its output columns; other names are taken for columns of the table."""
-        return self.select(*self.selection.texts(names))
+        return replace(self.select(*self.selection.texts(names)), keeps_deleted=self.reads_deleted)
 
     def as_of(
         self,
@@ -119,8 +122,9 @@ class ScanSpec:
         return replace(self, row_limit=rows if self.row_limit is None else min(rows, self.row_limit))
 
     def without_limit(self, *columns: str) -> ScanSpec:
-        """Return the spec with these output columns (all columns if none) and no limit."""
-        return replace(self, columns=columns, row_limit=None, options=self.options.without(("limit", "columns")))
+        """Return the spec with these output columns (none by default) and no limit, for the same rows."""
+        options = self.options.without(("limit", "columns"))
+        return replace(self, columns=columns, row_limit=None, options=options, keeps_deleted=self.reads_deleted)
 
     def with_options(self, options: Mapping[str, object]) -> ScanSpec:
         """Return the spec with more options, which are checked; raises `InvalidOption`."""
@@ -178,6 +182,12 @@ class ScanSpec:
     def filter(self) -> Predicate:
         """The filter, bound to the table's schema."""
         return bind(self._condition, self._selectable, case_sensitive=self._case_sensitive)
+
+    @property
+    def reads_deleted(self) -> bool:
+        """Whether deleted rows are among the rows: a scan that selects `_deleted`, or filters by it, returns them."""
+        ids = {each.path[0].id for each in self.selection.columns} | {leaf.bound_id for leaf in leaves(self.filter)}
+        return self.keeps_deleted or DELETED.id in ids
 
     @property
     def _condition(self) -> Predicate:
@@ -316,6 +326,7 @@ class ScanSpec:
             batch_size=self.options.batch_size or batch_size,
             verify=self.options.verify,
             places=self.storage.places(self.table.location),
+            keeps_deleted=self.reads_deleted,
         )
 
     def metadata_table(self, name: str) -> MetadataTable:
@@ -332,7 +343,7 @@ class ScanSpec:
     @property
     def fits_options(self) -> bool:
         """Whether `to_options` can express the whole spec: reporters and increments of streams have no option."""
-        return self.state is None and not self.ignores_residuals and not self.reporters
+        return self.state is None and not self.ignores_residuals and not self.reporters and not self.keeps_deleted
 
     def to_options(self) -> dict[str, str]:
         """Return the spec as text options of `spark.read.format("lakescan")`, pinned to the current snapshot.

@@ -67,6 +67,21 @@ def test_who_selects_deleted_sees_deleted_rows_marked(location: str) -> None:
     assert [(r["id"], r["_deleted"]) for r in found] == [(1, False), (2, True), (3, False), (4, False)]
 
 
+def test_all_that_reads_a_scan_with_deleted_rows_has_them(location: str) -> None:
+    pl = pytest.importorskip("polars")
+    scan = lakescan.table(location).scan().select("id", gone="_deleted")
+    lazy = scan.to_polars(lazy=True)
+    assert scan.count() == scan.to_arrow().num_rows == lazy.select(pl.len()).collect().item() == 4
+    assert lazy.select("id").collect()["id"].sort().to_list() == [1, 2, 3, 4]
+    assert scan.where("name = 'a' and id < 3").max("id") == 2
+
+
+def test_a_filter_by_deleted_returns_the_deleted_rows_that_match_in_every_file(location: str) -> None:
+    scan = lakescan.table(location).scan().where("_deleted = false or name = 'a'")  # decided by partitions
+    assert sorted(scan.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert scan.count() == 4
+
+
 def test_rows_are_filtered_by_metadata_columns(location: str) -> None:
     assert [r["id"] for r in rows(location, "id", where="_pos = 2")] == [3]
     assert [r["id"] for r in rows(location, "id", where="_file like '%name=b%'")] == [4]

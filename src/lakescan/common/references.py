@@ -58,4 +58,9 @@ def split_list(text: str, *, keep_calls: bool = False) -> tuple[str, ...]:
 
 def dotted_path(names: Iterable[str]) -> str:
     """Join names into a reference that `parse_reference` splits into the same names; quotes those that need it."""
-    return ".".join(name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`" for name in names)
+    return ".".join(name if _is_plain(name) else "`" + name.replace("`", "``") + "`" for name in names)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name needs no backquotes: those with spaces around need them, since lists and aliases strip these."""
+    return _PLAIN.fullmatch(name) is not None and name == name.strip()

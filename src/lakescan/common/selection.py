@@ -77,6 +77,8 @@ class Selection:
 
 def with_alias(reference: str, name: str) -> str:
     """The text that selects a column or member under another name."""
+    if reference != reference.strip():  # the spaces belong to the name
+        reference = dotted_path(parse_reference(reference))
     return f"{reference} as `{name.replace('`', '``')}`"
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.metadata_columns import DELETED
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.selection import Selection, columns_read
 from lakescan.expressions.predicate import Predicate, leaves
@@ -28,7 +29,7 @@ class ReadContext:
     """`selection` has the columns of the batches; `table_schema` also those that only filters or deletes need.
 
     `places` matches data files with the locations that deletes name, however they are spelled.
-    With `verify`, the checksums of Parquet pages are checked.
+    With `verify`, the checksums of Parquet pages are checked. With `keeps_deleted`, deleted rows are returned, too.
     """
 
     storage: Storage
@@ -39,6 +40,7 @@ class ReadContext:
     batch_size: int = BATCH_SIZE
     verify: bool = False
     places: Places = field(default_factory=Places)
+    keeps_deleted: bool = False
 
     @property
     def output(self) -> Schema:
@@ -53,6 +55,7 @@ class ReadContext:
         ids = {leaf.bound_id for leaf in leaves(residual)} | {i for i in compared if i in self.table_schema.by_id}
         paths = [each.path for each in self.selection.columns]
         paths += [self.table_schema.struct_path(i) for i in sorted(ids)]
+        paths += [(DELETED,)] if self.keeps_deleted else []
         return Schema(columns_read(paths), self.selection.schema_id)
 
     def selected(self, batch: pa.RecordBatch, columns: Schema) -> pa.RecordBatch:

@@ -184,7 +184,8 @@ class FilteringReader(TableReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Prune by the filters that planning can use; Spark evaluates all filters again."""
         assert self._scan is not None
-        self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema, self._scan.selection))
+        if self._scan.max_rows is None:  # the filters of the query come after the scan's limit
+            self._scan = self._scan.where(usable_predicate(filters, self._scan.snapshot.schema, self._scan.selection))
         return filters
 
 
