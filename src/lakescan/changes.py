@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 
 from lakescan import engines
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
-from lakescan.common.references import split_list
+from lakescan.common.references import dotted_path, split_list
+from lakescan.common.schema import Schema
 from lakescan.errors import NoSuchColumn
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
+from lakescan.reading.context import selected_columns
 from lakescan.reading.net_changes import as_updates, without_carry_overs
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
     from pyspark.sql import DataFrame, SparkSession
 
-_CHANGELOG = {f.name for f in CHANGELOG}
+_CHANGELOG = {f.id for f in CHANGELOG}
 
 
 class Changes:
@@ -39,7 +41,7 @@ class Changes:
 
     def __init__(self, spec: ScanSpec, identity: str | Sequence[str] = ()) -> None:
         references = split_list(identity) if isinstance(identity, str) else identity
-        self._spec, self._identity = spec, tuple(_column(spec, each) for each in references)
+        self._spec, self._identity = spec, tuple(_column(spec.snapshot.schema, each) for each in references)
 
     @property
     def scan(self) -> Scan:
@@ -53,20 +55,31 @@ class Changes:
 
     @property
     def data_columns(self) -> tuple[str, ...]:
-        """The table's columns, without those that describe the change."""
-        return tuple(name for name in self._spec.output.names if name not in _CHANGELOG)
+        """The table's columns, selected or not, without those that describe the change: what is equal in them cancels."""
+        return tuple(field.name for field in self._spec.snapshot.schema.fields if field.id not in _CHANGELOG)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The changes as record batches. Memory is bounded by the changed rows of one commit."""
         if not are_computed(self._spec):
             yield from self.scan.to_batches()
             return
-        for spec in commits_of(self._spec):
+        left = self._spec.max_rows
+        for batch in self._computed():
+            yield batch.slice(0, left)
+            left = left if left is None else max(left - batch.num_rows, 0)
+            if left == 0:
+                return
+
+    def _computed(self) -> Iterator[pa.RecordBatch]:
+        for spec in commits_of(self._spec.with_limit(None)):
             plan = spec.plan()
-            batches = read_batches([(plan, spec.read_context(plan))])
-            if has_both(plan):
-                batches = iter(self._net(pa.Table.from_batches(batches, self.schema)).to_batches())
-            yield from batches
+            if not has_both(plan):
+                yield from read_batches([(plan, spec.read_context(plan))])
+                continue
+            whole = compared(spec)
+            rows = read_batches([(plan, whole.read_context(plan))])
+            for batch in self._net(pa.Table.from_batches(rows, whole.output.arrow())).to_batches():
+                yield selected_columns(batch, whole.output, spec.selection)
 
     def _net(self, rows: pa.Table) -> pa.Table:
         """The net changes of one commit: without the rows that it deleted and inserted unchanged."""
@@ -94,16 +107,29 @@ class Changes:
         engine = engines.load("spark")
         frame: DataFrame
         if are_computed(self._spec):
-            frame = engine.changes_frame(spark, self._spec, self.data_columns, self._identity)
+            frame = engine.changes_frame(
+                spark, compared(self._spec.with_limit(None)), self.data_columns, self._identity, self._spec.selection
+            )
+            frame = frame if self._spec.max_rows is None else frame.limit(self._spec.max_rows)
         else:
             frame = engine.frame_of(spark, self._spec)
         return frame
 
 
-def _column(spec: ScanSpec, reference: str) -> str:
-    """The name of a column of the scan; raises `NoSuchColumn`, also for a member of a struct."""
-    field = spec.output.field(reference)
-    if field not in spec.output.fields:
+def compared(spec: ScanSpec) -> ScanSpec:
+    """The changes with all columns of the table, by which net changes are found, and the metadata columns selected.
+
+    The rows of a commit that differ only in columns that are not selected must not cancel out.
+    """
+    names = {field.name: None for field in spec.snapshot.schema.fields}
+    names |= {each.path[0].name: None for each in spec.selection.columns}
+    return spec.select(*(dotted_path([name]) for name in names))
+
+
+def _column(schema: Schema, reference: str) -> str:
+    """The name of a column of the table; raises `NoSuchColumn`, also for a member of a struct."""
+    field = schema.field(reference)
+    if schema.top_level_of[field.id] is not field:
         raise NoSuchColumn(f"identity={reference!r} is a member of a struct: only whole columns identify rows")
     return field.name
 

@@ -121,6 +121,10 @@ class ScanSpec:
         rows = min(int(rows), _MOST_ROWS)
         return replace(self, row_limit=rows if self.row_limit is None else min(rows, self.row_limit))
 
+    def with_limit(self, rows: int | None) -> ScanSpec:
+        """Return the spec limited to `rows` rows, or not at all, whatever its present limit is."""
+        return replace(self, row_limit=rows, options=self.options.without(("limit",)))
+
     def without_limit(self, *columns: str) -> ScanSpec:
         """Return the spec with these output columns (none by default) and no limit, for the same rows."""
         options = self.options.without(("limit", "columns"))

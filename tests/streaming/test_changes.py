@@ -266,6 +266,95 @@ def test_rows_are_numbered_by_all_that_they_hold() -> None:
     assert len(set(numbers)) == 3
 
 
+NESTED = pa.schema({"id": pa.int64(), "s": pa.struct({"p": pa.int64(), "q": pa.string()}), "x": pa.string()})
+SELECTIONS = [
+    "id",
+    "id,x,_change_type",
+    "s.p as pp, _change_type as kind",
+    "s.q, s.p as _change_type, _change_ordinal",
+    "_change_type",
+    "_pos, s",
+]
+
+
+@pytest.fixture(scope="module")
+def updated(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table of which a commit rewrote three rows, and changed a member of the first."""
+    folder = tmp_path_factory.mktemp("updated")
+    rows = [{"id": 1, "s": {"p": 1, "q": "a"}, "x": "u"}, {"id": 2, "s": None}, {"id": 3, "s": {"p": 3}}]
+    table = lakescan.catalog("updated", type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=str(folder))
+    table.create_namespace("n")
+    table = table.create_table("n.t", NESTED)
+    table.append(pa.Table.from_pylist(rows, NESTED))
+    table.overwrite(pa.Table.from_pylist([{"id": 1, "s": {"p": 10, "q": "a"}, "x": "u"}], NESTED), where="id = 1")
+    return "updated.n.t"
+
+
+@pytest.mark.parametrize("identity", [(), ("id",)])
+@pytest.mark.parametrize("columns", SELECTIONS)
+def test_selected_columns_are_those_of_the_same_changes(updated: str, columns: str, identity: tuple[str, ...]) -> None:
+    table = lakescan.table(updated)
+    first = table.history()["snapshot_id"][0].as_py()
+    whole = table.changes(first, identity=identity)
+    assert [row["id"] for row in whole.to_arrow().to_pylist()] == [1, 1]
+    changes = table.changes(first, identity=identity, columns=columns)
+    assert changes.to_arrow().num_rows == 2
+    flat = [{**row, "_pos": 0, "p": row["s"]["p"], "q": row["s"]["q"]} for row in whole.to_arrow().to_pylist()]
+    fields = [(name.strip().split(" as ")[0].split(".")[-1], name) for name in columns.split(",")]
+    assert [list(row.values()) for row in changes.to_arrow().to_pylist()] == [[r[n] for n, _ in fields] for r in flat]
+    if not identity:
+        batches = table.stream(wait=False, columns=columns, on_change="changelog", start_snapshot_id=first)
+        streamed = pa.Table.from_batches(batches, changes.schema)
+        assert streamed.slice(streamed.num_rows - 2).drop_columns(
+            _ordinals(changes)
+        ) == changes.to_arrow().drop_columns(_ordinals(changes))
+
+
+def _ordinals(changes: lakescan.Changes) -> list[str]:
+    """A stream counts commits from its own start."""
+    return [name for name in changes.schema.names if name == "_change_ordinal"]
+
+
+def test_a_limit_counts_net_changes(updated: str) -> None:
+    table = lakescan.table(updated)
+    assert [table.changes(limit=rows).to_arrow().num_rows for rows in (0, 1, 4, 9)] == [0, 1, 4, 5]
+    first = table.history()["snapshot_id"][0].as_py()
+    assert table.changes(first, limit=1).to_arrow()["id"].to_pylist() == [1]
+
+
+def test_identity_is_of_the_tables_columns(updated: str) -> None:
+    table = lakescan.table(updated)
+    kinds = table.changes(identity="id", columns="s.p as id, _change_type").to_arrow()["_change_type"].to_pylist()
+    assert kinds == ["INSERT"] * 3 + ["UPDATE_BEFORE", "UPDATE_AFTER"]
+    for wrong in ("s.p", "nothing"):
+        with pytest.raises(lakescan.NoSuchColumn):
+            table.changes(identity=wrong)
+
+
+@pytest.mark.spark
+def test_selected_columns_of_changes_on_spark_are_those_in_process(spark, updated: str, tmp_path: Path) -> None:
+    lakescan.spark.register(spark)
+    table = lakescan.table(updated)
+    for columns in SELECTIONS:
+        for changes in (table.changes(columns=columns), table.changes(columns=columns, identity="id")):
+            frame, expected = changes.to_spark(spark), changes.to_arrow()
+            assert frame.columns == expected.column_names
+            assert Counter(map(str, frame.toArrow().to_pylist())) == Counter(map(str, expected.to_pylist()))
+    assert table.changes(limit=2).to_spark(spark).count() == 2
+    columns = "s.p as pp, _change_type as kind"
+    stream = (
+        spark.readStream.format("iceberg").option("on-change", "changelog").option("columns", columns).load(updated)
+    )
+    name = "changed_members"
+    stream.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "c")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    in_process = pa.Table.from_batches(table.stream(wait=False, columns=columns, on_change="changelog"))
+    assert sorted(map(str, map(tuple, spark.table(name).collect()))) == sorted(
+        str(tuple(row.values())) for row in in_process.to_pylist()
+    )
+
+
 @pytest.mark.spark
 def test_changes_on_spark_are_those_in_process(spark, tmp_path: Path) -> None:
     table = Changing(tmp_path)

@@ -62,14 +62,19 @@ class ReadContext:
         """The output columns of a batch of `columns` (see `columns_for`); a member is null where its struct is."""
         if self.selection.is_plain:
             return batch.select(range(len(self.selection.columns)))
-        place = {field.id: i for i, field in enumerate(columns.fields)}
-        arrays = []
-        for each in self.selection.columns:
-            at = place[each.path[0].id]
-            array, within = batch.column(at), columns.fields[at]
-            for member in each.path[1:]:
-                assert isinstance(within.type, t.Struct)
-                index = next(i for i, f in enumerate(within.type.fields) if f.id == member.id)
-                array, within = pc.struct_field(array, [index]), within.type.fields[index]
-            arrays.append(array)
-        return batch_of(arrays, self.output.arrow(), batch.num_rows)
+        return selected_columns(batch, columns, self.selection)
+
+
+def selected_columns(batch: pa.RecordBatch, columns: Schema, selection: Selection) -> pa.RecordBatch:
+    """The columns and members of a selection, from a batch of `columns` in any order."""
+    place = {field.id: i for i, field in enumerate(columns.fields)}
+    arrays = []
+    for each in selection.columns:
+        at = place[each.path[0].id]
+        array, within = batch.column(at), columns.fields[at]
+        for member in each.path[1:]:
+            assert isinstance(within.type, t.Struct)
+            index = next(i for i, f in enumerate(within.type.fields) if f.id == member.id)
+            array, within = pc.struct_field(array, [index]), within.type.fields[index]
+        arrays.append(array)
+    return batch_of(arrays, selection.output.arrow(), batch.num_rows)

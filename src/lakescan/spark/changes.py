@@ -12,18 +12,22 @@ from pyspark.sql import types as s
 from lakescan.common.metadata_columns import CHANGE, CHANGE_ORDINAL
 from lakescan.reading.net_changes import as_updates, without_carry_overs
 from lakescan.spark.frames import frame_of
+from lakescan.spark.native.columns import selected
 from lakescan.spark.types import arrow_schema, quoted, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakescan.common.selection import Selection
     from lakescan.scan_spec import ScanSpec
 
 _BUCKET = "__lakescan_share"
 
 
-def changes_frame(spark: SparkSession, scan: ScanSpec, columns: Sequence[str], identity: Sequence[str]) -> DataFrame:
-    """The net changes of a changelog scan.
+def changes_frame(
+    spark: SparkSession, scan: ScanSpec, columns: Sequence[str], identity: Sequence[str], selection: Selection
+) -> DataFrame:
+    """The selected columns of the net changes of a changelog scan of all columns.
 
     Rows are shuffled by a hash of the commit and of the compared columns (`identity`, else all `columns`), so that a
     commit is spread over tasks while its equal rows meet in one task. Spark cannot hash columns that contain maps; they
@@ -44,7 +48,8 @@ def changes_frame(spark: SparkSession, scan: ScanSpec, columns: Sequence[str], i
             commits.append(as_updates(commit, CHANGE.name, identity) if identity else commit)
         return pa.concat_tables(commits).cast(target)
 
-    return raw.withColumn(_BUCKET, bucket).groupBy(_BUCKET).applyInArrow(net, schema)
+    changed = raw.withColumn(_BUCKET, bucket).groupBy(_BUCKET).applyInArrow(net, schema)
+    return changed.select(*(selected(F.col(quoted(each.path[0].name)), each) for each in selection.columns))
 
 
 def _buckets(spark: SparkSession) -> int:

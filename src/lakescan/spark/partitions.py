@@ -10,10 +10,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from lakescan.changes import Changes, has_both
+from lakescan.changes import Changes, compared, has_both
 from lakescan.common.metadata_columns import CHANGE
+from lakescan.common.selection import Selection
 from lakescan.planning.plan import TaskGroup
-from lakescan.reading.context import ReadContext
+from lakescan.reading.context import ReadContext, selected_columns
 from lakescan.reading.net_changes import without_carry_overs
 from lakescan.reading.reader import read_group
 from lakescan.scan_spec import ScanSpec
@@ -30,11 +31,15 @@ class GroupPartition(InputPartition):
 
 @dataclass
 class CommitPartition(InputPartition):
-    """All changes of one commit that deletes and inserts rows: changes that cancel out must meet in one task."""
+    """All changes of one commit that deletes and inserts rows: changes that cancel out must meet in one task.
+
+    `context` reads all columns: changes that are equal in `columns` cancel out. `selection` is what is returned.
+    """
 
     groups: list[TaskGroup]
     context: ReadContext
     columns: tuple[str, ...]
+    selection: Selection
 
 
 @dataclass
@@ -57,7 +62,8 @@ def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None =
     if plan.limit is not None:
         return [LimitedPartition(list(groups), context, plan.limit)]
     if changes is not None and has_both(plan):
-        return [CommitPartition(list(groups), context, changes.data_columns)]
+        whole = compared(scan).read_context(plan)
+        return [CommitPartition(list(groups), whole, changes.data_columns, scan.selection)]
     return [GroupPartition(group, context) for group in groups]
 
 
@@ -74,8 +80,9 @@ def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa
         batches = _first_rows(partition)
     else:
         return
+    output = partition.selection.output if isinstance(partition, CommitPartition) else partition.context.output
     for batch in batches:
-        yield as_spark_batch(batch, partition.context.output.fields, schema)
+        yield as_spark_batch(batch, output.fields, schema)
 
 
 def _first_rows(partition: LimitedPartition) -> Iterator[pa.RecordBatch]:
@@ -90,5 +97,7 @@ def _first_rows(partition: LimitedPartition) -> Iterator[pa.RecordBatch]:
 
 def _net(partition: CommitPartition) -> Iterator[pa.RecordBatch]:
     batches = chain.from_iterable(read_group(group, partition.context) for group in partition.groups)
-    rows = pa.Table.from_batches(batches, schema=partition.context.output.arrow())
-    yield from without_carry_overs(rows, CHANGE.name, partition.columns).to_batches()
+    whole = partition.context.output
+    rows = pa.Table.from_batches(batches, schema=whole.arrow())
+    for batch in without_carry_overs(rows, CHANGE.name, partition.columns).to_batches():
+        yield selected_columns(batch, whole, partition.selection)

@@ -18,6 +18,8 @@ from lakescan.spark.types import quoted, spark_type
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+    from lakescan.common.selection import SelectedColumn
+
 
 @dataclass(frozen=True)
 class FileColumns:
@@ -120,6 +122,13 @@ def members_of(field: t.Field, column: Column) -> Iterator[tuple[int, Column]]:
     if isinstance(field.type, t.Struct):
         for member in field.type.fields:
             yield from members_of(member, column.getField(member.name))
+
+
+def selected(column: Column, what: SelectedColumn) -> Column:
+    """The selected member of a column, or the column itself, under its output name."""
+    for member in what.path[1:]:
+        column = column.getField(member.name)
+    return column.alias(what.name)
 
 
 def has_members(kind: t.Type) -> bool:

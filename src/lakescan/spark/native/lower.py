@@ -24,7 +24,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.positions import DeleteLoader
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
-from lakescan.spark.native.columns import FileColumns, members_of
+from lakescan.spark.native.columns import FileColumns, members_of, selected
 from lakescan.spark.native.conditions import condition
 from lakescan.spark.native.delete_strategy import position_bytes
 from lakescan.spark.native.equality_deletes import DeletedKeys
@@ -37,7 +37,6 @@ from lakescan.storage.locations import split_location
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakescan.common.selection import SelectedColumn
     from lakescan.scan_spec import ScanSpec
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
@@ -112,7 +111,7 @@ class _NativeFiles:
         if any(residual != TRUE for residual in self._plan.residuals):
             nested = {i: each for f in self._fields for i, each in members_of(f, columns[f.id])}
             frame = frame.where(condition(self._plan.filter, columns | nested))
-        return frame.select(*(_member(columns[each.path[0].id], each) for each in self._scan.selection.columns))
+        return frame.select(*(selected(columns[each.path[0].id], each) for each in self._scan.selection.columns))
 
     def _read(self) -> DataFrame:
         """The files as Spark reads them: columns by field id if the table has ids, else by physical name."""
@@ -182,13 +181,6 @@ class _NativeFiles:
         if f"is_constant_{field.id}" not in facts:
             return constant
         return F.when(facts.value(f"is_constant_{field.id}"), constant).otherwise(column)
-
-
-def _member(column: Column, selected: SelectedColumn) -> Column:
-    """The selected member of a column, or the column itself, under its output name."""
-    for member in selected.path[1:]:
-        column = column.getField(member.name)
-    return column.alias(selected.name)
 
 
 def why_session(spark: SparkSession, scan: ScanSpec) -> str | None:
