@@ -55,7 +55,7 @@ class Changes:
 
     @property
     def data_columns(self) -> tuple[str, ...]:
-        """The table's columns, selected or not, without those that describe the change: what is equal in them cancels."""
+        """The table's columns without those that describe the change. Rows that are equal in them cancel out."""
         return tuple(field.name for field in self._spec.snapshot.schema.fields if field.id not in _CHANGELOG)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,7 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.column import col
 from lakescan.expressions.evaluate import keep
-from lakescan.expressions.predicate import FALSE, Comparison, In, IsNull
+from lakescan.expressions.predicate import FALSE, TRUE, Comparison, In, IsNull
 from lakescan.expressions.sql import parse_filter
 
 SCHEMA = Schema(
@@ -246,3 +246,10 @@ def test_chains_may_be_as_long_as_they_like(rows: list[int]) -> None:
 def test_a_filter_that_is_nested_too_deep_is_refused() -> None:
     with pytest.raises(InvalidFilter, match="nested too deep"):
         parse_filter("(" * 5000 + "a = 1" + ")" * 5000)
+
+
+def test_no_value_is_in_an_empty_list_not_even_null() -> None:
+    assert bind(col("a.b").is_in([]), SCHEMA) == FALSE
+    assert bind(~col("a.b").is_in([]), SCHEMA) == TRUE
+    assert bind(~col("a.b").is_in([None]), SCHEMA) == FALSE
+    assert bind(~col("a.b").is_in([1.5]), SCHEMA) == IsNull("a.b", 10, negate=True)

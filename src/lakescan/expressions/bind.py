@@ -22,6 +22,7 @@ from lakescan.expressions.instants import NANOSECONDS_A_DAY, instant_of, plain_v
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     FALSE,
+    TRUE,
     And,
     Comparison,
     Constant,
@@ -116,6 +117,8 @@ def _bind_comparison(leaf: Comparison, field: t.Field) -> Predicate:
 def _bind_in(leaf: In, field: t.Field) -> Predicate:
     if leaf.has_null and leaf.negate:
         return FALSE
+    if not leaf.values:  # as in Spark 4, a test against an empty list is false and not null
+        return TRUE if leaf.negate else FALSE
     values = []
     for value in leaf.values:
         try:

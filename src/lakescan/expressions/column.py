@@ -76,7 +76,8 @@ class Column:
     def is_in(self, *values: Any) -> Predicate:
         """Return `column in (values)`, where `values` are several arguments or one collection.
 
-        None among them is SQL's null, so the negation then keeps no row.
+        None among them is SQL's null, so the negation then keeps no row. No row is in an empty list, whose negation
+        keeps all rows.
 
         Example:
             >>> lakescan.col("id").is_in(1, 2)
