@@ -122,6 +122,7 @@ def test_short_ways(table: lakescan.Table, rows: pa.Table) -> None:
     assert table.count() == len(rows)
     assert table.head(3).num_rows == 3
     assert table.to_arrow().num_rows == len(table.to_pandas()) == table.to_polars().height == len(rows)
+    assert table.to_polars(lazy=True).collect().equals(table.to_polars())
 
 
 def test_tables_scans_and_changes_are_arrow_streams(table: lakescan.Table, rows: pa.Table) -> None:

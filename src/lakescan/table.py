@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
@@ -230,9 +230,15 @@ class Table:
         """All rows as a pandas data frame; see `Scan.to_pandas`."""
         return self.scan().to_pandas(**arguments)
 
-    def to_polars(self) -> polars.DataFrame:
-        """All rows as a Polars data frame; see `Scan.to_polars`."""
-        return self.scan().to_polars()
+    @overload
+    def to_polars(self, *, lazy: Literal[False] = False) -> polars.DataFrame: ...
+
+    @overload
+    def to_polars(self, *, lazy: Literal[True]) -> polars.LazyFrame: ...
+
+    def to_polars(self, *, lazy: bool = False) -> polars.DataFrame | polars.LazyFrame:
+        """All rows as a Polars data frame, or lazy frame; see `Scan.to_polars`."""
+        return self.scan().to_polars(lazy=True) if lazy else self.scan().to_polars()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(table)`, `pa.table(table)`."""
