@@ -43,6 +43,9 @@ class Changes:
         references = split_list(identity) if isinstance(identity, str) else identity
         self._spec, self._identity = spec, tuple(_column(spec.snapshot.schema, each) for each in references)
 
+    def __repr__(self) -> str:
+        return f"Changes({self._spec!r})"
+
     @property
     def scan(self) -> Scan:
         """The changes as files record them: a row that a commit only moved is deleted and inserted."""

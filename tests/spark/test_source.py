@@ -191,3 +191,23 @@ def test_a_scan_without_residuals_is_so_through_arrow_too(spark, numbers: str) -
 
 def test_splits_are_made_for_the_sessions_cores(spark) -> None:
     assert parallelism(spark) == 2
+
+
+def test_pushed_filters_come_after_the_limit_of_the_scan(tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+    from pyspark.sql.datasource import GreaterThan
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from lakescan.spark.source import FilteringReader
+
+    write_deltalake(tmp_path / "t", pa.table({"id": list(range(10))}))
+    schema = StructType([StructField("id", LongType())])
+
+    def read(scan: lakescan.Scan) -> list[int]:
+        reader = FilteringReader(scan.spec, schema, 1)
+        assert len(list(reader.pushFilters([GreaterThan(("id",), 5)]))) == 1  # Spark evaluates it again
+        return [i for part in reader.partitions() for batch in reader.read(part) for i in batch["id"].to_pylist()]
+
+    scan = lakescan.table(tmp_path / "t").scan()
+    assert read(scan) == [6, 7, 8, 9]
+    assert read(scan.limit(3)) == scan.limit(3).to_arrow()["id"].to_pylist()

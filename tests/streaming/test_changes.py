@@ -374,6 +374,7 @@ def test_changes_of_delta_are_those_that_it_recorded(tmp_path: Path) -> None:
     found = lakescan.table(path).changes(0).to_arrow().to_pylist()
     assert [(r["id"], r["_change_type"], r["_commit_version"]) for r in found] == [(1, "delete", 1)]
     assert lakescan.table(path).changes().to_arrow().num_rows == 3
+    assert repr(lakescan.table(path).changes(0)).startswith("Changes(Scan(delta ")
     with pytest.raises(lakescan.InvalidOption, match="is not a Delta version or timestamp"):
         lakescan.table(path).changes("x")
     with pytest.raises(lakescan.UnsupportedFeature, match="identity"):
