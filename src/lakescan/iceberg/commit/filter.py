@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lakescan.iceberg.commit.drafts import Draft, Drafts
 from lakescan.iceberg.commit.summary import SummaryCounters
-from lakescan.iceberg.manifests.entries import read_entries
+from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_writer import ADDED, DELETED, EXISTING
 
@@ -38,14 +38,13 @@ def without_files(
     Only manifests that `may_have` such files are read.
     """
     result = Filtered()
-    for place, manifest in enumerate(manifest_files(manifests)):
-        if not _has_live_files(manifest):
-            continue
-        if not may_have(manifest):
-            result.kept.append(place)
-            continue
-        spec = drafts.base.metadata.specs[manifest.partition_spec_id]
-        entries = read_entries(manifest, spec, drafts.storage)
+    listed = list(enumerate(manifest_files(manifests)))
+    live = [(place, manifest) for place, manifest in listed if _has_live_files(manifest)]
+    result.kept += [place for place, manifest in live if not may_have(manifest)]
+    searched = [(place, manifest) for place, manifest in live if may_have(manifest)]
+    specs = drafts.base.metadata.specs
+    entries_of_all = entries_of([manifest for _, manifest in searched], specs, drafts.storage)
+    for (place, manifest), entries in zip(searched, entries_of_all, strict=True):
         entries = entries.filter(pc.not_equal(entries["status"], DELETED)).combine_chunks()
         files = entries["data_file"].combine_chunks()
         removed = is_removed(files, entries["sequence_number"].combine_chunks())
@@ -53,10 +52,11 @@ def without_files(
             result.kept.append(place)
             continue
         gone = files.filter(removed)
-        counters.remove(gone, spec.id)
+        counters.remove(gone, manifest.partition_spec_id)
         result.removed_paths.append(gone.field("file_path"))
         rewritten = _with_status(entries, removed, drafts.snapshot_id)
-        result.rewritten.append(drafts.draft(rewritten, spec.id, manifest.content))
+        result.rewritten.append(drafts.draft(rewritten, manifest.partition_spec_id, manifest.content))
+    result.kept.sort()
     return result
 
 

@@ -22,7 +22,7 @@ from lakescan.iceberg.commit.filter import Filtered, as_moved, without_files
 from lakescan.iceberg.commit.listed import listed_manifests
 from lakescan.iceberg.commit.merge import MergePolicy
 from lakescan.iceberg.commit.summary import SummaryCounters
-from lakescan.iceberg.manifests.entries import read_entries
+from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
 from lakescan.iceberg.manifests.manifest_writer import ADDED
@@ -184,12 +184,9 @@ class SnapshotProducer:
         return pa.concat_tables([self._drafts.store(stay), kept.take(pa.array(whole, pa.int64()))])
 
     def _moved(self, parts: list[pa.Table], manifests: pa.Table) -> pa.Table:
-        specs = self.base.metadata.specs
-        for each in manifest_files(manifests):
-            parts.append(read_entries(each, specs[each.partition_spec_id], self.storage))
-        return pa.concat_tables(
-            [as_moved(each, self.snapshot_id) for each in parts], promote_options="permissive"
-        ).combine_chunks()
+        parts += entries_of(manifest_files(manifests), self.base.metadata.specs, self.storage)
+        moved = [as_moved(each, self.snapshot_id) for each in parts]
+        return pa.concat_tables(moved, promote_options="permissive").combine_chunks()
 
     def _snapshot(self, manifests: pa.Table) -> NewSnapshot:
         base, head = self.base, self.base.head

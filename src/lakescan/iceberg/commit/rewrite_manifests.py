@@ -12,7 +12,7 @@ from lakescan.iceberg.commit.drafts import Draft
 from lakescan.iceberg.commit.filter import as_moved
 from lakescan.iceberg.commit.listed import listed_manifests
 from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
-from lakescan.iceberg.manifests.entries import read_entries
+from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
 from lakescan.write.partition_key import physical
 
@@ -60,9 +60,10 @@ class ManifestRewrite(SnapshotProducer):
 
     def _sorted(self, manifests: pa.Table) -> Iterator[pa.Table]:
         """The live entries of manifests, in runs that are sorted by partition."""
-        spec, run, rows = self.base.metadata.specs[self.base.metadata.default_spec_id], [], 0
-        for each in manifest_files(manifests):
-            run.append(as_moved(read_entries(each, spec, self.storage), self.snapshot_id))
+        run: list[pa.Table] = []
+        rows = 0
+        for entries in entries_of(manifest_files(manifests), self.base.metadata.specs, self.storage):
+            run.append(as_moved(entries, self.snapshot_id))
             rows += run[-1].num_rows
             if rows >= _ENTRIES:
                 yield _by_partition(run)

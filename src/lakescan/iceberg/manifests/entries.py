@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,8 +26,22 @@ from lakescan.iceberg.manifests.manifest_writer import data_file_fields, entry_f
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 
+_READERS = 8  # manifests that are held at once
 _LATEST = 3  # the fields of the latest format version; writers of older ones leave theirs out
 _NAMES = {field.id: field.name for field in t.walk(entry_fields(t.Struct(()), _LATEST).fields)}
+
+
+def entries_of(
+    manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec], storage: Storage
+) -> Iterator[pa.Table]:
+    """Yield the entries of each manifest, as `read_entries`; a few are read ahead by threads."""
+
+    def read(manifest: ManifestFile) -> pa.Table:
+        return read_entries(manifest, specs[manifest.partition_spec_id], storage)
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        for start in range(0, len(manifests), _READERS):
+            yield from pool.map(read, manifests[start : start + _READERS])
 
 
 def read_entries(manifest: ManifestFile, spec: PartitionSpec, storage: Storage) -> pa.Table:
