@@ -187,6 +187,9 @@ def test_spaces_around_a_name_belong_to_it(tmp_path: Path) -> None:
     named = scan.select(a="x", b="x ", c=" x", d="s.x ")
     assert named.to_arrow().to_pylist() == [{"a": 1, "b": 2, "c": 3, "d": 4}]
     assert scan.select("`x ` as b").to_arrow().to_pylist() == [{"b": 2}]
+    for each in (named, scan.select(" x", "x "), scan.select("s.x ")):
+        by_options = lakescan.table(tmp_path / "t", columns=each.to_options()["columns"])
+        assert by_options.to_arrow() == each.to_arrow()
     assert named.to_polars(lazy=True).filter(pl.col("b") == 2).select("b", "d").collect().rows() == [(2, 4)]
 
 

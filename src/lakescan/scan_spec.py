@@ -363,7 +363,7 @@ class ScanSpec:
             "format": self.table.name,
             "relocate": json.dumps(self.storage.relocate) if self.storage.relocate else None,
             "storage-options": json.dumps(self.storage.options) if self.storage.options else None,
-            "columns": None if self.columns is None else json.dumps(self.columns),
+            "columns": None if self.columns is None else json.dumps([each.text for each in self.selection.columns]),
             "limit": self.row_limit,
             "filter": None if condition == TRUE else to_json(condition),
         }
