@@ -69,6 +69,7 @@ from datetime import date, tzinfo
 from typing import Any, TypedDict
 
 from lakescan.encryption import KeyManager
+from lakescan.expressions.predicate import Predicate
 '''
 
 

@@ -216,9 +216,9 @@ class Catalog:
         definition = TableDefinition(
             numbered(fields),
             (split_list(primary_key) if isinstance(primary_key, str) else tuple(primary_key)) or key,
-            tuple(map(Term.parse, _terms(partition_by))),
-            tuple(map(SortTerm.parse, _terms(sort_by))),
-            dict(properties or {}),
+            tuple(map(Term.parse, _terms("partition_by", partition_by))),
+            tuple(map(SortTerm.parse, _terms("sort_by", sort_by))),
+            _texts(properties),
             location=None if location is None else location_of(location),
             comment=comment,
         )
@@ -395,7 +395,7 @@ class Catalog:
         return within(self.name, name)
 
     def _parts(self, namespace: str) -> tuple[str, ...]:
-        parts = parts_of(namespace)
+        parts = parts_of(namespace) if isinstance(namespace, str) else None
         if parts is None:
             raise InvalidOption(f"{namespace!r} is not the name of a namespace")
         return parts[1:] if len(parts) > 1 and parts[0] == self.name else parts
@@ -435,5 +435,15 @@ def catalog(name: str | Mapping[str, Any] = "default", **properties: Any) -> Cat
     return Catalog(name)
 
 
-def _terms(given: str | Sequence[str]) -> Sequence[str]:
-    return terms(given) if isinstance(given, str) else given
+def _terms(argument: str, given: str | Sequence[str]) -> Sequence[str]:
+    try:
+        return terms(given)
+    except ValueError as error:
+        raise InvalidOption(f"{argument}={given!r}: expected {error}") from error
+
+
+def _texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
+    """Properties as texts, as `lakescan.save` makes them."""
+    if not isinstance(properties, Mapping | None) or None in (properties or {}).values():
+        raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
+    return {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in (properties or {}).items()}

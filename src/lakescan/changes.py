@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from lakescan import engines
 from lakescan.common.metadata_columns import CHANGE, CHANGELOG
 from lakescan.common.references import dotted_path, split_list
 from lakescan.common.schema import Schema
-from lakescan.errors import NoSuchColumn
+from lakescan.errors import InvalidOption, NoSuchColumn
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import selected_columns
@@ -41,6 +41,8 @@ class Changes:
 
     def __init__(self, spec: ScanSpec, identity: str | Sequence[str] = ()) -> None:
         references = split_list(identity) if isinstance(identity, str) else identity
+        if not isinstance(references, Iterable) or not all(isinstance(each, str) for each in references):
+            raise InvalidOption(f"identity={identity!r}: expected a column, or a list of columns")
         self._spec, self._identity = spec, tuple(_column(spec.snapshot.schema, each) for each in references)
 
     def __repr__(self) -> str:

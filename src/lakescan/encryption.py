@@ -77,7 +77,7 @@ def named_key_manager(name: str) -> KeyManager:
     module, _, attribute = name.partition(":")
     try:
         imported: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise InvalidOption(f"no key manager at {name!r}: write it as package.module:attribute ({error})") from error
     manager: KeyManager = imported() if isinstance(imported, type) else imported
     return manager

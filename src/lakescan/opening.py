@@ -66,7 +66,9 @@ def table(
         "relocate": relocate,
         "key-manager": key_manager if isinstance(key_manager, str) else None,
     }
-    checked = ReadOptions.of(options).merged({name: value for name, value in given.items() if value is not None})
+    checked = ReadOptions.of(options).with_arguments(
+        {name: value for name, value in given.items() if value is not None}
+    )
     return open_table(path, checked, None if isinstance(key_manager, str) else key_manager)
 
 

@@ -53,8 +53,11 @@ def save(
     Example:
         >>> lakescan.save(frame, "local.shop.sales", partition_by=["days(sold_at)"])
     """
-    checked = _options(options, partition_by, properties)
-    location, storage = location_of(path), dict(storage_options or checked.storage_options or {})
+    arguments = {"format": format, "storage-options": storage_options, "partition-by": partition_by}
+    checked = WriteOptions.of(options).with_arguments(
+        {name: value for name, value in arguments.items() if value is not None} | _as_options(properties)
+    )
+    location, storage = location_of(path), dict(checked.storage_options or {})
     if mode not in _SAVE_MODES:
         raise InvalidOption(f"mode {mode!r} is unknown.{nearest(mode, _SAVE_MODES)} Valid: {', '.join(_SAVE_MODES)}")
     if mode in ("error", "ignore") and exists(location, storage):
@@ -62,14 +65,12 @@ def save(
             return WriteResult(0, 0, 0)
         raise TableExists(f"{location} already exists: mode='append' adds to it, mode='overwrite' replaces its rows")
     given = rows_of(rows)
-    target = open_target(location, format or checked.format, checked, storage, given.schema)
+    target = open_target(location, checked.format, checked, storage, given.schema)
     return overwrite_rows(target, given, checked, None) if mode == "overwrite" else append_rows(target, given, checked)
 
 
-def _options(
-    options: Mapping[str, object], partition_by: str | Sequence[str] | None, properties: Mapping[str, Any] | None
-) -> WriteOptions:
-    """The write options, with those that `save` takes as arguments."""
-    partitioned = {} if partition_by is None else {"partition-by": partition_by}
-    of_table = {f"table-property.{name}": value for name, value in (properties or {}).items()}
-    return WriteOptions.of({**options, **partitioned, **of_table})
+def _as_options(properties: Mapping[str, Any] | None) -> dict[str, object]:
+    """The properties of a new table as write options."""
+    if not isinstance(properties, Mapping | None):
+        raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
+    return {f"table-property.{name}": value for name, value in (properties or {}).items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
-from numbers import Integral
+from numbers import Integral, Real
 from time import perf_counter
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.common.selection import Selection, selected
 from lakescan.common.timestamps import as_moment
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidFilter, InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
@@ -35,7 +35,7 @@ from lakescan.planning.report import ScanMetrics, ScanReport, total_report
 from lakescan.reading.context import BATCH_SIZE, ReadContext
 from lakescan.reporting import MetricsReporter
 from lakescan.storage import Storage
-from lakescan.time_travel import as_text, check_one_state, selector_from
+from lakescan.time_travel import as_text, as_version, check_one_state, selector_from
 
 _PART_FILES = 10_000  # minimum files of a part of `plan_parts`, except the last
 _MOST_ROWS = 2**62  # fits a signed 64-bit integer
@@ -108,7 +108,7 @@ class ScanSpec:
         if len(given) != 1:
             raise InvalidOption("as_of takes exactly one of version, timestamp, branch and tag")
         instant = None if timestamp is None else as_moment(timestamp, self.options.time_zone)
-        return self.at(SnapshotSelector(version, instant, branch, tag))
+        return self.at(SnapshotSelector(None if version is None else as_version(version), instant, branch, tag))
 
     def at(self, selector: SnapshotSelector) -> ScanSpec:
         """Return the spec for the snapshot that a selector selects."""
@@ -201,7 +201,7 @@ class ScanSpec:
     @property
     def max_rows(self) -> int | None:
         """The smaller of `row_limit` and the option `limit`; None without either."""
-        return min((n for n in (self.row_limit, self.options.limit) if n is not None), default=None)
+        return min((min(n, _MOST_ROWS) for n in (self.row_limit, self.options.limit) if n is not None), default=None)
 
     @property
     def metadata_bytes(self) -> int:
@@ -280,6 +280,8 @@ class ScanSpec:
         return frozenset(field.id for field in wanted.fields)
 
     def _plan(self, candidates: Candidates, metrics: ScanMetrics, parallelism: int | None = None) -> ScanPlan:
+        if not isinstance(parallelism, Real | None):
+            raise InvalidOption(f"parallelism={parallelism!r}: expected a whole number above 0")
         snapshot = self.snapshot
         return make_plan(
             candidates,
@@ -381,6 +383,8 @@ def as_predicate(condition: str | Predicate) -> Predicate:
     """Parse SQL text or a JSON expression into a predicate; return predicates unchanged. Raises `InvalidFilter`."""
     if isinstance(condition, Predicate):
         return condition
+    if not isinstance(condition, str):
+        raise InvalidFilter(f"{condition!r} is not a filter: give SQL as text, or a predicate (lakescan.col('x') > 1)")
     return from_json(condition) if condition.lstrip().startswith("{") else parse_filter(condition)
 
 

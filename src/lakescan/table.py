@@ -26,6 +26,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import BatchStream, TableStream
+from lakescan.time_travel import as_end_of_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.into import append_rows, overwrite_rows
@@ -474,7 +475,7 @@ class Table:
             >>> orders.changes(start=3, identity=["id"]).to_pandas()
         """
         spec = self._refined(where, options)
-        after, upto = (as_moment(end) if isinstance(end, datetime) else end for end in (start, end))
+        after, upto = as_end_of_changes(start), as_end_of_changes(end)
         return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity)
 
     def stream(

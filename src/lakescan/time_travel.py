@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
+from numbers import Integral
+from typing import Any
 
 from lakescan.common.timestamps import as_moment, from_millis
 from lakescan.errors import InvalidOption
@@ -13,6 +15,25 @@ from lakescan.options.declaration import Group
 from lakescan.options.read import ReadOptions
 
 _End = int | str | datetime  # of a range: a snapshot id, a tag, a time
+
+
+def as_version(version: Any) -> int | str:
+    """A version, snapshot id or name as its plain type; numpy's integers are numbers.
+
+    Raises `InvalidOption` for other types: they would select no state, and the current one would be read.
+    """
+    if isinstance(version, str):
+        return str(version)
+    if isinstance(version, Integral) and not isinstance(version, bool):
+        return int(version)
+    raise InvalidOption(f"{version!r} is not a version: give a number, or the name of a branch or tag as text")
+
+
+def as_end_of_changes(state: Any) -> int | str | datetime | None:
+    """An end of `Table.changes`: a version, snapshot id or tag, or a time in UTC; raises `InvalidOption`."""
+    if state is None:
+        return None
+    return as_moment(state) if isinstance(state, date) else as_version(state)
 
 
 def check_one_state(source: str, options: ReadOptions) -> None:

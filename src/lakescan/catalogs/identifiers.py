@@ -49,6 +49,8 @@ def within(catalog: str, name: str | Iterable[str]) -> Identifier:
 
     Raises `InvalidOption` for a name without a namespace.
     """
+    if not isinstance(name, str | Iterable):
+        raise InvalidOption(f"{name!r} does not name a table in catalog {catalog!r}: write namespace.table")
     parts = parts_of(name) if isinstance(name, str) else tuple(name)
     if parts and len(parts) > 2 and parts[0] == catalog:
         parts = parts[1:]

@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Generic, TypeVar, cast
 
 import pyarrow as pa
@@ -185,11 +186,11 @@ def set_cache_limit(limit: int) -> None:
         limit: Bytes; 384 MiB by default. 0 disables the cache.
 
     Raises:
-        InvalidOption: The limit is negative.
+        InvalidOption: The limit is negative, or not a whole number.
 
     Example:
         >>> lakescan.set_cache_limit(64 * 1024 * 1024)
     """
-    if limit < 0:
-        raise InvalidOption(f"the cache limit is a number of bytes, not {limit}: set 0 to disable the cache")
-    CACHE.resize(limit)
+    if not isinstance(limit, Integral) or limit < 0:
+        raise InvalidOption(f"the cache limit is a number of bytes, not {limit!r}: set 0 to disable the cache")
+    CACHE.resize(int(limit))

@@ -6,7 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from threading import TIMEOUT_MAX
 from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common.references import split_list
 from lakescan.common.timestamps import as_zone
@@ -39,7 +43,7 @@ class Value(Generic[T]):
             raise ValueError(self.expects)
         try:
             return self.parse(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(self.expects) from error
 
     def described(self, expects: str) -> Value[T]:
@@ -82,7 +86,7 @@ def _duration(value: Any) -> float:
     text = _lower(value).replace(" ", "")
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
     seconds = float(number) * _SECONDS.get(text[len(number) :], float("nan"))
-    if not seconds > 0:  # nor NaN, of an unknown unit
+    if not 0 < seconds <= TIMEOUT_MAX:  # nor NaN, of an unknown unit
         raise ValueError(value)
     return seconds
 
@@ -107,6 +111,11 @@ def _terms(value: Any) -> tuple[str, ...]:
     if not isinstance(value, str):
         return tuple(_text(each).strip() for each in value)
     return tuple(each for each in split_list(value, keep_calls=True) if each)
+
+
+def _pattern(value: Any) -> str:
+    pc.match_substring_regex(pa.array([""]), _text(value))  # raises ArrowInvalid, a ValueError
+    return str(value)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -161,6 +170,7 @@ secrets = replace(mapping, is_secret=True)
 zone: Value[tzinfo] = Value(_zone, "a time zone, such as Europe/Paris or +02:00", "tzinfo | str")
 moment = Value(str, "a date or timestamp", "date | str")  # kept as text: its time zone is another option
 any_text = Value(str, "text", "str")
+pattern = Value(_pattern, "a regular expression", "str")
 version_or_reference = Value(str, "a version, snapshot id, branch or tag", "int | str")
 text = Value(_text, "a string", "str")  # of a write: other types are not converted
 planning_mode = one_of("auto", "local", "distributed")

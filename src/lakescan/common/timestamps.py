@@ -13,8 +13,11 @@ _OFFSET = re.compile(r"(?:UTC|GMT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def from_millis(milliseconds: int) -> datetime:
-    """Convert milliseconds since 1970 to a datetime in UTC."""
-    return EPOCH + timedelta(milliseconds=milliseconds)
+    """Convert milliseconds since 1970 to a datetime in UTC; raises `InvalidOption` beyond the years 1 to 9999."""
+    try:
+        return EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError as error:
+        raise InvalidOption(f"{milliseconds} ms since 1970 is not a time between the years 1 and 9999") from error
 
 
 def to_millis(time: datetime) -> int:
@@ -51,4 +54,7 @@ def as_moment(value: datetime | date | str, zone: tzinfo = UTC) -> datetime:
         )
     if not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
-    return (value if value.tzinfo is not None else value.replace(tzinfo=zone)).astimezone(UTC)
+    try:
+        return (value if value.tzinfo is not None else value.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidOption(f"{value} is not between the years 1 and 9999 in UTC") from error

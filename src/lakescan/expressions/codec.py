@@ -84,7 +84,7 @@ def from_json(text: str) -> Predicate:
     """Decode a predicate from JSON text; raises `InvalidFilter`."""
     try:
         return _decode(json.loads(text))
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InvalidFilter(f"not a filter expression in JSON: {text!r} ({error})") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -34,6 +35,7 @@ from lakescan.planning.report import Words
 from lakescan.storage import Storage
 
 # On storage without atomic puts, the newest metadata file may be half written.
+_SNAPSHOT_ID = re.compile(r"-?[0-9]{1,30}")
 _HALF_WRITTEN = RetryPolicy(attempts=6, first=0.02, factor=2.5, ceiling=0.5)
 
 
@@ -107,7 +109,7 @@ class IcebergTable:
             return self._appended(selector.appends)
         name, tag = selector.branch, selector.tag
         version = selector.version
-        if isinstance(version, str) and version.lstrip("-").isdecimal():
+        if isinstance(version, str) and _SNAPSHOT_ID.fullmatch(version):
             version = int(version)
         if isinstance(version, str):
             name, tag = (version, None) if self._kind(version) == "branch" else (None, version)

@@ -126,8 +126,12 @@ def option(
 
 def prefixed(name: str, doc: str, group: Group, formats: tuple[str, ...] = BOTH) -> Mapping[str, str]:
     """Declare options that share a prefix, such as `table-property.NAME`: the attribute maps each NAME to its text."""
-    declared = Option(name, Value(str, "text", "str"), doc, group, formats)
+    declared = Option(name, Value(_as_property, "text", "str"), doc, group, formats)
     return field(default_factory=dict, metadata={_DECLARATION: declared})
+
+
+def _as_property(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def normalised(name: str) -> str:
@@ -162,11 +166,10 @@ class OptionSet:
             attribute, spelled, declared = found
             result = _parse(declared, spelled if not dot else name, value)
             if dot:
-                parsed.setdefault(attribute, {})[rest] = result
+                if parsed.setdefault(attribute, {}).setdefault(rest, result) != result:
+                    raise _twice(name)
             elif attribute in parsed and parsed[attribute] != result:
-                raise InvalidOption(
-                    f"options {given[attribute]!r} and {spelled!r} are one option with two values: give only one"
-                )
+                raise _twice(given[attribute], spelled)
             else:
                 parsed[attribute] = result
             given[attribute] = spelled
@@ -177,6 +180,24 @@ class OptionSet:
         later = type(self).of(values)
         changed = {attribute: getattr(later, attribute) for attribute in later.given}
         return replace(self, given=_in_order(type(self), {**self.given, **later.given}), **changed)
+
+    def with_arguments(self, values: Mapping[str, object]) -> Self:
+        """Return these options and `values`, which a function takes as arguments.
+
+        Raises `InvalidOption` for an option that is given as both, with two values.
+        """
+        later = type(self).of(values)
+        changed: dict[str, Any] = {}
+        for attribute, name in later.given.items():
+            before, now = getattr(self, attribute), getattr(later, attribute)
+            if declarations(type(self))[attribute].is_prefix:
+                if twice := [each for each in before.keys() & now.keys() if before[each] != now[each]]:
+                    raise _twice(name.replace("NAME", min(twice)))
+                now = {**before, **now}
+            elif attribute in self.given and before != now:
+                raise _twice(self.given[attribute], name)
+            changed[attribute] = now
+        return replace(self, given=_in_order(type(self), {**later.given, **self.given}), **changed)
 
     def without(self, names: Iterable[str]) -> Self:
         """Return these options without those in `names`: any of their names, in any spelling."""
@@ -204,7 +225,7 @@ class OptionSet:
         for attribute, name in self.given.items():
             formats = declared[attribute].names[name]
             if format_name not in formats:
-                theirs, article = " or ".join(formats), "an" if format_name == "iceberg" else "a"
+                theirs, article = " or ".join(formats), "an" if format_name[0] in "aeiou" else "a"
                 raise InvalidOption(f"option {name!r} is for {theirs} tables; this is {article} {format_name} table")
 
     def check_opened(self) -> None:
@@ -231,6 +252,12 @@ class OptionSet:
         known = [name for declared in declarations(cls).values() for name in declared.names]
         suggestion = nearest(name, [*known, *(theirs for some in cls.UNSUPPORTED.values() for theirs in some)])
         return InvalidOption(f"unknown {cls.KIND} {name!r}.{suggestion} Valid: {', '.join(known)}")
+
+
+def _twice(name: str, other: str = "") -> InvalidOption:
+    if other in ("", name):
+        return InvalidOption(f"option {name!r} is given twice, with two values: give only one")
+    return InvalidOption(f"options {name!r} and {other!r} are one option with two values: give only one")
 
 
 def declarations(options: type[OptionSet]) -> dict[str, Option]:

@@ -11,6 +11,7 @@ from datetime import date, tzinfo
 from typing import Any, TypedDict
 
 from lakescan.encryption import KeyManager
+from lakescan.expressions.predicate import Predicate
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -79,7 +80,7 @@ class ReadKeywords(TypedDict, total=False):
     """The latest time of a change feed. Takes a date or timestamp. (Delta)"""
     columns: Sequence[str] | str
     """The columns and members to read, as in `select`. Takes a list, or JSON: a, b.c, d as e. By default: all."""
-    filter: str
+    filter: Predicate | str
     """As `where`; if both are given, rows must match both. Takes SQL, or an expression as JSON."""
     limit: int | str
     """The maximum number of rows. Not for streams. Takes a whole number, 0 or more."""
@@ -192,7 +193,7 @@ class ReadKeywords(TypedDict, total=False):
 class ScanKeywords(ReadKeywords, total=False):
     """Options of a scan."""
 
-    where: str
+    where: Predicate | str
     """Read only the rows that match. Takes SQL, or an expression as JSON."""
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, tzinfo
 from typing import Any, ClassVar
 
 from lakescan.common.option_values import (
+    Value,
     any_text,
     boolean,
     duration,
@@ -22,15 +23,19 @@ from lakescan.common.option_values import (
     no_locality,
     one_of,
     parse_size,
+    pattern,
     planning_mode,
     positive,
     secrets,
     snapshot,
+    text,
     version,
     version_or_reference,
     whole,
     zone,
 )
+from lakescan.expressions.codec import to_json
+from lakescan.expressions.predicate import Predicate
 from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, option
 
 STATE, RANGE, FEED, ROWS = Group.STATE, Group.RANGE, Group.FEED, Group.ROWS
@@ -44,6 +49,13 @@ _STRATEGIES = one_of(
 )
 _ON_CHANGE = one_of("error", "skip", "added-rows", "changelog")
 _LANES = one_of("auto", "native", "arrow")
+
+
+def _condition(value: Any) -> str:
+    return to_json(value) if isinstance(value, Predicate) else text(value)
+
+
+_CONDITION = Value(_condition, "SQL, or an expression as JSON", "Predicate | str")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -181,12 +193,10 @@ class ReadOptions(OptionSet):
         ROWS,
         unset="all",
     )
-    where: str | None = option(
-        "where", any_text.described("SQL, or an expression as JSON"), "Read only the rows that match.", ROWS
-    )
+    where: str | None = option("where", _CONDITION, "Read only the rows that match.", ROWS)
     filter: str | None = option(
         "filter",
-        any_text.described("SQL, or an expression as JSON"),
+        _CONDITION,
         "As `where`; if both are given, rows must match both.",
         ROWS,
     )
@@ -334,7 +344,7 @@ class ReadOptions(OptionSet):
     )
     exclude_regex: str | None = option(
         "excludeRegex",
-        any_text.described("a regular expression"),
+        pattern,
         "Skip files whose path has a match.",
         STREAM,
         DELTA,

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan import limits
 from lakescan.planning.file_table import FileTable
 
 LOOKBACK = 10
@@ -25,7 +26,9 @@ def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
     referenced = lists.flatten().to_numpy(zero_copy_only=False)
     delete_bytes = np.bincount(owner, weights=sizes[referenced], minlength=len(counts)).astype(np.int64)
     file = splits["file"].to_numpy()
-    result: np.ndarray = np.maximum(splits["length"].to_numpy() + delete_bytes[file], (1 + counts[file]) * open_cost)
+    result: np.ndarray = np.maximum(
+        splits["length"].to_numpy() + delete_bytes[file], (1 + counts[file]) * min(open_cost, limits.FILE_SIZE)
+    )
     return result
 
 

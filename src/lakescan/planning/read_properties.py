@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakescan.common.option_values import integer, planning_mode, positive, whole
+from lakescan.common.option_values import planning_mode, positive, whole
 from lakescan.common.properties import Properties, Property, is_true
 from lakescan.planning.pack import LOOKBACK, OPEN_COST
 from lakescan.planning.split import TARGET_SIZE
@@ -11,15 +11,9 @@ from lakescan.planning.split import TARGET_SIZE
 class ReadProperties(Properties):
     """How a table is split into tasks; options of a scan take precedence."""
 
-    split_size = Property(
-        "read.split.target-size", TARGET_SIZE, integer, "target size of a task in bytes", check=positive
-    )
-    lookback = Property(
-        "read.split.planning-lookback", LOOKBACK, integer, "how many tasks are filled at once", check=positive
-    )
-    open_cost = Property(
-        "read.split.open-file-cost", OPEN_COST, integer, "bytes that opening a file counts as", check=whole
-    )
+    split_size = Property("read.split.target-size", TARGET_SIZE, positive, "target size of a task in bytes")
+    lookback = Property("read.split.planning-lookback", LOOKBACK, positive, "how many tasks are filled at once")
+    open_cost = Property("read.split.open-file-cost", OPEN_COST, whole, "bytes that opening a file counts as")
     is_adaptive = Property(
         "read.split.adaptive-size.enabled", True, is_true, "whether splits adapt to the parallelism", check=str
     )

@@ -141,6 +141,8 @@ class TableStream:
     def decode(self, node: Mapping[str, Any]) -> Offset:
         """Decode an offset that `encode` made; raises `InvalidOption` for an offset of another table."""
         names = self._table.offset_names
+        if not isinstance(node, Mapping):
+            raise InvalidOption(f"{node!r} is not a stream offset: give `BatchStream.offset` of an earlier stream")
         try:
             offset = Offset(int(node[names.commit]), int(node[names.files]), bool(node[names.initial]))
         except (KeyError, TypeError, ValueError) as error:

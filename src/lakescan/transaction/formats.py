@@ -20,7 +20,7 @@ DEFAULT = "iceberg"  # of new tables with names in a catalog
 
 def format_named(name: str) -> Format:
     """The format of a name, in any case; raises `InvalidOption` for an unknown one."""
-    if (known := FORMATS.get(name.lower())) is None:
+    if (known := FORMATS.get(name.lower() if isinstance(name, str) else "")) is None:
         raise InvalidOption(f"format {name!r} is unknown: use {' or '.join(map(repr, sorted(FORMATS, reverse=True)))}")
     return known
 

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
@@ -178,8 +179,8 @@ class IcebergTarget:
         After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the
         reloaded table. Raises `CommitConflict` after the last attempt.
         """
-        if retain_last is not None and retain_last < 1:
-            raise InvalidOption(f"retain_last={retain_last}: at least one snapshot stays")
+        if retain_last is not None and (not isinstance(retain_last, Integral) or retain_last < 1):
+            raise InvalidOption(f"retain_last={retain_last!r}: it is a whole number, and at least one snapshot stays")
         target, now, attempts = self, datetime.now(UTC), Attempts(self.retries)
         if older_than is not None and older_than > now + _SKEW:
             _LOG.warning(

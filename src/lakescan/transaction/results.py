@@ -118,21 +118,21 @@ class ExpireResult(_Result):
             return astuple(self) == astuple(other)
         return self._as_number(operator.eq, other)
 
-    def __lt__(self, other: int) -> bool:
+    def __lt__(self, other: float) -> bool:
         return self._as_number(operator.lt, other)
 
-    def __le__(self, other: int) -> bool:
+    def __le__(self, other: float) -> bool:
         return self._as_number(operator.le, other)
 
-    def __gt__(self, other: int) -> bool:
+    def __gt__(self, other: float) -> bool:
         return self._as_number(operator.gt, other)
 
-    def __ge__(self, other: int) -> bool:
+    def __ge__(self, other: float) -> bool:
         return self._as_number(operator.ge, other)
 
-    def _as_number(self, compare: Callable[[int, int], bool], other: object) -> bool:
+    def _as_number(self, compare: Callable[[float, float], bool], other: object) -> bool:
         """Compare as the number that earlier releases returned."""
-        if not isinstance(other, int):
+        if not isinstance(other, int | float):
             return NotImplemented
         _warn("expire_snapshots", "an ExpireResult, not a number", "int(result)", stacklevel=4)
         return compare(int(self), other)

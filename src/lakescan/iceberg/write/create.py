@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common import types as t
@@ -124,13 +124,15 @@ def _type(kind: t.Type) -> str | dict[str, Any]:
 def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
 
-    fields = []
+    fields: list[PartitionField] = []
     for number, term in enumerate(definition.partition_by):
         source = schema.find_field(definition.schema.field(term.column).id)
         transform = _transform(term)
         if not transform.can_transform(source.field_type):
             raise InvalidOption(f"{term}: column {term.column!r} is {source.field_type}, which has no such transform")
-        fields.append(PartitionField(source.field_id, 1000 + number, transform, _partition_name(term)))
+        name = _partition_name(term)
+        _check_partition_name(name, term, definition, {each.name for each in fields})
+        fields.append(PartitionField(source.field_id, 1000 + number, transform, name))
     return PartitionSpec(*fields)
 
 
@@ -139,6 +141,14 @@ def _partition_name(term: Term) -> str:
     suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(term.name, f"_{term.name}")
     column = ".".join(parse_reference(term.column))
     return column.replace(".", "_") + suffix if suffix else column
+
+
+def _check_partition_name(name: str, term: Term, definition: TableDefinition, used: Collection[str]) -> None:
+    """Raise `InvalidOption` for a name that another field or column has: the table could not be read."""
+    if name in used:
+        raise InvalidOption(f"{term}: two partition fields would be called {name!r}: remove one of them")
+    if name in definition.schema.names and parse_reference(term.column) != (name,):
+        raise InvalidOption(f"{term}: the partition field would be called {name!r}, as a column is: rename the column")
 
 
 def _order(definition: TableDefinition) -> SortOrder:
