@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,6 +23,8 @@ from lakescan.errors import UnsupportedFeature
 _MAGIC = b"Obj\x01"
 _BLOCK_ROWS = 4096  # records in a block: bounds the memory of encoding, and of readers
 _LEVEL = 6  # of zlib
+_DIGITS = "0123456789"
+_INVALID = re.compile(r"[^A-Za-z0-9_]|^[0-9]")
 
 _NAMED = {
     t.BOOLEAN: "boolean",
@@ -56,18 +59,36 @@ def avro_file(rows: pa.Table, fields: t.Struct, name: str, metadata: Mapping[str
 
 def record_schema(fields: t.Struct, name: str) -> dict[str, Any]:
     """Return the Avro schema of a record, with field ids as the specification wants them."""
-    return {"type": "record", "name": name, "fields": [_field_schema(each) for each in fields.fields]}
+    named = zip(fields.fields, _avro_names(fields.fields), strict=True)
+    return {"type": "record", "name": name, "fields": [_field_schema(field, avro_name) for field, avro_name in named]}
 
 
-def _field_schema(field: t.Field) -> dict[str, Any]:
+def _avro_names(fields: tuple[t.Field, ...]) -> list[str]:
+    """Names that Avro allows, as Java's `AvroSchemaUtil.makeCompatibleName` makes them; no two are the same.
+
+    Names of partition fields are any text: Avro's own parsers refuse a schema with others than letters, digits and `_`.
+    """
+    names: list[str] = []
+    for field in fields:
+        name = _INVALID.sub(lambda found: _escaped(found[0]), field.name)
+        names.append(f"{name}_r{field.id}" if name in names else name)
+    return names
+
+
+def _escaped(character: str) -> str:
+    return f"_{character}" if character in _DIGITS else f"_x{ord(character):X}"
+
+
+def _field_schema(field: t.Field, name: str) -> dict[str, Any]:
     kind = _type_schema(field.type, field.id)
     optional = {} if field.required else {"default": None}
     return {
-        "name": field.name,
+        "name": name,
         "type": kind if field.required else ["null", kind],
         **({"doc": field.doc} if field.doc else {}),
         **optional,
         "field-id": field.id,
+        **({} if name == field.name else {"iceberg-field-name": field.name}),
     }
 
 
