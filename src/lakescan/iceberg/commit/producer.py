@@ -7,13 +7,14 @@ Specification, "Manifests", "Manifest Lists" and "Snapshots".
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common import types as t
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.drafts import Draft, Drafts
@@ -167,7 +168,7 @@ class SnapshotProducer:
         sizes = [len(each.data) for each in drafts] + kept["manifest_length"].to_pylist()
         stay: list[Draft] = []
         whole: list[int] = []
-        for group in self._policy.bins(specs, sizes):
+        for group in self._bins(specs, sizes):
             known = [place - len(drafts) for place in group if place >= len(drafts)]
             if len(group) > 1:
                 parts = [drafts[place].entries for place in group if place < len(drafts)]
@@ -182,6 +183,17 @@ class SnapshotProducer:
             else:
                 stay.append(drafts[group[0]])
         return pa.concat_tables([self._drafts.store(stay), kept.take(pa.array(whole, pa.int64()))])
+
+    def _bins(self, specs: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+        """Group manifests to merge, by place.
+
+        Manifests of a spec whose source column is in no schema any more stay as they are: the type of their partition
+        values is unknown.
+        """
+        known = self.base.metadata.specs
+        typeless = {each.id for each in known.values() if any(field.type == t.UNKNOWN for field in each.fields)}
+        groups = self._policy.bins(specs, sizes)
+        return [part for each in groups for part in ([[p] for p in each] if specs[each[0]] in typeless else [each])]
 
     def _moved(self, parts: list[pa.Table], manifests: pa.Table) -> pa.Table:
         parts += entries_of(manifest_files(manifests), self.base.metadata.specs, self.storage)

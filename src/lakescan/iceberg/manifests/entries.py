@@ -20,7 +20,7 @@ from lakescan.iceberg.manifests.manifest import (
     open_manifests,
     partition_values,
 )
-from lakescan.iceberg.manifests.manifest_checks import DELETED, check_files
+from lakescan.iceberg.manifests.manifest_checks import DELETED, check_files, known_ages
 from lakescan.iceberg.manifests.manifest_file import DATA, ManifestFile
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields, entry_fields
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
@@ -34,10 +34,16 @@ _NAMES = {field.id: field.name for field in t.walk(entry_fields(t.Struct(()), _L
 def entries_of(
     manifests: Sequence[ManifestFile], specs: Mapping[int, PartitionSpec], storage: Storage
 ) -> Iterator[pa.Table]:
-    """Yield the entries of each manifest, as `read_entries`; a few are read ahead by threads."""
+    """Yield the entries of each manifest, to be written again; see `read_entries`. Threads read a few ahead.
+
+    Raises `CorruptMetadata` for existing files without a sequence number: any that is written for them would be
+    believed, and deletes skip the files.
+    """
 
     def read(manifest: ManifestFile) -> pa.Table:
-        return read_entries(manifest, specs[manifest.partition_spec_id], storage)
+        entries = read_entries(manifest, specs[manifest.partition_spec_id], storage)
+        known_ages(entries["sequence_number"], manifest.manifest_path, needed=True)
+        return entries
 
     with ThreadPoolExecutor(_READERS) as pool:
         for start in range(0, len(manifests), _READERS):
@@ -55,11 +61,13 @@ def read_entries(manifest: ManifestFile, spec: PartitionSpec, storage: Storage) 
         rows = checked_rows(read, [manifest])
         status = only_chunk(rows["status"]).cast(pa.int32())
         written = only_chunk(rows["data_file"])
+        inherited = pa.scalar(manifest.sequence_number, pa.int64())
+        own, file = _numbers(rows, "sequence_number"), _numbers(rows, "file_sequence_number")
         columns = {
             "status": status,
             "snapshot_id": pc.fill_null(_numbers(rows, "snapshot_id"), manifest.added_snapshot_id),
-            "sequence_number": inherited_sequence_numbers(_numbers(rows, "sequence_number"), manifest),
-            "file_sequence_number": inherited_sequence_numbers(_numbers(rows, "file_sequence_number"), manifest),
+            "sequence_number": inherited_sequence_numbers(own, status, inherited),
+            "file_sequence_number": inherited_sequence_numbers(file, status, inherited),
             "data_file": _files(written, status, manifest, spec),
         }
         return pa.table(columns)

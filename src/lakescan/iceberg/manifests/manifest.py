@@ -170,15 +170,10 @@ def _possible_sizes(sizes: pa.Array) -> pa.Array:
 
 
 def _sequence_numbers(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
-    """Sequence numbers, inherited from the manifest by added files (specification, "Sequence Number Inheritance").
-
-    If the manifest's number is 0, as in tables upgraded from version 1, all its entries inherit it. Otherwise an
-    existing file without a number stays without one.
-    """
+    """Sequence numbers, inherited by each file from its own manifest."""
     own = only_chunk(rows["sequence_number"]) if "sequence_number" in rows.column_names else pa.nulls(len(rows))
     inherited = pa.array([m.sequence_number for m in manifests], pa.int64()).take(number)
-    inherits = pc.or_(pc.equal(inherited, 0), pc.not_equal(only_chunk(rows["status"]), EXISTING))
-    return pc.coalesce(own.cast(pa.int64()), pc.if_else(inherits, inherited, pa.scalar(None, pa.int64())))
+    return inherited_sequence_numbers(own, only_chunk(rows["status"]), inherited)
 
 
 def _changed_by(rows: pa.Table, manifests: Sequence[ManifestFile], number: pa.Array) -> pa.Array:
@@ -226,9 +221,14 @@ def inherited_row_ids(
     return pc.if_else(inherits, pc.add(preceding, start), own)
 
 
-def inherited_sequence_numbers(own: pa.Array, manifest: ManifestFile) -> pa.Array:
-    """Fill in missing sequence numbers from the manifest (specification, "Sequence Number Inheritance")."""
-    return pc.fill_null(own.cast(pa.int64()), manifest.sequence_number)
+def inherited_sequence_numbers(own: pa.Array, status: pa.Array, inherited: pa.Array | pa.Scalar) -> pa.Array:
+    """Fill in missing sequence numbers from the manifest (specification, "Sequence Number Inheritance").
+
+    If the manifest's number is 0, as in tables upgraded from version 1, all its entries inherit it. Otherwise an
+    existing file without a number stays without one.
+    """
+    inherits = pc.or_(pc.equal(inherited, 0), pc.not_equal(status, EXISTING))
+    return pc.coalesce(own.cast(pa.int64()), pc.if_else(inherits, inherited, pa.scalar(None, pa.int64())))
 
 
 def partition_values(files: pa.StructArray, spec: PartitionSpec, rows: int) -> pa.StructArray:
