@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -11,6 +18,15 @@ from pyiceberg.exceptions import CommitFailedException
 
 import lakescan
 from lakescan.catalogs.registry import connection
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.manifests.entries import entries_of, read_entries
+from lakescan.iceberg.manifests.manifest_file import manifest_files
+from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.commit import IcebergCommit
+from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage
 from tests.transaction.support import NAME, maker, now, pairs, rows
 
 VERSIONS = ["iceberg version 1", "iceberg", "iceberg version 3"]
@@ -115,12 +131,9 @@ def test_other_readers_see_the_same_rows(local: lakescan.Catalog) -> None:
 def test_a_file_that_another_commit_removed_is_a_conflict_and_leaves_no_manifests(
     local: lakescan.Catalog, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    from lakescan.iceberg.commit.base import CommitBase
     from lakescan.iceberg.commit.file_changes import FileChanges
     from lakescan.iceberg.commit.producer import SnapshotProducer
     from lakescan.iceberg.commit.publish import commit_snapshot
-    from lakescan.iceberg.table import IcebergTable
-    from lakescan.storage import Storage
 
     table = maker("iceberg", local)()
     table.append(rows((1, "a")))
@@ -198,3 +211,108 @@ def test_the_properties_of_retries_are_obeyed(local: lakescan.Catalog, monkeypat
     with pytest.raises(lakescan.CommitConflict, match="after 3 attempts"):
         table.append(rows((1, "a")))
     assert len(attempts) == 3
+
+
+def recorded(change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the table's newest metadata file in place."""
+    path = Path(connection("local").load_table(("db", "t")).metadata_location.removeprefix("file://"))
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", ["day(ts)", "a-b", "1x", "é", "p q", "😀"])
+def test_names_of_partition_fields_are_valid_in_avro_and_kept_beside(name: str, local: lakescan.Catalog) -> None:
+    table = maker("iceberg", local)(partition_by=())
+    with connection("local").load_table(("db", "t")).update_spec() as spec:
+        spec.add_field("part", "identity", name)
+    table = now()
+    table.append(rows((1, "a"), (2, "b")))
+    [path] = manifests()["path"].to_pylist()
+    with Path(path.removeprefix("file://")).open("rb") as file:
+        schema = fastavro.reader(file).writer_schema
+    [file_type] = [each["type"] for each in schema["fields"] if each["name"] == "data_file"]
+    [partition] = [each["type"]["fields"] for each in file_type["fields"] if each["name"] == "partition"]
+    assert re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", partition[0]["name"])
+    assert partition[0]["iceberg-field-name"] == name
+    assert sorted(now().scan().where("part = 'b'").to_arrow()["id"].to_pylist()) == [2]
+    theirs = connection("local").load_table(("db", "t")).scan(row_filter="part = 'a'").to_arrow()
+    assert theirs["id"].to_pylist() == [1]
+
+
+def test_row_ids_are_unique_in_a_table_without_a_next_row_id(local: lakescan.Catalog) -> None:
+    local.create_namespace("db", exist_ok=True)
+    schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
+    theirs = connection("local").create_table(("db", "t"), schema, properties={"format-version": "3"})
+    assert theirs.metadata.next_row_id is None
+    now().append(rows((1, "a"), (2, "b")))
+    now().append(rows((3, "a")))
+    now().append(rows((4, "b"), (5, "b")))
+    found = now().scan().select("id", "_row_id").to_arrow()
+    assert sorted(found["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    assert len(set(found["_row_id"].to_pylist())) == 5
+
+
+def test_no_sequence_number_is_used_twice_when_another_branch_commits_first(local: lakescan.Catalog) -> None:
+    table = maker("iceberg version 3", local)()
+    table.append(rows((1, "a"), (2, "b")))
+    opened = connection("local").load_table(("db", "t"))
+    with opened.manage_snapshots() as refs:
+        refs.create_branch(snapshot_id=opened.current_snapshot().snapshot_id, branch_name="other")
+    stale = connection("local").load_table(("db", "t"))
+    before = IcebergTable.open(stale.metadata_location, Storage())
+    now().overwrite(rows((1, "a")).slice(1))  # no rows are left: the next row id stays
+    commit_of(stale, before, "other").append([])
+    numbers = [each.sequence_number for each in connection("local").load_table(("db", "t")).metadata.snapshots]
+    assert numbers == [1, 2, 3]
+
+
+def commit_of(opened: Any, before: IcebergTable, branch: str) -> IcebergCommit:
+    return IcebergCommit(opened, IcebergWrites(opened.metadata, Storage(), WriteOptions()), before, branch)
+
+
+def test_manifests_whose_partition_values_have_lost_their_type_are_kept(local: lakescan.Catalog) -> None:
+    table = maker("iceberg", local)(properties={"commit.manifest-merge.enabled": "false"})
+    table.append(rows((1, "a")))
+    table.append(rows((2, "b")))
+    opened = connection("local").load_table(("db", "t"))
+    with opened.transaction() as change:
+        change.set_properties({"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"})
+        with change.update_spec() as spec:
+            spec.remove_field("part")
+        with change.update_schema(allow_incompatible_changes=True) as schema:
+            schema.delete_column("part")
+
+    def forget_old_schemas(document: dict[str, Any]) -> None:
+        current = document["current-schema-id"]
+        document["schemas"] = [each for each in document["schemas"] if each["schema-id"] == current]
+        for each in document["snapshots"]:
+            each["schema-id"] = current
+
+    recorded(forget_old_schemas)
+    for number in (3, 4):
+        now().append(pa.table({"id": [number]}))
+    assert sorted(now().scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(manifests()["partition_spec_id"].to_pylist()) == [0, 0, 1]
+
+
+def test_an_existing_file_without_a_sequence_number_is_not_given_one(local: lakescan.Catalog) -> None:
+    table = maker("iceberg", local)()
+    table.append(rows((1, "a")))
+    table.append(rows((2, "a")))
+    opened = connection("local").load_table(("db", "t"))
+    metadata = IcebergTable.open(opened.metadata_location, Storage()).metadata
+    head = metadata.snapshots[metadata.current_snapshot_id or 0]
+    [newest, _] = manifest_files(snapshot_manifests(head, metadata, Storage()))
+    entries = read_entries(newest, metadata.specs[0], Storage())
+    nulls = pa.nulls(1, pa.int64())
+    places = {name: entries.column_names.index(name) for name in ("status", "sequence_number")}
+    entries = entries.set_column(places["status"], "status", pa.array([0], pa.int32()))
+    entries = entries.set_column(places["sequence_number"], "sequence_number", nulls)
+    data = CommitBase(metadata, opened.metadata).writer(0).write(entries)
+    other = replace(newest, manifest_path=newest.manifest_path + ".other", added_files_count=0, existing_files_count=1)
+    with Storage().create(other.manifest_path) as file:
+        file.write(data)
+    assert read_entries(other, metadata.specs[0], Storage())["sequence_number"].to_pylist() == [None]
+    with pytest.raises(lakescan.CorruptMetadata, match="without a sequence number"):
+        list(entries_of([other], metadata.specs, Storage()))

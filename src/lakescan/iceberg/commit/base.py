@@ -43,10 +43,22 @@ class CommitBase:
         """The sequence number of the next snapshot; 0 in version 1."""
         return 0 if self.format_version == 1 else int(self.given.last_sequence_number) + 1
 
-    @property
+    @cached_property
     def next_row_id(self) -> int | None:
-        """The first row id of the next snapshot; None before version 3."""
-        return int(self.given.next_row_id or 0) if self.format_version > 2 else None
+        """The first row id of the next snapshot; None before version 3.
+
+        pyiceberg leaves `next-row-id` out of tables that it creates itself: the row ids of their snapshots then tell
+        which are taken. Raises `CorruptMetadata` for a snapshot that does not say how many it took.
+        """
+        if self.format_version < 3:
+            return None
+        taken = [each for each in self.given.snapshots if each.first_row_id is not None]
+        if unknown := [each.snapshot_id for each in taken if each.added_rows is None]:
+            raise CorruptMetadata(
+                f"{self.metadata.source}: snapshot {unknown[0]} has a first-row-id, but no added-rows: it is unknown "
+                "which row ids are taken. Expire the snapshot, and write again."
+            )
+        return max([int(self.given.next_row_id or 0), *(each.first_row_id + each.added_rows for each in taken)])
 
     def writer(self, spec_id: int, content: int = DATA) -> ManifestWriter:
         """Return how to write manifests of a partition spec; raises `CorruptMetadata` for an unknown spec."""

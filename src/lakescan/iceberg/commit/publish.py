@@ -33,8 +33,6 @@ def commit_snapshot(
     `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
     commit are removed. Raises `CommitConflict` if the snapshot does not fit the table, and what `commit` raises.
     """
-    from pyiceberg.table.update import AssertRefSnapshotId
-
     try:
         new = producer.produce()
     except BaseException:  # nothing was sent to the catalog
@@ -42,10 +40,8 @@ def commit_snapshot(
         raise
     branch = producer.base.branch
     updates = (*_updates(table, new, branch), *then)
-    same_head = AssertRefSnapshotId(ref=branch, snapshot_id=new.parent_id)
-    failed = commit(
-        table, updates, (*requirements, same_head), storage, lambda now: new.snapshot_id in now.metadata.snapshots
-    )
+    same = (*requirements, *_same_branches(table, branch, new.parent_id))
+    failed = commit(table, updates, same, storage, lambda now: new.snapshot_id in now.metadata.snapshots)
     if failed is not None:
         discard(storage, producer.stored, lambda: added_since(failed.now, known))
     return failed
@@ -65,6 +61,19 @@ def commit_emptied(table: Table, changes: Transaction, opened: IcebergTable, sto
         return commit_snapshot(table, producer, set(opened.metadata.snapshots), storage, then, requirements)
     empty = AssertRefSnapshotId(ref=MAIN, snapshot_id=None)
     return commit(table, then, (*requirements, empty), storage, lambda now: False)
+
+
+def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
+    """That no branch has another snapshot by now; in version 1, not this branch.
+
+    Branches share sequence numbers and row ids, which not all catalogs check: a number that is used twice, or less than
+    the last one, makes deletes miss their rows, and other readers refuse the table.
+    """
+    from pyiceberg.table.update import AssertRefSnapshotId
+
+    refs = table.metadata.refs if table.metadata.format_version > 1 else {}
+    heads = {name: each.snapshot_id for name, each in refs.items() if each.snapshot_ref_type == "branch"}
+    return [AssertRefSnapshotId(ref=name, snapshot_id=each) for name, each in {**heads, branch: head}.items()]
 
 
 def _updates(table: Table, new: NewSnapshot, branch: str) -> tuple[Any, ...]:
