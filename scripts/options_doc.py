@@ -25,7 +25,8 @@ spark.read.format("lakescan").option("versionAsOf", 3).option("split-size", "64m
 ```
 
 Every value may be given as text. No option is ignored: an unknown one is an error that names the nearest, as is one of
-the other format, or one with an invalid value.
+the other format, or one with an invalid value. In code that a type checker checks, a dictionary of options
+(`**{"split-size": "64m"}`) has the type `dict[str, Any]`.
 
 This page is made from the source by `scripts/options_doc.py`.
 """
