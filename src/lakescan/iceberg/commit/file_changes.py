@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-EMPTY = pa.table({"path": pa.array([], pa.string()), "content_offset": pa.array([], pa.int64())})
+DELETE_FILES = pa.schema([pa.field("path", pa.string()), pa.field("content_offset", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,6 @@ class FileChanges:
     added: Mapping[int, pa.Table] = field(default_factory=dict)
     removed: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     added_deletes: Mapping[int, pa.Table] = field(default_factory=dict)
-    removed_deletes: pa.Table = field(default_factory=lambda: EMPTY)
+    removed_deletes: pa.Table = field(default_factory=DELETE_FILES.empty_table)
     sequence_number: int | None = None
     removes_all: bool = False
