@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -255,6 +256,17 @@ def test_snapshots_that_come_from_themselves_have_no_order(parents: tuple[int, .
         lineage(metadata, 3, None)
     with pytest.raises((CorruptMetadata, NoSuchSnapshot)):
         lineage(metadata, 3, 99)
+
+
+@pytest.mark.parametrize("last", [2**31, 2**62])
+def test_a_huge_last_column_id_takes_no_memory(last: int) -> None:
+    tracemalloc.start()
+    try:
+        table = opened(changed(lambda node: node.update({"last-column-id": last})))
+        assert not table.matching(table.snapshot(SnapshotSelector())).settled
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def spots(node: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ uses names (Spark's, which pushes filters into Parquet by name) may do so for th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lakescan.common.schema import Schema
 
@@ -23,7 +23,7 @@ def settled_names(schemas: Mapping[int, Schema], last_column_id: int | None) -> 
     plain identifiers (`a_x2Eb` for `a.b`): such names, and names that may be such an escape, are left out.
     """
     known = {field_id for schema in schemas.values() for field_id in schema.by_id}
-    is_whole = set(schemas) == set(range(len(schemas))) and known == set(range(1, (last_column_id or 0) + 1))
+    is_whole = set(schemas) == set(range(len(schemas))) and _counts_to(known, last_column_id or 0)
     if not is_whole:
         return frozenset()
     owners: dict[str, set[int]] = {}
@@ -40,3 +40,8 @@ def settled_names(schemas: Mapping[int, Schema], last_column_id: int | None) -> 
         for field_id, own in names.items()
         if len(own) == 1 and all(name.lower() in plain and owners[name.lower()] == {field_id} for name in own)
     )
+
+
+def _counts_to(ids: Collection[int], last: int) -> bool:
+    """Whether the ids are 1, 2, ... to `last`, which a file may claim to be any number."""
+    return len(ids) == last and all(1 <= each <= last for each in ids)
