@@ -13,6 +13,8 @@ import pytest
 
 import lakescan
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from lakescan.cli import main; main()", *arguments]
@@ -47,8 +49,6 @@ def test_options_are_given_as_name_and_value(shop) -> None:
     assert run("head", shop.customers, "-o", "versionAsOf=0").returncode == 0
 
 
-@pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -107,7 +107,6 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     assert "2" in run_here("head", "local.db.t", "-s", "id", "-w", "id = 2")
 
 
-@pytest.mark.slow
 def test_brackets_and_colons_of_tables_are_no_markup(tmp_path: Path) -> None:
     text = "[/red] [bold]x[/bold] :smile:"
     place = f"{tmp_path}/t[b]"

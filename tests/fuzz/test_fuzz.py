@@ -27,6 +27,7 @@ def test_no_damage_of_a_table_ends_the_process_or_changes_its_rows_unseen() -> N
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_seed_draws_the_same_damage_each_time(tmp_path: Path, kind: str) -> None:
     def contents(folder: Path) -> dict[str, bytes]:
@@ -67,6 +68,7 @@ def test_errors_are_ours_and_say_something() -> None:
     assert reading.failures(Damage("x", SAME, {"place": "read"}), {}, {"rows": ours}) != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "how"),
     [

@@ -29,6 +29,7 @@ def key(row: tuple[int | None, float | None]) -> tuple[Any, Any]:
     return number, value if value is None else str(value)  # NaN is itself, and -0.0 is not 0.0
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(rows=st.lists(KEYS, max_size=12), deletes=st.lists(st.tuples(KEYS, st.integers(1, 5)), max_size=12))
 def test_the_map_knows_the_newest_delete_of_every_key(rows: list[Any], deletes: list[Any]) -> None:

@@ -135,6 +135,7 @@ def test_a_follower_waits_until_it_is_closed(growing: Growing) -> None:
 STEPS = st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(steps=STEPS, limit=st.integers(1, 5), name=st.sampled_from(["iceberg", "delta"]))
 def test_every_row_comes_once_however_a_stream_is_cut(steps: list[list[int]], limit: int, name: str) -> None:

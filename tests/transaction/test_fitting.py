@@ -49,6 +49,7 @@ def widened(member: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if member is None else {"T": member["t"], "x": member["x"], "new": None}
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ROWS, max_size=8), st.integers(0, 4), st.integers(0, 8))
 def test_rows_stay_what_they_are_at_any_depth_and_in_any_slice(

@@ -191,6 +191,7 @@ def test_rows_that_come_by_partition_need_no_fan_of_open_files(made: Make) -> No
     assert pairs() == sorted([A, (3, "a"), B, (4, "a")] * 2)
 
 
+@pytest.mark.slow
 def test_writers_that_append_at_once_lose_nothing(made: Make) -> None:
     made(partition_by=())
     with ThreadPoolExecutor(8) as pool:

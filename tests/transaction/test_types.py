@@ -235,6 +235,7 @@ def schema_of(schema: pa.Schema) -> Schema:
     return Schema(numbered(columns_of(schema)))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns([*LEAVES, *ICEBERG_ALONE, *KEPT_BY_ICEBERG]))
 def test_fitted_rows_are_those_given_in_any_layout(column: tuple[Kind, list[Any], pa.Array]) -> None:
@@ -289,6 +290,7 @@ def stored(value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "leaves"),
     [("iceberg", [*LEAVES, *ICEBERG_ALONE, *KEPT_BY_ICEBERG]), ("delta", [*LEAVES, *CHANGED_BY_DELTA])],
