@@ -25,7 +25,7 @@ test-interop: setup ## read tables that the JVM implementations write (downloads
 test-wheel: setup ## build the wheel; test it in fresh environments: the README with all extras, then each extra alone
 	@scripts/wheel.sh
 
-check: lint ## lint, and all tests but the slow ones and those on Spark: under three minutes
+check: lint ## lint, and all tests but the slow ones and those on Spark: about four minutes on two cores
 	@$(PYTHON) -m pytest -q -n 2 -m "not spark and not slow"
 
 lint: setup ## ruff, import-linter, mypy, docstrings of public names
