@@ -24,7 +24,7 @@ from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import matching_of
 from lakescan.iceberg.metadata.parse import parse_metadata
-from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
+from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
@@ -181,7 +181,7 @@ class IcebergTable:
         return snapshot.id
 
     def _head(self, branch: str | None) -> int | None:
-        snapshot = self._referenced(branch or "main", "branch")
+        snapshot = self._referenced(branch or MAIN, "branch")
         return None if snapshot is None else snapshot.id
 
     def history(self) -> pa.Table:
@@ -275,7 +275,7 @@ class IcebergTable:
         return reference.kind if reference is not None else "branch"
 
     def _referenced(self, name: str, kind: str) -> IcebergSnapshot | None:
-        if name == "main" and self.metadata.current_snapshot_id is None:
+        if name == MAIN and self.metadata.current_snapshot_id is None:
             return None
         reference = self.metadata.refs.get(name)
         if reference is None or reference.kind != kind:

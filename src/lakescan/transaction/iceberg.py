@@ -22,14 +22,14 @@ from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.iceberg.metadata.locate import InFolder
-from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
 from lakescan.iceberg.scan.named_files import added_since, named_files
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.create import as_schema
 from lakescan.iceberg.write.data_files import IcebergWrites
-from lakescan.iceberg.write.expire import MAIN, Retention, commit_expiry
+from lakescan.iceberg.write.expire import Retention, commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,7 @@ from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.manifest_file import DATA
 from lakescan.iceberg.manifests.manifest_writer import ManifestWriter
-from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
-
-MAIN = "main"
+from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata
 
 
 @dataclass(frozen=True)
@@ -68,16 +65,27 @@ class CommitBase:
                 f"{self.metadata.source}: the partition spec {spec_id} is not among the table's specs "
                 f"{sorted(self.metadata.specs)}: write the files again"
             )
-        fields = [json.loads(each.model_dump_json()) for each in self.given.specs()[spec_id].fields]
         return ManifestWriter(
             self.format_version,
-            self.given.schema().model_dump_json(),
+            self._schema_json,
             self.metadata.current_schema_id,
             spec_id,
-            json.dumps(fields),
+            self._spec_json[spec_id],
             t.Struct(tuple(t.Field(each.id, each.name, each.type) for each in spec.fields)),
             content,
         )
+
+    @cached_property
+    def _schema_json(self) -> str:
+        return str(self.given.schema().model_dump_json())
+
+    @cached_property
+    def _spec_json(self) -> dict[int, str]:
+        """The fields of each partition spec, as a JSON list."""
+        fields = {
+            number: [each.model_dump_json() for each in spec.fields] for number, spec in self.given.specs().items()
+        }
+        return {number: f"[{', '.join(texts)}]" for number, texts in fields.items()}
 
     def partition_path(self, partition: tuple[int, tuple[Any, ...]]) -> str | None:
         """Return a partition as text, `day=2026-01-31/country=NO`; None for dates that Python does not have."""

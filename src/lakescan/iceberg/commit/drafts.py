@@ -39,18 +39,23 @@ class Drafts:
 
     def draft(self, entries: pa.Table, spec_id: int, content: int) -> Draft:
         """Encode one manifest."""
-        writer = self.base.writer(spec_id, content)
-        data = writer.write(entries)
+        return self._draft(entries, self.base.writer(spec_id, content).write(entries), spec_id, content)
+
+    def _draft(self, entries: pa.Table, data: bytes, spec_id: int, content: int) -> Draft:
         location = join(self._folder, f"{self._id}-m{self._number}.avro")
         self._number += 1
-        return Draft(entries, data, writer.listed(entries, location, len(data), self.snapshot_id))
+        listed = self.base.writer(spec_id, content).listed(entries, location, len(data), self.snapshot_id)
+        return Draft(entries, data, listed)
 
     def drafts(self, entries: pa.Table, spec_id: int, content: int) -> Iterator[Draft]:
         """Encode manifests of about the target size."""
         if not entries.num_rows:
             return
-        sample = len(self.base.writer(spec_id, content).write(entries.slice(0, _SAMPLE)))
-        rows = max(1, self.target_size * min(_SAMPLE, entries.num_rows) // sample)
+        sample = self.base.writer(spec_id, content).write(entries.slice(0, _SAMPLE))
+        rows = max(1, self.target_size * min(_SAMPLE, entries.num_rows) // len(sample))
+        if entries.num_rows <= min(rows, _SAMPLE):
+            yield self._draft(entries, sample, spec_id, content)
+            return
         for start in range(0, entries.num_rows, rows):
             yield self.draft(entries.slice(start, rows), spec_id, content)
 

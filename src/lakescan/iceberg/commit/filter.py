@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import not_
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.iceberg.commit.drafts import Draft, Drafts
 from lakescan.iceberg.commit.summary import SummaryCounters
+from lakescan.iceberg.manifests.codes import ADDED, DELETED, EXISTING
 from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
-from lakescan.iceberg.manifests.manifest_writer import ADDED, DELETED, EXISTING
 
 IsRemoved = Callable[[pa.StructArray, pa.Array], pa.Array]  # data files and their sequence numbers -> removed or not
 
@@ -35,17 +37,20 @@ def without_files(
 ) -> Filtered:
     """Remove the live files for which `is_removed`; manifests that no longer have live files are dropped.
 
-    Only manifests that `may_have` such files are read.
+    Only manifests that `may_have` such files are read, and those without live files by the counts of the manifest list:
+    readers may read entries beyond these counts.
     """
     result = Filtered()
     listed = list(enumerate(manifest_files(manifests)))
-    live = [(place, manifest) for place, manifest in listed if _has_live_files(manifest)]
-    result.kept += [place for place, manifest in live if not may_have(manifest)]
-    searched = [(place, manifest) for place, manifest in live if may_have(manifest)]
+    is_searched = [may_have(manifest) or not _has_live_files(manifest) for _, manifest in listed]
+    result.kept += [place for place, _ in compress(listed, map(not_, is_searched))]
+    searched = list(compress(listed, is_searched))
     specs = drafts.base.metadata.specs
     entries_of_all = entries_of([manifest for _, manifest in searched], specs, drafts.storage)
     for (place, manifest), entries in zip(searched, entries_of_all, strict=True):
         entries = entries.filter(pc.not_equal(entries["status"], DELETED)).combine_chunks()
+        if not entries.num_rows:
+            continue
         files = entries["data_file"].combine_chunks()
         removed = is_removed(files, entries["sequence_number"].combine_chunks())
         if not pc.any(removed).as_py():
@@ -61,7 +66,7 @@ def without_files(
 
 
 def _has_live_files(manifest: ManifestFile) -> bool:
-    """Whether a manifest has live files; unknown counts mean that it may."""
+    """Whether a manifest has live files by its list; unknown counts mean that it may."""
     counts = manifest.added_files_count, manifest.existing_files_count
     return any(count is None or count > 0 for count in counts)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.manifests.codes import ADDED, DELETED, EXISTING
 from lakescan.iceberg.manifests.entries import read_entries
+from lakescan.iceberg.manifests.list_checks import fault
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.manifest_list import MANIFESTS
-from lakescan.iceberg.manifests.manifest_writer import ADDED, DELETED, EXISTING
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.storage import Storage
+from lakescan.storage.faults import shown
 
 _COUNTS = {"added": ADDED, "existing": EXISTING, "deleted": DELETED}
 
@@ -21,7 +24,8 @@ def listed_manifests(base: CommitBase, storage: Storage) -> pa.Table:
     """Return the manifests of the branch's newest snapshot (`MANIFESTS`), with all counts that new lists require.
 
     Version 1 may omit counts and sequence numbers: counts are then read from the manifests, and numbers are 0. Raises
-    `UnsupportedFeature` for a snapshot without a manifest list.
+    `UnsupportedFeature` for a snapshot without a manifest list, `CorruptMetadata` for a list that lacks a length or a
+    snapshot id.
     """
     head = base.head
     if head is None:
@@ -32,9 +36,26 @@ def listed_manifests(base: CommitBase, storage: Storage) -> pa.Table:
             "Rewrite its metadata with Iceberg's Java library first.",
         )
     manifests = snapshot_manifests(head, base.metadata, storage)
+    _check_known(manifests, head.manifest_list)
+    manifests = _with(manifests, "partitions", _complete(manifests["partitions"].combine_chunks()))
     numbers = pc.fill_null(manifests["min_sequence_number"], 0)
     manifests = _with(manifests, "min_sequence_number", numbers)
     return _counted(manifests, base, storage) if base.format_version > 1 else manifests
+
+
+def _check_known(manifests: pa.Table, source: str) -> None:
+    """Check that no manifest lacks what every manifest list has to say; it cannot be listed again without."""
+    for name in ("manifest_length", "added_snapshot_id"):
+        if (place := pc.index(pc.is_null(manifests[name]), True).as_py()) >= 0:
+            raise fault(source, f"it has no {name} for the manifest {shown(manifests['manifest_path'][place].as_py())}")
+
+
+def _complete(summaries: pa.ListArray) -> pa.Array:
+    """Partition summaries, null (unknown) for manifests of which a summary does not say whether nulls occur."""
+    unknown = pc.is_null(summaries.flatten().field("contains_null"))
+    lacking = pc.unique(pc.list_parent_indices(summaries).filter(unknown))
+    rows = pa.array(np.arange(len(summaries)))
+    return pc.if_else(pc.is_in(rows, value_set=lacking.cast(rows.type)), pa.scalar(None, summaries.type), summaries)
 
 
 def _counted(manifests: pa.Table, base: CommitBase, storage: Storage) -> pa.Table:

@@ -23,10 +23,10 @@ from lakescan.iceberg.commit.filter import Filtered, as_moved, without_files
 from lakescan.iceberg.commit.listed import listed_manifests
 from lakescan.iceberg.commit.merge import MergePolicy
 from lakescan.iceberg.commit.summary import SummaryCounters
-from lakescan.iceberg.manifests.entries import entries_of
+from lakescan.iceberg.manifests.codes import ADDED
+from lakescan.iceberg.manifests.entries import entries_of, least_sequence_number
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
-from lakescan.iceberg.manifests.manifest_writer import ADDED
 from lakescan.storage import Storage
 
 _PUFFIN = "PUFFIN"
@@ -82,7 +82,7 @@ class SnapshotProducer:
         data = before.filter(pc.equal(before["content"], DATA))
         deletes = before.filter(pc.equal(before["content"], DELETES))
         kept_data = self._without_data(data)
-        kept_deletes = self._without_deletes(deletes, self._least_sequence_number(data, kept_data))
+        kept_deletes = self._without_deletes(deletes, data, kept_data)
         new_data = self._added(self.changes.added, DATA, self.changes.sequence_number)
         new_deletes = self._added(self.changes.added_deletes, DELETES, None)
         manifests = pa.concat_tables(
@@ -112,8 +112,26 @@ class SnapshotProducer:
         self._replaced += len(result.rewritten)
         return result
 
-    def _without_deletes(self, manifests: pa.Table, least: int) -> Filtered:
-        """Remove delete files as asked, the vectors of removed data files, and deletes older than all data."""
+    def _without_deletes(self, manifests: pa.Table, data: pa.Table, kept: Filtered) -> Filtered:
+        """Remove delete files as asked, the vectors of removed data files, and deletes older than all data.
+
+        What `data` records as the least number may be too high, so manifests are read before a delete is taken for old.
+        """
+        least = self._least_sequence_number(data, kept)
+        proved: list[int] = []
+
+        def is_old(numbers: pa.Array) -> pa.Array:
+            known = pc.fill_null(numbers, 0)
+            old = pc.and_(pc.greater(known, 0), pc.less(known, least))
+            if not pc.any(old).as_py():
+                return old
+            if not proved:
+                in_entries = least_sequence_number(
+                    manifest_files(data.take(pa.array(kept.kept, pa.int64()))), self.storage
+                )
+                proved.append(least if in_entries is None else min(least, in_entries))
+            return pc.and_(old, pc.less(known, proved[0]))
+
         removed, paths, everything = self.changes.removed_deletes, self.changes.removed, self.changes.removes_all
         gone = _delete_keys(removed["path"].combine_chunks(), removed["content_offset"].combine_chunks())
 
@@ -127,15 +145,14 @@ class SnapshotProducer:
             named = pc.is_in(keys, value_set=gone)
             is_vector = pc.equal(files.field("file_format"), _PUFFIN)
             dangling = pc.and_(is_vector, pc.is_in(files.field("referenced_data_file"), value_set=paths))
-            old = pc.and_(pc.greater(numbers, 0), pc.less(numbers, least))
-            return pc.or_(pc.or_(named, dangling), pc.fill_null(old, False))
+            return pc.or_(pc.or_(named, dangling), is_old(numbers))
 
         result = without_files(manifests, may_have, is_removed, self._drafts, self._counters)
         self._replaced += len(result.rewritten)
         return result
 
     def _least_sequence_number(self, data: pa.Table, kept: Filtered) -> int:
-        """The least data sequence number of the data files that stay: older deletes apply to none of them."""
+        """The least data sequence number of the data files that stay, by the manifest list."""
         numbers = [*data["min_sequence_number"].take(pa.array(kept.kept, pa.int64())).to_pylist()]
         numbers += [each.listed["min_sequence_number"] for each in kept.rewritten]
         if self.changes.added and self.changes.sequence_number is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakescan.iceberg.commit.base import MAIN, CommitBase
+from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
+from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import Failed, commit, loaded

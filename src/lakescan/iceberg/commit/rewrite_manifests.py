@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,15 +30,17 @@ class ManifestRewrite(SnapshotProducer):
 
     def produce(self) -> NewSnapshot:
         """Store the new manifests and the manifest list."""
-        before = listed_manifests(self.base, self.storage)
-        parts = [self._rewritten(before, content) for content in (DATA, DELETES)]
+        parts = [self._rewritten(self._before, content) for content in (DATA, DELETES)]
         return self._snapshot(pa.concat_tables(parts))
 
     @property
     def is_needed(self) -> bool:
         """Whether there are manifests to rewrite."""
-        before = listed_manifests(self.base, self.storage)
-        return any(self._chosen(before, content).num_rows for content in (DATA, DELETES))
+        return any(self._chosen(self._before, content).num_rows for content in (DATA, DELETES))
+
+    @cached_property
+    def _before(self) -> pa.Table:
+        return listed_manifests(self.base, self.storage)
 
     def _chosen(self, manifests: pa.Table, content: int) -> pa.Table:
         spec_id = self.base.metadata.default_spec_id

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from lakescan.common.arrays import float_bits
 from lakescan.common.row_numbers import row_numbers
+from lakescan.iceberg.manifests.codes import DATA_FILE, EQUALITY_DELETES, POSITION_DELETES
 from lakescan.write.partition_key import physical
 
-DATA_FILES, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 _PUFFIN = "puffin"
 _ALWAYS = {"manifests-created", "manifests-kept", "manifests-replaced"}
 # The total, what is added to it and what is removed from it.
@@ -109,7 +109,7 @@ def _counted(files: pa.StructArray, data: str, deletes: str) -> dict[str, int]:
     size = columns["file_size_in_bytes"]
     if "content_size_in_bytes" in columns:
         size = pc.if_else(is_vector, pc.coalesce(columns["content_size_in_bytes"], size), size)
-    is_data, by_position = pc.equal(content, DATA_FILES), pc.equal(content, POSITION_DELETES)
+    is_data, by_position = pc.equal(content, DATA_FILE), pc.equal(content, POSITION_DELETES)
     by_key = pc.equal(content, EQUALITY_DELETES)
     sums = {
         f"{data}-data-files": pc.sum(is_data),

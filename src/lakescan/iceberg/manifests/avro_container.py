@@ -17,7 +17,7 @@ from lakescan.reading.avro.codecs import TooLarge, check_codec, unpacked
 from lakescan.reading.avro.schema import WrittenSchema, parse_avro_schema
 from lakescan.storage.faults import shown
 
-_MAGIC = b"Obj\x01"
+MAGIC = b"Obj\x01"
 _SYNC = 16
 _NUMBER = 10  # maximum bytes of an encoded number
 _HEADER = 1000  # maximum entries in a header
@@ -41,8 +41,8 @@ class Container:
     def as_file(self, schema: bytes) -> bytes:
         """These records as a file with one block, under another schema that describes the same bytes."""
         size = sum(map(len, self.blocks))
-        block = [_encoded_number(self.rows), _encoded_number(size), *self.blocks, bytes(_SYNC)]
-        header = [_MAGIC, b"\x02", _encoded(b"avro.schema"), _encoded(schema), b"\x00", bytes(_SYNC)]
+        block = [encoded_number(self.rows), encoded_number(size), *self.blocks, bytes(_SYNC)]
+        header = [MAGIC, b"\x02", encoded_bytes(b"avro.schema"), encoded_bytes(schema), b"\x00", bytes(_SYNC)]
         return b"".join(header + block if self.rows else header)
 
     @property
@@ -84,9 +84,9 @@ def open_container(data: bytes, source: str) -> Container:
 
 
 def _opened(data: bytes, source: str) -> Container:
-    if not data.startswith(_MAGIC):
+    if not data.startswith(MAGIC):
         raise ValueError("it does not begin with 'Obj'" if data else "it is empty")
-    metadata, at = _metadata(data, len(_MAGIC))
+    metadata, at = _metadata(data, len(MAGIC))
     if "avro.schema" not in metadata:
         raise ValueError("its header has no schema")
     written = parse_avro_schema(metadata["avro.schema"])
@@ -146,11 +146,12 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError(f"the number at byte {at:,} is longer than {_NUMBER} bytes")
 
 
-def _encoded(value: bytes) -> bytes:
-    return _encoded_number(len(value)) + value
+def encoded_bytes(value: bytes) -> bytes:
+    """Encode bytes or a text: its length, then itself."""
+    return encoded_number(len(value)) + value
 
 
-def _encoded_number(value: int) -> bytes:
+def encoded_number(value: int) -> bytes:
     """Encode a non-negative number as a zigzag varint."""
     value, encoded = value << 1, bytearray()
     while value > 0x7F:

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
+from lakescan.iceberg.manifests.avro_container import MAGIC, encoded_bytes, encoded_number
 
-_MAGIC = b"Obj\x01"
 _BLOCK_ROWS = 4096  # records in a block: bounds the memory of encoding, and of readers
 _LEVEL = 6  # of zlib
 _DIGITS = "0123456789"
@@ -46,14 +46,14 @@ def avro_file(rows: pa.Table, fields: t.Struct, name: str, metadata: Mapping[str
     """
     sync = os.urandom(16)
     header = {**metadata, "avro.schema": json.dumps(record_schema(fields, name)), "avro.codec": "deflate"}
-    pairs = [_text(key.encode()) + _text(value.encode()) for key, value in header.items()]
-    parts = [_MAGIC, _number(len(pairs)), *pairs, b"\x00", sync]
+    pairs = [encoded_bytes(key.encode()) + encoded_bytes(value.encode()) for key, value in header.items()]
+    parts = [MAGIC, encoded_number(len(pairs)), *pairs, b"\x00", sync]
     for start in range(0, rows.num_rows, _BLOCK_ROWS):
         block = rows.slice(start, _BLOCK_ROWS).combine_chunks()
         records = _record([column.chunk(0) for column in block.columns], fields, block.num_rows)
         deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         data = deflater.compress(_bytes(records)) + deflater.flush()
-        parts += [_number(block.num_rows), _number(len(data)), data, sync]
+        parts += [encoded_number(block.num_rows), encoded_number(len(data)), data, sync]
     return b"".join(parts)
 
 
@@ -235,14 +235,6 @@ def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
         septet = ((zigzag[has] >> np.uint64(7 * group)) & np.uint64(0x7F)).astype(np.uint8)
         data[offsets[:-1][has] + group] = septet | np.where(lengths[has] > group + 1, np.uint8(0x80), np.uint8(0))
     return pa.Array.from_buffers(pa.binary(), len(wide), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-
-
-def _number(value: int) -> bytes:
-    return b"".join(_numbers(np.array([value])).to_pylist())
-
-
-def _text(value: bytes) -> bytes:
-    return _number(len(value)) + value
 
 
 def _bytes(encoded: pa.Array) -> bytes:

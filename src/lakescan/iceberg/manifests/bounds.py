@@ -1,9 +1,10 @@
-"""Decode bounds: serialized values -> Arrow arrays (spec, appendix D: "Binary single-value serialization")."""
+"""Bounds: serialized values <-> Arrow arrays (specification, appendix D: "Binary single-value serialization")."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal as PyDecimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,23 @@ _FIXED_WIDTH: dict[t.Type, tuple[str, ...]] = {
 _EXACT = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.TIME, *(t.Timestamp("us", zoned) for zoned in (True, False)))
 _NANOSECONDS = (t.Timestamp("ns", zoned=True), t.Timestamp("ns", zoned=False))
 _MOST = np.iinfo(np.int64).max
+
+
+def encode_value(value: Any, kind: t.Type) -> bytes:
+    """Serialize one value, given as it is stored: dates, times and timestamps as numbers, decimals as unscaled numbers,
+    strings as bytes.
+
+    >>> encode_value(-1, t.Decimal(9, 2)), encode_value(True, t.BOOLEAN)
+    (b'\\xff', b'\\x01')
+    """
+    if isinstance(kind, t.Decimal):
+        number = int(value)
+        size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+        return number.to_bytes(size, "big", signed=True)
+    if kind in _FIXED_WIDTH or isinstance(kind, t.Timestamp):
+        width = _FIXED_WIDTH.get(kind, ("<i8",))[0]
+        return np.array(value, width).tobytes()
+    return bytes(value)
 
 
 def decode_values(values: pa.Array, kind: t.Type) -> pa.Array | None:

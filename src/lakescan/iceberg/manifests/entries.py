@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.iceberg.manifests.avro import decoding, read_avro
+from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
+from lakescan.iceberg.manifests.codes import DELETED
 from lakescan.iceberg.manifests.manifest import (
     as_pairs,
     checked_rows,
@@ -20,7 +21,7 @@ from lakescan.iceberg.manifests.manifest import (
     open_manifests,
     partition_values,
 )
-from lakescan.iceberg.manifests.manifest_checks import DELETED, check_files, known_ages
+from lakescan.iceberg.manifests.manifest_checks import check_counts, check_files, check_status, known_ages
 from lakescan.iceberg.manifests.manifest_file import DATA, ManifestFile
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields, entry_fields
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
@@ -28,6 +29,7 @@ from lakescan.storage import Storage
 
 _READERS = 8  # manifests that are held at once
 _LATEST = 3  # the fields of the latest format version; writers of older ones leave theirs out
+_AGES = {0: "status", 3: "sequence_number"}
 _NAMES = {field.id: field.name for field in t.walk(entry_fields(t.Struct(()), _LATEST).fields)}
 
 
@@ -48,6 +50,28 @@ def entries_of(
     with ThreadPoolExecutor(_READERS) as pool:
         for start in range(0, len(manifests), _READERS):
             yield from pool.map(read, manifests[start : start + _READERS])
+
+
+def least_sequence_number(manifests: Sequence[ManifestFile], storage: Storage) -> int | None:
+    """Return the least data sequence number of the live files of manifests, read from their entries; None without any.
+
+    Files of unknown age count as the oldest (0).
+    """
+
+    def read(manifest: ManifestFile) -> int | None:
+        containers = open_manifests([manifest], storage)
+        rows = read_avro(containers, _AGES)
+        with decoding(containers):
+            status, number = only_chunk(rows["status"]).cast(pa.int32()), only_chunk(rows[FILE])
+            check_status(status, number, [manifest])
+            check_counts(status.to_numpy(), number.to_numpy(), [manifest])
+            inherited = pa.scalar(manifest.sequence_number, pa.int64())
+            ages = inherited_sequence_numbers(_numbers(rows, "sequence_number"), status, inherited)
+            least: int | None = pc.min(pc.fill_null(ages.filter(pc.not_equal(status, DELETED)), 0)).as_py()
+        return least
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        return min((each for each in pool.map(read, manifests) if each is not None), default=None)
 
 
 def read_entries(manifest: ManifestFile, spec: PartitionSpec, storage: Storage) -> pa.Table:

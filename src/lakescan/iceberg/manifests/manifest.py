@@ -13,9 +13,8 @@ from lakescan import limits
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
 from lakescan.iceberg.manifests.avro_container import Container, of_one_schema, open_container
+from lakescan.iceberg.manifests.codes import DELETED, EXISTING
 from lakescan.iceberg.manifests.manifest_checks import (
-    DELETED,
-    EXISTING,
     check_counts,
     check_files,
     check_header,

@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 from lakescan import limits
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.avro_container import Container
-from lakescan.iceberg.manifests.manifest_file import DELETES, ManifestFile
+from lakescan.iceberg.manifests.codes import ADDED, DATA_FILE, DELETED, EQUALITY_DELETES, EXISTING, POSITION_DELETES
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile
 from lakescan.storage.faults import shown
 
-EXISTING, ADDED, DELETED = 0, 1, 2
-DATA, POSITIONS, EQUALITY = 0, 1, 2
 _LIVE, _OF_LIVE = (EXISTING, ADDED), ("added", "existing")  # statuses, and their names in manifest lists
 _MOST_ROWS = 1 << 44  # per file, so that the sum over all files does not overflow
 _CONTENTS = {b"data": DATA, b"deletes": DELETES}
@@ -117,7 +116,7 @@ def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Se
     """
     content, is_vector = columns["content"], pc.equal(columns["file_format"], "puffin")
     in_deletes = pa.array([m.content == DELETES for m in manifests]).take(number)
-    is_equality, is_delete = pc.equal(content, EQUALITY), pc.is_in(content, value_set=pa.array([1, 2], content.type))
+    is_equality, is_delete = pc.equal(content, EQUALITY_DELETES), pc.is_in(content, value_set=_deletes(content.type))
     length, offset = columns["content_size_in_bytes"], columns["content_offset"]
     located = pc.and_(pc.invert(_outside(offset, limits.FILE_SIZE)), pc.invert(_outside(length, limits.FILE_SIZE)))
     located = pc.and_(located, pc.greater(length, 0))
@@ -129,7 +128,7 @@ def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Se
         (_outside(columns["record_count"], _MOST_ROWS), f"a record_count that is not from 0 to {_MOST_ROWS:,}"),
         (pc.and_(in_deletes, pc.invert(is_delete)), "the content of a data file in a manifest of deletes"),
         (
-            pc.and_(pc.invert(in_deletes), pc.not_equal(content, DATA)),
+            pc.and_(pc.invert(in_deletes), pc.not_equal(content, DATA_FILE)),
             "the content of a delete file in a manifest of data files",
         ),
         (pc.and_(pc.invert(in_deletes), is_vector), "the format puffin, which is not valid for data files"),
@@ -146,6 +145,10 @@ def check_files(columns: Mapping[str, pa.Array], number: pa.Array, manifests: Se
             path = columns["file_path"][place].as_py()
             entry = "an entry" if path is None else f"the entry of {shown(path)}"
             raise fault(manifests[number[place].as_py()], f"{entry} has {problem}")
+
+
+def _deletes(kind: pa.DataType) -> pa.Array:
+    return pa.array([POSITION_DELETES, EQUALITY_DELETES], kind)
 
 
 def _outside(values: pa.Array, most: int) -> pa.Array:

@@ -6,7 +6,7 @@ what it is given: which entries inherit their sequence numbers or row ids is dec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.iceberg.manifests.avro_encode import avro_file
+from lakescan.iceberg.manifests.codes import ADDED, DELETED, EXISTING
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES
 from lakescan.iceberg.manifests.partition_summaries import summaries
 
-EXISTING, ADDED, DELETED = 0, 1, 2
 _CONTENT = {DATA: "data", DELETES: "deletes"}
 _BLOCK_SIZE = 64 * 2**20  # the default that version 1 wants in every entry
 
@@ -79,9 +79,7 @@ class ManifestWriter:
             "min_sequence_number": _least_sequence_number(entries),
             "added_snapshot_id": snapshot_id,
             **counts,
-            "partitions": summaries(
-                pc.struct_field(entries["data_file"].combine_chunks(), "partition"), self.partition
-            ),
+            "partitions": summaries(pc.struct_field(files, "partition"), self.partition),
             "key_metadata": None,
             "first_row_id": None,
         }
@@ -95,13 +93,6 @@ def _least_sequence_number(entries: pa.Table) -> int | None:
         live = live.drop_null()
     least: int | None = pc.min(live).as_py()
     return least
-
-
-def rolling(entries: pa.Table, encoded_row: float, target_size: int) -> Iterator[pa.Table]:
-    """Split entries so that each manifest has about `target_size` bytes, at `encoded_row` bytes per entry."""
-    rows = max(1, int(target_size / encoded_row))
-    for start in range(0, entries.num_rows, rows):
-        yield entries.slice(start, rows)
 
 
 def entry_fields(partition: t.Struct, format_version: int) -> t.Struct:

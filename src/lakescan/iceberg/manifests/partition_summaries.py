@@ -7,21 +7,13 @@ with other values always has them.
 from __future__ import annotations
 
 from decimal import Context
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-
-_PACKED: dict[t.Type, str] = {
-    t.BOOLEAN: "?",
-    t.INT: "<i4",
-    t.LONG: "<i8",
-    t.FLOAT: "<f4",
-    t.DOUBLE: "<f8",
-}
+from lakescan.iceberg.manifests.bounds import encode_value
 
 _ENOUGH = Context(prec=80)  # digits: the default context rounds long decimals
 
@@ -49,34 +41,23 @@ def _bounds(values: pa.Array, kind: t.Type) -> tuple[bytes, bytes]:
     if kind in t.FLOATING:  # -0.0 precedes 0.0
         numbers = values.to_numpy(zero_copy_only=False)
         order = np.lexsort((~np.signbit(numbers), numbers))
-        return serialized(values[int(order[0])], kind), serialized(values[int(order[-1])], kind)
+        return _serialized(values[int(order[0])], kind), _serialized(values[int(order[-1])], kind)
     if kind == t.UUID:  # as Java compares them: both halves as signed numbers
         halves = np.frombuffer(b"".join(values.to_pylist()), ">i8").reshape(-1, 2)
         order = np.lexsort((halves[:, 1], halves[:, 0]))
-        return serialized(values[int(order[0])], kind), serialized(values[int(order[-1])], kind)
+        return _serialized(values[int(order[0])], kind), _serialized(values[int(order[-1])], kind)
     extremes = pc.min_max(values)
-    return serialized(extremes["min"], kind), serialized(extremes["max"], kind)
+    return _serialized(extremes["min"], kind), _serialized(extremes["max"], kind)
 
 
-def serialized(value: pa.Scalar, kind: t.Type) -> bytes:
-    """Serialize one value (specification, "Binary single-value serialization")."""
+def _serialized(value: pa.Scalar, kind: t.Type) -> bytes:
     match kind:
         case t.Decimal(_, scale):
-            unscaled = int(value.as_py().scaleb(scale, _ENOUGH))
-            size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
-            return unscaled.to_bytes(size, "big", signed=True)
+            return encode_value(value.as_py().scaleb(scale, _ENOUGH), kind)
         case t.STRING:
-            return str(value.as_py()).encode()
-        case t.BINARY | t.Fixed() | t.UUID:
-            return bytes(value.as_py())
-        case t.Timestamp():
-            return _packed(value.cast(pa.int64()).as_py(), "<i8")
+            return encode_value(str(value.as_py()).encode(), kind)
+        case t.Timestamp() | t.TIME:
+            return encode_value(value.cast(pa.int64()).as_py(), kind)
         case t.DATE:
-            return _packed(value.cast(pa.int32()).as_py(), "<i4")
-        case t.TIME:
-            return _packed(value.cast(pa.int64()).as_py(), "<i8")
-    return _packed(value.as_py(), _PACKED[kind])
-
-
-def _packed(value: Any, code: str) -> bytes:
-    return np.array(value, code).tobytes()
+            return encode_value(value.cast(pa.int32()).as_py(), kind)
+    return encode_value(value.as_py(), kind)

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from lakescan.errors import CorruptMetadata, MissingFile
 from lakescan.iceberg.manifests.avro import read_avro
+from lakescan.iceberg.manifests.codes import DELETED
 from lakescan.iceberg.manifests.list_checks import check_specs, fault
 from lakescan.iceberg.manifests.manifest import open_manifests
-from lakescan.iceberg.manifests.manifest_checks import DELETED
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata

@@ -17,11 +17,11 @@ from lakescan.iceberg.metadata.json_node import INT_MAX, Node
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec, parse_spec
 from lakescan.iceberg.metadata.schema_json import parse_schema_node
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder, parse_sort_order
-from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, Reference, TableMetadata
+from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, Reference, TableMetadata
 from lakescan.storage.faults import shown
 
 STATISTICS = ("statistics", "partition-statistics")
-_MAIN, _NONE = "main", -1
+_NONE = -1
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 _LEAST = -(2**63)
 
@@ -141,7 +141,7 @@ class _Parser:
         """The current snapshot id; it must agree with the branch main and the snapshot log."""
         listed = self.node.integer("current-snapshot-id", None, least=_LEAST)
         current = None if listed == _NONE else listed
-        main = self.node.members("refs").get(_MAIN)
+        main = self.node.members("refs").get(MAIN)
         if current is not None and current not in snapshots:
             raise self.node.fault(f"current-snapshot-id {current} is not among its snapshots")
         if current is None and main is not None:
@@ -159,7 +159,7 @@ class _Parser:
         names = self.node.members("refs")
         refs = {name: self._reference(name, node) for name, node in names.items()}
         if current is not None:
-            main = refs.setdefault(_MAIN, Reference(current, "branch"))
+            main = refs.setdefault(MAIN, Reference(current, "branch"))
             if main.snapshot_id != current:
                 raise self.node.fault(f"current-snapshot-id is {current}, but the branch main is at {main.snapshot_id}")
         for name, reference in refs.items():

@@ -13,6 +13,8 @@ from lakescan.iceberg.metadata.partition_spec import PartitionSpec, partition_ty
 from lakescan.iceberg.metadata.sort_order import UNSORTED, SortOrder
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 
+MAIN = "main"  # the branch whose newest snapshot is the current one
+
 
 @dataclass(frozen=True)
 class IcebergSnapshot:

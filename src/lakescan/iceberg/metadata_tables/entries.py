@@ -16,9 +16,9 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.iceberg.manifests import manifest_writer
 from lakescan.iceberg.manifests.avro import decoding_file
+from lakescan.iceberg.manifests.codes import DELETED
 from lakescan.iceberg.manifests.entries import read_entries
 from lakescan.iceberg.manifests.manifest import as_partition_type, only_chunk
-from lakescan.iceberg.manifests.manifest_checks import DELETED
 from lakescan.iceberg.manifests.manifest_file import DATA, ManifestFile, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.codes import DATA_FILE, DELETED, EQUALITY_DELETES, POSITION_DELETES
 from lakescan.iceberg.manifests.manifest_file import manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
@@ -21,7 +21,6 @@ from lakescan.iceberg.metadata_tables.entries import PARTITION_ID, table_entries
 from lakescan.iceberg.scan.partition_key import with_partition_key
 from lakescan.storage import Storage
 
-_DATA, _POSITION, _EQUALITY = 0, 1, 2
 _COUNTS = (
     t.Field(2, "record_count", t.LONG, required=True, doc="Records in data files"),
     t.Field(3, "file_count", t.INT, required=True, doc="Data files"),
@@ -81,9 +80,9 @@ class PartitionsTable:
         records, sizes = (files[n].to_numpy() for n in ("record_count", "file_size_in_bytes"))
         ones = np.ones(len(content), dtype=np.int64)
         counted = [
-            *(total(v, _DATA) for v in (records, ones, sizes)),
-            *(total(v, _POSITION) for v in (records, ones)),
-            *(total(v, _EQUALITY) for v in (records, ones)),
+            *(total(v, DATA_FILE) for v in (records, ones, sizes)),
+            *(total(v, POSITION_DELETES) for v in (records, ones)),
+            *(total(v, EQUALITY_DELETES) for v in (records, ones)),
         ]
         columns = [pa.array(c.astype(np.int64)).cast(f.type.arrow()) for c, f in zip(counted, _COUNTS, strict=True)]
         shown = [files[n].take(pa.array(first)).combine_chunks() for n in ("partition", "spec_id")[: self._is_shown]]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import PARTITION_ID, SPEC_ID
 from lakescan.common.schema import FieldMatching, Schema
-from lakescan.iceberg.manifests.manifest_checks import DELETED
+from lakescan.iceberg.manifests.codes import DELETED, POSITION_DELETES
 from lakescan.iceberg.manifests.manifest_file import DELETES, manifest_files
 from lakescan.iceberg.manifests.snapshot_manifests import snapshot_manifests
 from lakescan.iceberg.metadata.format_versions import VERSIONS
@@ -32,7 +32,6 @@ from lakescan.storage import Storage
 _BY_ID = FieldMatching(by_id=True)
 _BATCH = 1 << 16
 _ROW_ID = 2147483544
-_POSITION_CONTENT = 1
 
 
 _NAMES = [
@@ -99,7 +98,7 @@ class PositionDeletesTable:
                 continue
             entries = table_entries(manifest, self.metadata, self.storage)
             files = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
-            parts += _parts_of(files.filter(pc.equal(files.field("content"), _POSITION_CONTENT)))
+            parts += _parts_of(files.filter(pc.equal(files.field("content"), POSITION_DELETES)))
         return parts
 
     def read(self, part: _Part) -> Iterator[pa.RecordBatch]:

@@ -22,14 +22,13 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.bounds import column_stats
+from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
 from lakescan.iceberg.scan.equality_ranges import may_share_keys
 from lakescan.iceberg.scan.file_names import FileNames
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import DELETES, no_deletes
 from lakescan.reading.deletes.positions import DELETED_PATH
 from lakescan.storage.locations import Places
-
-_POSITION_CONTENT, _EQUALITY_CONTENT = 1, 2
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class DeleteIndex:
         if entries is None or not entries.num_rows:
             return DeleteIndex(pa.table({}), DELETES.empty_table(), unpartitioned_specs, fields, places)
         is_vector = pc.equal(entries["file_format"], "puffin")
-        is_equality = pc.equal(entries["content"], _EQUALITY_CONTENT)
+        is_equality = pc.equal(entries["content"], EQUALITY_DELETES)
         by_position = pc.if_else(is_vector, DeleteKind.VECTOR, DeleteKind.POSITION)
         kind = pc.if_else(is_equality, DeleteKind.EQUALITY, by_position)
         table = pa.table(

@@ -21,7 +21,7 @@ from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
 from lakescan.iceberg.commit.written_files import added_files
-from lakescan.iceberg.metadata.table_metadata import ancestors
+from lakescan.iceberg.metadata.table_metadata import MAIN, ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.outcomes import Failed
@@ -60,7 +60,7 @@ class IcebergCommit:
     table: Table
     writes: IcebergWrites
     opened: IcebergTable
-    branch: str = "main"
+    branch: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
     epoch: tuple[str, int] | None = None
 

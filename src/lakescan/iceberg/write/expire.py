@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakescan.iceberg.metadata.table_metadata import Reference, TableMetadata, ancestors
+from lakescan.iceberg.metadata.table_metadata import MAIN, Reference, TableMetadata, ancestors
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.outcomes import Failed, commit
@@ -18,7 +18,6 @@ from lakescan.storage import Storage
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-MAIN = "main"
 # The retention of a branch or tag, by its JSON names.
 _MAX_SNAPSHOT_AGE, _MIN_SNAPSHOTS = "max-snapshot-age-ms", "min-snapshots-to-keep"
 _MAX_REF_AGE = "max-ref-age-ms"

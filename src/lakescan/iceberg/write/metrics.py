@@ -6,15 +6,15 @@ hold for all rows; if no valid bound is known, none is written.
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.iceberg.manifests.bounds import encode_value
 from lakescan.iceberg.metadata.metrics_mode import DEFAULT_METRICS, NO_METRICS, MetricsMode
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.write.statistics import Extreme, FileStatistics, LeafStatistics
 
-_PACKED = {t.BOOLEAN: "<?", t.INT: "<i", t.LONG: "<q", t.FLOAT: "<f", t.DOUBLE: "<d", t.DATE: "<i", t.TIME: "<q"}
+_NUMBERS = (t.BOOLEAN, *t.INTEGRAL, *t.FLOATING, t.DATE, t.TIME)
 _LAST, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
@@ -64,33 +64,28 @@ def _add(metrics: dict[str, Any], each: LeafStatistics, mode: MetricsMode) -> No
 
 def _lower(value: Extreme, kind: t.Type, length: int | None) -> bytes | None:
     if length is None or not isinstance(value, bytes):
-        return single_value(value, kind)
+        return _single_value(value, kind)
     if kind == t.STRING:
         text = _text(value)
         return None if text is None else text[:length].encode()
-    return value[:length] if kind == t.BINARY else single_value(value, kind)
+    return value[:length] if kind == t.BINARY else _single_value(value, kind)
 
 
 def _upper(value: Extreme, kind: t.Type, length: int | None) -> bytes | None:
     if length is None or not isinstance(value, bytes):
-        return single_value(value, kind)
+        return _single_value(value, kind)
     if kind == t.STRING:
         text = _text(value)
         return None if text is None else _text_above(text, length)
-    return _bytes_above(value, length) if kind == t.BINARY else single_value(value, kind)
+    return _bytes_above(value, length) if kind == t.BINARY else _single_value(value, kind)
 
 
-def single_value(value: Extreme, kind: t.Type) -> bytes | None:
+def _single_value(value: Extreme, kind: t.Type) -> bytes | None:
     """A value as bytes of a bound; None for UUIDs, on whose order engines disagree, and for types without bounds."""
-    match kind:
-        case t.Decimal():
-            number = int(value)
-            return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
-        case t.Timestamp():
-            return struct.pack("<q", value)
-        case t.STRING | t.BINARY | t.Fixed():
-            return value if isinstance(value, bytes) else None
-    return struct.pack(_PACKED[kind], value) if kind in _PACKED else None
+    if kind in (t.STRING, t.BINARY) or isinstance(kind, t.Fixed):
+        return value if isinstance(value, bytes) else None
+    is_number = kind in _NUMBERS or isinstance(kind, (t.Decimal, t.Timestamp))
+    return encode_value(value, kind) if is_number else None
 
 
 def _text(value: bytes) -> str | None:
