@@ -1,0 +1,109 @@
+"""Row deltas in small tables: delete files, written by `samples`, as the file changes of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from samples.iceberg_deletes import (
+    DeleteFile,
+    write_deletion_vectors,
+    write_equality_deletes,
+    write_position_deletes,
+)
+
+import lakescan
+from lakescan.catalogs.registry import connection
+from lakescan.common import types as t
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.manifests.manifest_writer import data_file_fields
+from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage
+
+STORAGE = Storage()
+
+
+def opened() -> tuple[Any, IcebergTable]:
+    """The table `local.db.t` as pyiceberg has it, and as lakescan reads it."""
+    given = connection("local").load_table(("db", "t"))
+    return given, IcebergTable.open(given.metadata_location, STORAGE)
+
+
+def base(branch: str = "main") -> CommitBase:
+    """The state that a commit to the table would be based on."""
+    given, table = opened()
+    return CommitBase(table.metadata, given.metadata, branch)
+
+
+def positions_of(where: str) -> dict[str, list[int]]:
+    """The positions of the rows that match a filter, by data file."""
+    found: dict[str, list[int]] = {}
+    for row in lakescan.table("local.db.t").scan().where(where).select("_file", "_pos").to_arrow().to_pylist():
+        found.setdefault(row["_file"], []).append(row["_pos"])
+    return found
+
+
+def position_deletes(where: str) -> list[DeleteFile]:
+    """A position delete file for each data file that has matching rows, in the data file's partition."""
+    return [
+        write_position_deletes(_new("parquet"), [(path, each) for each in positions], **_partition(path))
+        for path, positions in positions_of(where).items()
+    ]
+
+
+def vectors(where: str) -> list[DeleteFile]:
+    """A deletion vector for each data file that has matching rows, in the data file's partition."""
+    found = positions_of(where)
+    return [
+        each
+        for path, positions in found.items()
+        for each in write_deletion_vectors(_new("puffin"), {path: positions}, **_partition(path))
+    ]
+
+
+def equality_deletes(ids: Sequence[int], part: str | None = None) -> list[DeleteFile]:
+    """One equality delete file of rows with these `id`, in the partition `part` (or of an unpartitioned table)."""
+    keys = pa.table({"id": pa.array(ids, pa.int64())})
+    partition = {} if part is None else {"partition": {"part": part}}
+    return [write_equality_deletes(_new("parquet"), keys, {"id": 1}, **partition)]
+
+
+def added(files: Sequence[DeleteFile], spec_id: int = 0) -> dict[int, pa.Table]:
+    """Delete files as the members `added_deletes` of file changes."""
+    partition = base().writer(spec_id).partition
+    values = {
+        "content": [each.content for each in files],
+        "file_path": [each.path for each in files],
+        "file_format": [each.file_format for each in files],
+        "partition": [each.partition for each in files],
+        "record_count": [each.record_count for each in files],
+        "file_size_in_bytes": [each.size for each in files],
+        "equality_ids": [each.equality_ids for each in files],
+        "referenced_data_file": [each.referenced_data_file for each in files],
+        "content_offset": [each.content_offset for each in files],
+        "content_size_in_bytes": [each.content_size for each in files],
+    }
+    columns = {
+        field.name: pa.array(values.get(field.name, [None] * len(files)), _arrow(field))
+        for field in data_file_fields(partition, 3)
+    }
+    return {spec_id: pa.table(columns)}
+
+
+def _arrow(field: t.Field) -> pa.DataType:
+    if isinstance(field.type, t.Struct):
+        return pa.struct([(each.name, each.type.arrow()) for each in field.type.fields])
+    return field.type.arrow()
+
+
+def _partition(path: str) -> dict[str, Any]:
+    """The partition of a data file, as an entry of a manifest has it."""
+    files = lakescan.table("local.db.t").inspect("files").to_pylist()
+    [partition] = [each.get("partition", {}) for each in files if each["file_path"] == path]
+    return {"partition": partition}
+
+
+def _new(ending: str) -> str:
+    return f"{base().metadata.location}/data/{uuid4()}.{ending}"
