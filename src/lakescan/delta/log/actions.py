@@ -86,7 +86,7 @@ class ActionReader:
             for name in kinds:
                 for own, at in _present(lines.rows[name]):
                     table = self._of_lines(own, lines, at, name)
-                    data_change = pc.fill_null(_member(own, "dataChange", pa.bool_()), True)
+                    data_change = pc.fill_null(member_of(own, "dataChange", pa.bool_()), True)
                     tables.append(_as_change(table, name, data_change))
         return pa.concat_tables(tables).combine_chunks()
 
@@ -111,8 +111,8 @@ class ActionReader:
             batches = file.batches("sidecar", ("path",))
             actions = [(own, at + start, file.where) for rows, start in batches for own, at in _present(rows)]
         for own, at, where in actions:
-            check_paths(_member(own, "path", pa.string()), "sidecar", _shifted(where, at))
-        return [path for own, _, _ in actions for path in _member(own, "path", pa.string()).to_pylist()]
+            check_paths(member_of(own, "path", pa.string()), "sidecar", _shifted(where, at))
+        return [path for own, _, _ in actions for path in member_of(own, "path", pa.string()).to_pylist()]
 
     def _json_schema(self) -> pa.Schema:
         add = [
@@ -133,31 +133,31 @@ class ActionReader:
 
     def _of_lines(self, actions: pa.StructArray, lines: LogLines, at: np.ndarray, name: str) -> pa.Table:
         """Actions of one name as a table; `at` are the numbers of their rows in the lines."""
-        check_paths(_member(actions, "path", pa.string()), name, _shifted(lines.where, at))
+        check_paths(member_of(actions, "path", pa.string()), name, _shifted(lines.where, at))
         columns = self.partition_columns if actions.type.get_field_index("partitionValues") >= 0 else ()
         has_partition = names_in_lines(actions, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
         table = self._normalised(actions, has_partition, is_add=name == "add")
-        check_descriptors(table["vector"].combine_chunks(), _has_vector(actions), _shifted(lines.where, at))
+        check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _shifted(lines.where, at))
         return _placed(table, lines.version[at], lines.line[at])
 
     def _of_checkpoint(self, actions: pa.StructArray, at: np.ndarray, where: Where) -> pa.Table:
         """Adds of a checkpoint as a table; `at` are the numbers of their rows."""
-        check_paths(_member(actions, "path", pa.string()), "add", _shifted(where, at))
+        check_paths(member_of(actions, "path", pa.string()), "add", _shifted(where, at))
         table = self._normalised(actions, names_in_maps(actions, self.partition_columns), is_add=True)
-        check_descriptors(table["vector"].combine_chunks(), _has_vector(actions), _shifted(where, at))
+        check_descriptors(table["vector"].combine_chunks(), has_vector(actions), _shifted(where, at))
         return _placed(table, np.full(len(at), -1, dtype=np.int64), at + 1)
 
     def _normalised(self, actions: pa.StructArray, has_partition: pa.Array, *, is_add: bool) -> pa.Table:
         rows = len(actions)
         columns = {
             "is_add": pa.repeat(pa.scalar(is_add), rows),
-            "path": _member(actions, "path", pa.string()),
+            "path": member_of(actions, "path", pa.string()),
             "partition": self._partition(actions),
             "has_partition": has_partition,
-            "size": _member(actions, "size", pa.int64()),
+            "size": member_of(actions, "size", pa.int64()),
             "stats": _stats(actions),
-            "vector": _vector(actions),
-            **{column: _member(actions, name, pa.int64()) for name, column in _NUMBERS.items()},
+            "vector": vector_of(actions),
+            **{column: member_of(actions, name, pa.int64()) for name, column in _NUMBERS.items()},
         }
         table = pa.table(columns)
         index = actions.type.get_field_index("stats_parsed")
@@ -209,7 +209,8 @@ def _shifted(where: Where, at: np.ndarray) -> Where:
     return lambda row: where(int(at[row]))
 
 
-def _member(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
+def member_of(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
+    """A member of the actions, cast to a type; all null if they do not have it."""
     index = actions.type.get_field_index(name)
     return pa.nulls(len(actions), kind) if index < 0 else pc.struct_field(actions, [index]).cast(kind)
 
@@ -217,7 +218,7 @@ def _member(actions: pa.StructArray, name: str, kind: pa.DataType) -> pa.Array:
 def _stats(actions: pa.StructArray) -> pa.Array:
     """The statistics as text; all null if they are not text: unusable statistics must not fail a read."""
     try:
-        stats = _member(actions, "stats", pa.string())
+        stats = member_of(actions, "stats", pa.string())
         stats.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pa.nulls(len(actions), pa.string())
@@ -229,7 +230,7 @@ def _descriptor(actions: pa.StructArray) -> pa.Array | None:
     return None if index < 0 else pc.struct_field(actions, [index])
 
 
-def _vector(actions: pa.StructArray) -> pa.StructArray:
+def vector_of(actions: pa.StructArray) -> pa.StructArray:
     """The deletion vector descriptors; all members are null for a file without one."""
     descriptor = _descriptor(actions)
     members = []
@@ -240,7 +241,7 @@ def _vector(actions: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(members, fields=list(VECTOR))
 
 
-def _has_vector(actions: pa.StructArray) -> pa.Array:
+def has_vector(actions: pa.StructArray) -> pa.Array:
     """Whether each action has a deletion vector descriptor."""
     descriptor = _descriptor(actions)
     return pa.repeat(pa.scalar(False), len(actions)) if descriptor is None else descriptor.is_valid()

@@ -1,4 +1,4 @@
-"""Read the non-file actions of a checkpoint: protocol, metaData, domainMetadata, checkpointMetadata."""
+"""Read the non-file actions of a checkpoint: protocol, metaData, txn, domainMetadata, checkpointMetadata."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lakescan.storage import FileEntry, Storage
 _REQUIRED_MEMBER = {
     "protocol": "minReaderVersion",
     "metaData": "schemaString",
+    "txn": "appId",
     "domainMetadata": "domain",
     "checkpointMetadata": "version",
 }

@@ -34,6 +34,17 @@ class CheckpointFile:
         """Location and row for messages; `row` counts from 0."""
         return f"{self.location}, row {row + 1}"
 
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """The members of each struct column, by the column's name; other columns have none."""
+        with self._opened() as file:
+            kinds = {field.name: field.type for field in file.schema_arrow}
+        return {n: tuple(f.name for f in k) if pa.types.is_struct(k) else () for n, k in kinds.items()}
+
+    def count(self, column: str) -> int:
+        """The number of rows in which a column is not null."""
+        with self._opened() as file:
+            return sum(len(batch) - batch.column(0).null_count for batch in file.iter_batches(columns=[column]))
+
     def batches(self, column: str, members: Sequence[str]) -> Iterator[tuple[pa.ChunkedArray, int]]:
         """Batches of a struct column, restricted to these members, each with the number of its first row.
 

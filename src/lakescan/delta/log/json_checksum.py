@@ -1,4 +1,4 @@
-"""Verify the checksum that a JSON object of the log has of its own members (protocol, "JSON checksum")."""
+"""The checksum that a JSON object of the log has of its own members (protocol, "JSON checksum")."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ def has_right_checksum(node: Mapping[str, Any]) -> bool | None:
     if not isinstance(node.get(CHECKSUM), str):
         return None
     try:
-        pairs = sorted(_pairs({k: v for k, v in node.items() if k != CHECKSUM}, ()))
+        return checksum_of(node) == node[CHECKSUM]
     except (_Unknown, UnicodeEncodeError, RecursionError):
         return None
+
+
+def checksum_of(node: Mapping[str, Any]) -> str:
+    """The checksum of an object's members, those named `checksum` left out; there must be no floating-point number."""
+    pairs = sorted(_pairs({k: v for k, v in node.items() if k != CHECKSUM}, ()))
     text = ",".join(f"{path}={value}" for path, value in pairs)
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() == node[CHECKSUM]
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 class _Unknown(Exception):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -69,13 +70,13 @@ def parse_log_texts(texts: Iterable[LogText], schema: pa.Schema, loose: frozense
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(joined)]
     raw = pa.Array.from_buffers(pa.large_string(), len(starts) - 1, buffers)
     return [
-        _parse(LogLines(texts, schema.empty_table(), text[part], line[part], raw[part]), schema, loose)
+        parse_lines(LogLines(texts, schema.empty_table(), text[part], line[part], raw[part]), schema, loose)
         for part in (slice(at, at + _MOST_LINES) for at in range(0, len(raw), _MOST_LINES))
     ]
 
 
-def _parse(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
-    """Parse the raw lines into rows."""
+def parse_lines(lines: LogLines, schema: pa.Schema, loose: frozenset[str]) -> LogLines:
+    """Parse the raw lines into rows of a schema, as `parse_log_texts`."""
     _check_utf8(lines)
     content = _bytes_of(lines.raw)
     if _begin_as_objects(lines.raw, content):
@@ -210,10 +211,18 @@ def parse_json_texts(texts: pa.Array, schema: pa.Schema) -> pa.Table:
 
 def _parse_one(text: str, schema: pa.Schema) -> dict[str, Any]:
     try:
-        node = parse_json(text, "")
+        node = parse_json(text, "", parse_float=_exact)
     except CorruptMetadata:
         return {}
     return _coerced(node, schema) if isinstance(node, dict) else {}
+
+
+def _exact(text: str) -> Decimal | float:
+    """A number with all its digits, which a float would round."""
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return float(text)
 
 
 def _coerced(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]:
@@ -221,12 +230,16 @@ def _coerced(node: dict[str, Any], fields: Iterable[pa.Field]) -> dict[str, Any]
     members = {}
     for field in fields:
         value = node.get(field.name)
+        if isinstance(value, Decimal) and not pa.types.is_decimal(field.type):
+            value = float(value)
         if pa.types.is_struct(field.type):
             value = _coerced(value, field.type) if isinstance(value, dict) else None
         elif pa.types.is_string(field.type) and value is not None and not isinstance(value, str):
-            value = json.dumps(value)
+            value = json.dumps(value, default=float)
         elif pa.types.is_integer(field.type) and isinstance(value, float) and abs(value) >= _MOST_EXACT:
             value = None  # the double may not be the exact number
+        elif pa.types.is_decimal(field.type) and isinstance(value, int) and not isinstance(value, bool):
+            value = Decimal(value)
         members[field.name] = value
     return members
 

@@ -71,17 +71,21 @@ def reconcile(parts: list[pa.Table], location: str) -> pa.Table:
     actions = pa.concat_tables(parts, promote_options="permissive")
     if not actions.num_rows:
         return actions
-    locations = file_locations(actions["path"].combine_chunks(), location)
-    actions = actions.set_column(actions.schema.get_field_index("path"), "path", locations)
+    actions = located(actions, location)
+    return kept_rows(actions, newest(actions) & actions["is_add"].to_numpy())
+
+
+def newest(actions: pa.Table) -> np.ndarray:
+    """Which actions are the newest on their identities, as a mask; their paths are locations, and there is one."""
     codes = identity(actions).dictionary_encode().indices.to_numpy()
     version = actions["version"].to_numpy()
     # An add and a remove of one identity in the same commit contradict each other: the add wins.
     order = np.lexsort((actions["is_add"].to_numpy(), version))
-    newest = np.empty(codes.max() + 1, dtype=np.int64)
-    newest[codes[order]] = order  # of repeated indexes, the last assignment wins
+    last = np.empty(codes.max() + 1, dtype=np.int64)
+    last[codes[order]] = order  # of repeated indexes, the last assignment wins
     wins = np.zeros(actions.num_rows, dtype=bool)
-    wins[newest] = True
-    return kept_rows(actions, wins & actions["is_add"].to_numpy())
+    wins[last] = True
+    return wins
 
 
 def identity(actions: pa.Table) -> pa.Array:

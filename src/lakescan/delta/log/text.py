@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,11 +126,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
-def parse_json(text: bytes | str, where: str) -> Any:
+def parse_json(text: bytes | str, where: str, *, parse_float: Callable[[str], Any] = float) -> Any:
     """Parse a JSON value; raises `CorruptMetadata` that begins with `where` for every fault of the text."""
     try:
         decoded = text if isinstance(text, str) else text.decode()
-        return json.loads(decoded, object_pairs_hook=_object)
+        return json.loads(decoded, object_pairs_hook=_object, parse_float=parse_float)
     except (ValueError, RecursionError) as error:
         raise CorruptMetadata(f"{where} is not valid JSON: {_fault(error)}. {ADVICE}") from error
 

@@ -167,26 +167,59 @@ class DeltaProperties(Properties):
         check=_duration,
         error=UnsupportedFeature,
     )
-    log_retention = Property("delta.logRetentionDuration", "", str, "how long commits are kept", check=_duration)
+    log_retention = Property(
+        "delta.logRetentionDuration",
+        timedelta(days=30),
+        _interval,
+        "how long commits are kept",
+        check=_duration,
+        error=UnsupportedFeature,
+    )
     checkpoint_interval = Property(
-        "delta.checkpointInterval", "100", str, "commits from one checkpoint to the next", check=_number
+        "delta.checkpointInterval", 10, positive, "commits from one checkpoint to the next", check=_number
+    )
+    checkpoint_policy = Property(
+        "delta.checkpointPolicy",
+        "classic",
+        _lower,
+        "whether checkpoints are classic, or v2 with sidecars",
+        check=one_of("classic", "v2"),
     )
     checkpoint_retention = Property(
         "delta.checkpointRetentionDuration", "", str, "how long checkpoints are kept", check=_duration
     )
-    cleans_log = Property("delta.enableExpiredLogCleanup", "true", str, "whether old commits are removed", check=_flag)
+    protected_before = Property(
+        "delta.requireCheckpointProtectionBeforeVersion",
+        0,
+        _since,
+        "the version before which commits are removed only all together",
+        is_internal=True,
+        error=CorruptMetadata,
+    )
+    cleans_log = Property(
+        "delta.enableExpiredLogCleanup", True, boolean, "whether old commits are removed", check=_flag
+    )
     json_stats = Property(
-        "delta.checkpoint.writeStatsAsJson", "true", str, "whether checkpoints hold statistics as text", check=_flag
+        "delta.checkpoint.writeStatsAsJson",
+        True,
+        boolean,
+        "whether checkpoints hold statistics as text",
+        check=_flag,
     )
     struct_stats = Property(
         "delta.checkpoint.writeStatsAsStruct",
-        "false",
-        str,
+        True,
+        boolean,
         "whether checkpoints hold statistics as columns",
         check=_flag,
     )
-    transaction_retention = Property(
-        "delta.setTransactionRetentionDuration", "", str, "how long ids of applications are kept", check=_duration
+    transaction_retention: Property[timedelta | None] = Property(
+        "delta.setTransactionRetentionDuration",
+        None,
+        _interval,
+        "how long ids of applications are kept",
+        check=_duration,
+        error=UnsupportedFeature,
     )
     reader_version = Property("delta.minReaderVersion", "1", str, "the protocol of readers", check=_version(1, 2))
     writer_version = Property(

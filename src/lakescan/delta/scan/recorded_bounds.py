@@ -86,7 +86,7 @@ def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
     The least and greatest 64-bit whole numbers become null: the actual value may not have fitted.
     """
     values, most = values.cast(DECIMALS), PyDecimal((0, (9,) * kind.precision, -kind.scale))
-    values = _within(values, most)
+    values = within(values, most)
     rounded = pc.round(values, kind.scale, "up" if upper else "down").cast(pa.decimal256(_WIDE_DIGITS, kind.scale))
     unit = PyDecimal((0, (1,), -kind.scale))
     error = pc.multiply(pc.abs(rounded).cast(pa.float64()), _DECIMAL_ERROR).cast(rounded.type, safe=False)
@@ -97,10 +97,10 @@ def _decimals(values: pa.Array, kind: t.Decimal, upper: bool) -> pa.Array:
     if kind.scale == 0:
         end = _scalar(PyDecimal(int(_LONG.max if upper else _LONG.min)), rounded)
         wide = pc.if_else(pc.equal(rounded, end), pa.scalar(None, wide.type), wide)
-    return _within(wide, most).cast(kind.arrow())
+    return within(wide, most).cast(kind.arrow())
 
 
-def _within(values: pa.Array, most: PyDecimal) -> pa.Array:
+def within(values: pa.Array, most: PyDecimal) -> pa.Array:
     """Decimals between -most and most; null for others."""
     low, high = _scalar(most.copy_negate(), values), _scalar(most, values)  # the operator - would round to 28 digits
     fits = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))

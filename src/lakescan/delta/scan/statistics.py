@@ -23,7 +23,7 @@ from lakescan.planning.column_stats import ColumnStats
 
 # NaN and infinities, which JSON has no numbers for, are texts, and useless as bounds. This cannot match within a text,
 # where quotation marks are escaped.
-_NOT_FINITE = r':\s*"(?:NaN|[+-]?Inf(?:inity)?)"'
+NOT_FINITE = r':\s*"(?:NaN|[+-]?Inf(?:inity)?)"'
 _EXACT = (*t.INTEGRAL, t.DATE)
 _LEADING_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
 _NUMBER: dict[t.Type, pa.DataType] = {
@@ -109,7 +109,7 @@ class FileStats:
         if not self._fields and (counts := _leading_counts(stats)) is not None:
             return pa.StructArray.from_arrays([counts], fields=list(schema))
         if pc.any(pc.match_substring(stats, "NaN")).as_py() or pc.any(pc.match_substring(stats, "Inf")).as_py():
-            stats = pc.replace_substring_regex(stats, _NOT_FINITE, ":null")
+            stats = pc.replace_substring_regex(stats, NOT_FINITE, ":null")
         struct = parse_json_texts(stats, schema).combine_chunks().to_struct_array()
         return as_array(struct)
 

@@ -1,0 +1,162 @@
+"""Write checkpoints of a Delta log: the reconciled actions of one version, from which readers begin.
+
+Implements "Checkpoints" of the protocol: classic ones, a single Parquet file, and those of the table feature
+`v2Checkpoint`, a Parquet file that names sidecars. The previous checkpoint is copied in batches, without what commits
+after it replaced, so that memory holds those commits and the paths of all files, but not their statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.timestamps import to_millis
+from lakescan.delta.commit.checkpoint_rows import CheckpointRows, LiveFiles
+from lakescan.delta.commit.checkpoint_writer import CheckpointResult, CheckpointWriter
+from lakescan.delta.commit.file_actions import FileActions
+from lakescan.delta.commit.last_checkpoint import point_to
+from lakescan.delta.commit.other_actions import OTHER_ACTIONS, OtherActions
+from lakescan.delta.commit.parsed_stats import ParsedStats, columns_with_stats
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.checkpoint_actions import checkpoint_actions
+from lakescan.delta.log.checksum import check_version
+from lakescan.delta.log.kept_rows import kept_rows
+from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits
+from lakescan.delta.log.reader import DeltaVersion
+from lakescan.delta.log.replay import identity, located, newest
+from lakescan.delta.log.segment import LogSegment, end_of_log, list_log
+from lakescan.delta.metadata.features import FEATURES, LISTED, Support
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.errors import UnsupportedFeature
+from lakescan.storage import Storage
+
+_BATCH = 1 << 16  # actions of commits that are made into rows at once
+
+
+def is_due(version: int, properties: DeltaProperties) -> bool:
+    """Whether a version that was just committed is one to checkpoint (`delta.checkpointInterval`)."""
+    return version > 0 and version % properties.checkpoint_interval == 0
+
+
+def checkpoint_version(
+    location: str, version: int, storage: Storage, *, now: datetime | None = None
+) -> CheckpointResult:
+    """Write a checkpoint of a version of the table at `location`; see `write_checkpoint`.
+
+    Raises `NoSuchSnapshot` if the log does not have the version any more.
+    """
+    listing = end_of_log(location, storage)
+    if listing is None or listing.checkpoints[-1].version > version or listing.latest < version:
+        listing = list_log(location, storage)
+    return write_checkpoint(listing.segment(version), storage, now=now)
+
+
+def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | None = None) -> CheckpointResult:
+    """Write a checkpoint of a segment's version, and point `_last_checkpoint` to it unless that names a newer one.
+
+    Removed files and transactions that have expired at `now` (by default the current time) are left out. Raises
+    `UnsupportedFeature` if the log holds what a checkpoint would lose, `CorruptMetadata` and `StorageError`; then the
+    table is as before: readers need no checkpoint.
+
+    >>> write_checkpoint(list_log("/lake/orders", Storage()).segment(20), Storage())  # doctest: +SKIP
+    CheckpointResult(version=20, location='/lake/orders/_delta_log/00000000000000000020.checkpoint.parquet', ...)
+    """
+    others = _other_actions(segment, storage)
+    version = _described(segment, others)
+    result = _written(version, others, storage, now or datetime.now(UTC))
+    point_to(result, segment.location, storage)
+    return result
+
+
+def _other_actions(segment: LogSegment, storage: Storage) -> OtherActions:
+    actions = OtherActions()
+    for part in segment.checkpoint.parts if segment.checkpoint is not None else ():
+        actions.apply(checkpoint_actions(part.location, storage, tuple(OTHER_ACTIONS)))
+    for batch in batches(segment.commits):
+        for text in read_commits(batch, storage):
+            actions.apply_commit(text)
+    return actions
+
+
+def _described(segment: LogSegment, others: OtherActions) -> DeltaVersion:
+    """The version's protocol and metadata; raises `UnsupportedFeature` if its checkpoints may have to hold more."""
+    protocol, metadata = (others.of(name, segment.location, segment.version) for name in ("protocol", "metaData"))
+    version = DeltaVersion(segment, Protocol.parse(protocol), Metadata.parse(metadata))
+    if version.protocol.min_writer_version > LISTED:
+        raise UnsupportedFeature(
+            f"Delta writer version {version.protocol.min_writer_version}", f"{segment.location} needs it."
+        )
+    for name in sorted(version.protocol.features):
+        if name not in FEATURES or FEATURES[name].support == Support.NONE:
+            raise UnsupportedFeature(f"checkpoints of Delta tables with the feature {name!r}", segment.location)
+    return version
+
+
+def _written(version: DeltaVersion, others: OtherActions, storage: Storage, now: datetime) -> CheckpointResult:
+    segment, properties = version.segment, version.metadata.properties
+    rows, live = _rows(version, now), LiveFiles(segment.location)
+
+    def adds() -> int:
+        live.check()
+        check_version(segment.location, segment.version, live.count, live.size, storage)
+        return live.count
+
+    retention = properties.transaction_retention
+    kept = others.rows(None if retention is None else to_millis(now - retention))
+    writer = CheckpointWriter(segment.location, segment.version, storage, rows.schema, kept, adds)
+    files = _file_rows(version, rows, live, storage)
+    if properties.checkpoint_policy == "v2" and "v2Checkpoint" in version.protocol.features:
+        return writer.write_v2(files, to_millis(now))
+    return writer.write_classic(files)
+
+
+def _rows(version: DeltaVersion, now: datetime) -> CheckpointRows:
+    schema, metadata = version.schema(), version.metadata
+    properties, parsed = metadata.properties, None
+    if properties.struct_stats:
+        columns = columns_with_stats(schema, metadata.partition_columns, properties)
+        parsed = ParsedStats(columns, "deletionVectors" in version.protocol.features)
+    return CheckpointRows(
+        version.segment.location,
+        version.partition_fields(schema),
+        properties.json_stats,
+        parsed,
+        to_millis(now - properties.removed_file_retention),
+    )
+
+
+def _file_rows(version: DeltaVersion, rows: CheckpointRows, live: LiveFiles, storage: Storage) -> Iterator[pa.Table]:
+    """The rows of the reconciled file actions, in batches."""
+    segment = version.segment
+    names = tuple(f.physical_name for f in rows.partition_fields)
+    for actions in _reconciled(segment, FileActions(storage, names), _pieces(segment, names, storage)):
+        made = rows.of(actions)
+        live.add(made)
+        yield made
+
+
+def _pieces(segment: LogSegment, names: tuple[str, ...], storage: Storage) -> list[LogPiece]:
+    return pieces_of(segment, ActionReader(storage, names))
+
+
+def _reconciled(segment: LogSegment, reader: FileActions, pieces: list[LogPiece]) -> Iterator[pa.Table]:
+    """The newest action on each file, in batches: those of the last checkpoint first, then those of commits."""
+    texts = (read_commits(piece.commits, reader.storage) for piece in pieces if piece.checkpoint is None)
+    recent = pa.concat_tables([reader.empty(), *(reader.commits(each) for each in texts)])
+    replaced = pa.array([], pa.string())
+    if recent.num_rows:
+        recent = kept_rows(recent, newest(located(recent, segment.location)))
+        replaced = identity(located(recent, segment.location))
+    for piece in pieces:
+        if piece.checkpoint is None:
+            continue
+        for batch in reader.checkpoint_file(piece.checkpoint.location):
+            same = pc.is_in(identity(located(batch, segment.location)), value_set=replaced)
+            yield kept_rows(batch, np.invert(same.to_numpy(zero_copy_only=False)))
+    for start in range(0, recent.num_rows, _BATCH):
+        yield recent.slice(start, _BATCH)

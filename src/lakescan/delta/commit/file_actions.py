@@ -1,0 +1,240 @@
+"""Read file actions with all their members, as checkpoints keep them; what would be lost is refused.
+
+`delta.log.actions` reads what scans need. Here, an action or a member that is not known raises `UnsupportedFeature`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.commit.json_members import Names, names_in
+from lakescan.delta.log.action_checks import (
+    Where,
+    check_descriptors,
+    check_one_action,
+    check_paths,
+    names_in_lines,
+    names_in_maps,
+)
+from lakescan.delta.log.actions import VECTOR, has_vector, member_of, vector_of
+from lakescan.delta.log.checkpoint_files import CheckpointFile
+from lakescan.delta.log.json_lines import LogLines, parse_lines, parse_log_texts
+from lakescan.delta.log.text import ADVICE, LogText
+from lakescan.errors import CorruptMetadata, UnsupportedFeature
+from lakescan.storage import Storage
+
+TEXTS = pa.map_(pa.string(), pa.string())
+_BOTH = [
+    pa.field("partitionValues", TEXTS),
+    pa.field("size", pa.int64()),
+    pa.field("dataChange", pa.bool_()),
+    pa.field("deletionVector", VECTOR),
+    pa.field("baseRowId", pa.int64()),
+    pa.field("defaultRowCommitVersion", pa.int64()),
+]
+ADD = pa.struct(
+    [
+        pa.field("path", pa.string()),
+        *_BOTH,
+        pa.field("modificationTime", pa.int64()),
+        pa.field("tags", TEXTS),
+        pa.field("clusteringProvider", pa.string()),
+        pa.field("stats", pa.string()),
+    ]
+)
+REMOVE = pa.struct(
+    [
+        pa.field("path", pa.string()),
+        *_BOTH,
+        pa.field("deletionTimestamp", pa.int64()),
+        pa.field("extendedFileMetadata", pa.bool_()),
+    ]
+)
+_KINDS = {"add": ADD, "remove": REMOVE}
+FILE_ACTIONS = tuple(_KINDS)
+# What checkpoints leave out (protocol, "Checkpoints"), and what is recomputed for them.
+_LEFT_OUT = {"add": {"stats_parsed", "partitionValues_parsed"}, "remove": {"stats", "tags"}}
+_KNOWN = {name: {f.name for f in kind} | _LEFT_OUT[name] for name, kind in _KINDS.items()}
+_OF_VECTOR = {*(f.name for f in VECTOR), "maxRowIndex"}  # the last one is in schemas of Delta on Spark, never in a log
+_OTHERS = {"metaData", "protocol", "txn", "domainMetadata", "commitInfo", "cdc", "checkpointMetadata", "sidecar"}
+_MAPS = {"add": ("partitionValues", "tags"), "remove": ("partitionValues",)}
+_LOOSE = frozenset({"stats", "partitionValues", "tags"})
+_NO_ROWS = np.array([], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class FileActions:
+    """Reads the file actions of a table with these partition columns (physical names).
+
+    Results have a row per action, with the columns of `delta.log.actions` that reconciliation needs (version, line,
+    is_add, path, vector), has_partition, and the actions themselves: `add` (of type `ADD`), `remove` (`REMOVE`), one of
+    them null; `stats_parsed`, if the checkpoint has it. Raises `CorruptMetadata`, `UnsupportedFeature`.
+    """
+
+    storage: Storage
+    partition_columns: tuple[str, ...]
+
+    def empty(self) -> pa.Table:
+        """No actions."""
+        nothing = pa.array([], pa.struct([pa.field("path", pa.string())]))
+        return _table("add", nothing, pa.array([], pa.bool_()), _NO_ROWS, _NO_ROWS)
+
+    def commits(self, texts: Sequence[LogText]) -> pa.Table:
+        """The adds and removes of commits, or of JSON checkpoints."""
+        tables = [self.empty()]
+        for lines in parse_log_texts(texts, _flat_schema(), _LOOSE):
+            check_one_action(lines.rows, FILE_ACTIONS, lines.where)
+            names = names_in(lines)
+            _check_known(names, lines.texts[0].location)
+            maps = parse_lines(lines, self._maps_schema(names), _LOOSE).rows
+            tables += [self._of_lines(lines, maps, name) for name in FILE_ACTIONS]
+        return pa.concat_tables(tables)
+
+    def checkpoint_file(self, location: str) -> Iterator[pa.Table]:
+        """The file actions of one checkpoint file or sidecar, in batches."""
+        if location.endswith(".json"):
+            yield self.commits([LogText(location, self.storage.read(location))])
+            return
+        file = CheckpointFile(location, self.storage)
+        members = file.members()
+        for other in sorted(set(members) - {*FILE_ACTIONS, *_OTHERS}):
+            if file.count(other):
+                raise _lost(f"the action {other!r}", location)
+        for name in FILE_ACTIONS:
+            for rows, start in file.batches(name, members.get(name, ())):
+                yield self._of_checkpoint(file, rows.combine_chunks(), start, name)
+
+    def _of_checkpoint(self, file: CheckpointFile, rows: pa.StructArray, start: int, name: str) -> pa.Table:
+        own, at = _present(rows)
+        _check_members(own, name, _KNOWN[name], file.location)
+        if pc.any(has_vector(own)).as_py():
+            _check_members(pc.struct_field(own, "deletionVector"), "deletionVector", _OF_VECTOR, file.location)
+
+        def where(row: int) -> str:
+            return file.where(int(at[row]) + start)
+
+        complete = names_in_maps(own, self.partition_columns if name == "add" else ())
+        table = _table(name, own, complete, np.full(len(at), -1, np.int64), at + start + 1)
+        _check(table, own, name, where)
+        index = own.type.get_field_index("stats_parsed")
+        return table if index < 0 else table.append_column("stats_parsed", pc.struct_field(own, [index]))
+
+    def _of_lines(self, lines: LogLines, maps: pa.Table, name: str) -> pa.Table:
+        own, at = _present(lines.rows[name].combine_chunks())
+        texts = maps[name].combine_chunks().take(pa.array(at))
+
+        def where(row: int) -> str:
+            return lines.where(int(at[row]))
+
+        columns = self.partition_columns if name == "add" else ()
+        complete = names_in_lines(texts, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
+        built = [_map_of(pc.struct_field(texts, member), self._always(member)) for member in _MAPS[name]]
+        whole = pa.StructArray.from_arrays([*own.flatten(), *built], names=[*(f.name for f in own.type), *_MAPS[name]])
+        table = _table(name, whole, complete, lines.version[at], lines.line[at])
+        _check(table, own, name, where)
+        return table
+
+    def _maps_schema(self, names: Names) -> pa.Schema:
+        """The maps of the actions as structs of all names that occur in them."""
+        fields = []
+        for action, members in _MAPS.items():
+            parts = []
+            for member in members:
+                keys = dict.fromkeys([*self._always(member), *sorted(names.get(action, {}).get(member, {}))])
+                parts.append(pa.field(member, pa.struct([pa.field(key, pa.string()) for key in keys])))
+            fields.append(pa.field(action, pa.struct(parts)))
+        return pa.schema(fields)
+
+    def _always(self, member: str) -> tuple[str, ...]:
+        """The names of a map that are in it also where their value is null."""
+        return self.partition_columns if member == "partitionValues" else ()
+
+
+def _flat_schema() -> pa.Schema:
+    """The actions without their maps."""
+    flat = {n: [f for f in kind if f.type != TEXTS] for n, kind in _KINDS.items()}
+    return pa.schema([pa.field(name, pa.struct(fields)) for name, fields in flat.items()])
+
+
+def _present(actions: pa.StructArray) -> tuple[pa.StructArray, np.ndarray]:
+    """The actions that are not null, and the numbers of their rows."""
+    at = np.flatnonzero(actions.is_valid().to_numpy(zero_copy_only=False))
+    return (actions if len(at) == len(actions) else actions.take(pa.array(at))), at
+
+
+def _table(name: str, actions: pa.StructArray, complete: pa.Array, version: np.ndarray, line: np.ndarray) -> pa.Table:
+    rows = len(actions)
+    columns = {
+        "version": pa.array(version, pa.int64()),
+        "line": pa.array(line, pa.int64()),
+        "is_add": pa.repeat(pa.scalar(name == "add"), rows),
+        "path": member_of(actions, "path", pa.string()),
+        "has_partition": complete,
+        "vector": vector_of(actions),
+    }
+    kinds = {n: _normalised(actions, k) if n == name else pa.nulls(rows, k) for n, k in _KINDS.items()}
+    return pa.table({**columns, **kinds})
+
+
+def _normalised(actions: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
+    """The actions with exactly the members of a type."""
+    members = [member_of(actions, f.name, f.type) if f.type != VECTOR else _vectors(actions) for f in kind]
+    return pa.StructArray.from_arrays(members, fields=list(kind))
+
+
+def _vectors(actions: pa.StructArray) -> pa.StructArray:
+    """The descriptors of deletion vectors, null where there is none."""
+    return pa.StructArray.from_arrays(
+        vector_of(actions).flatten(), fields=list(VECTOR), mask=pc.invert(has_vector(actions))
+    )
+
+
+def _map_of(texts: pa.StructArray, always: Sequence[str]) -> pa.MapArray:
+    """Maps of the members of structs: those of `always`, and of the others those that are not null."""
+    names, rows = [field.name for field in texts.type], len(texts)
+    values = pa.concat_arrays([pa.array([], pa.string()), *texts.flatten()])
+    kept = values.is_valid().to_numpy(zero_copy_only=False).reshape(len(names), rows).T.copy()
+    kept[:, [name in always for name in names]] = True
+    kept[texts.is_null().to_numpy(zero_copy_only=False)] = False
+    row, name = np.nonzero(kept)
+    offsets = np.append(0, np.cumsum(kept.sum(axis=1))).astype(np.int32)
+    keys = pa.array(names, pa.string()).take(pa.array(name))
+    items = values.take(pa.array(name * rows + row))
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, items, mask=texts.is_null())
+
+
+def _check(table: pa.Table, own: pa.StructArray, name: str, where: Where) -> None:
+    check_paths(table["path"].combine_chunks(), name, where)
+    check_descriptors(table["vector"].combine_chunks(), has_vector(own), where)
+    if name == "add" and (row := pc.index(table["add"].combine_chunks().field("size").is_valid(), False).as_py()) >= 0:
+        raise CorruptMetadata(f"{where(row)}: add.size is missing; expected a whole number. {ADVICE}")
+
+
+def _check_known(names: Names, location: str) -> None:
+    """Refuse actions and members of JSON lines that are not known."""
+    for action in sorted(set(names) - {*FILE_ACTIONS, *_OTHERS}):
+        raise _lost(f"the action {action!r}", location)
+    for action in FILE_ACTIONS:
+        members = names.get(action, {})
+        for member in sorted(set(members) - _KNOWN[action]):
+            raise _lost(f"the member {action}.{member}", location)
+        for member in sorted(set(members.get("deletionVector", {})) - _OF_VECTOR):
+            raise _lost(f"the member {action}.deletionVector.{member}", location)
+
+
+def _check_members(rows: pa.StructArray, name: str, known: set[str], location: str) -> None:
+    """Refuse members of a checkpoint's rows that are not known, unless they are null everywhere."""
+    for field in rows.type:
+        if field.name not in known and pc.struct_field(rows, field.name).null_count < len(rows):
+            raise _lost(f"the member {name}.{field.name}", location)
+
+
+def _lost(what: str, location: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"writing a checkpoint with {what}", f"{location}, or a file of the log after it, has it, and it would be lost."
+    )
