@@ -21,6 +21,7 @@ from lakescan.delta.commit.file_actions import FileActions
 from lakescan.delta.commit.last_checkpoint import point_to
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS, OtherActions
 from lakescan.delta.commit.parsed_stats import ParsedStats, columns_with_stats
+from lakescan.delta.commit.version_checksum import state_checksum, write_checksum
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.checkpoint_actions import checkpoint_actions
 from lakescan.delta.log.checksum import check_version
@@ -29,6 +30,7 @@ from lakescan.delta.log.pieces import LogPiece, batches, pieces_of, read_commits
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import identity, located, newest
 from lakescan.delta.log.segment import LogSegment, end_of_log, list_log
+from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.features import FEATURES, LISTED, Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
@@ -59,6 +61,7 @@ def checkpoint_version(
 def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | None = None) -> CheckpointResult:
     """Write a checkpoint of a segment's version, and point `_last_checkpoint` to it unless that names a newer one.
 
+    As the whole state is read, the version gets a checksum, too, if it has none: that of the next version builds on it.
     Removed files and transactions that have expired at `now` (by default the current time) are left out. Raises
     `UnsupportedFeature` if the log holds what a checkpoint would lose, `CorruptMetadata` and `StorageError`; then the
     table is as before: readers need no checkpoint.
@@ -68,9 +71,20 @@ def write_checkpoint(segment: LogSegment, storage: Storage, *, now: datetime | N
     """
     others = _other_actions(segment, storage)
     version = _described(segment, others)
-    result = _written(version, others, storage, now or datetime.now(UTC))
+    live = LiveFiles(segment.location)
+    result = _written(version, others, live, storage, now or datetime.now(UTC))
     point_to(result, segment.location, storage)
+    _add_checksum(segment, others, live, storage)
     return result
+
+
+def _add_checksum(segment: LogSegment, others: OtherActions, live: LiveFiles, storage: Storage) -> None:
+    last = [text for text in read_commits(segment.commits[-1:], storage) if text.version == segment.version]
+    actions = [{each.name: each.members} for each in others.live()]
+    actions += [{"commitInfo": commit_info(text)} for text in last]
+    checksum = state_checksum(live.count, live.size, actions)
+    if checksum is not None:
+        write_checksum(segment.location, segment.version, checksum, storage)
 
 
 def _other_actions(segment: LogSegment, storage: Storage) -> OtherActions:
@@ -97,9 +111,11 @@ def _described(segment: LogSegment, others: OtherActions) -> DeltaVersion:
     return version
 
 
-def _written(version: DeltaVersion, others: OtherActions, storage: Storage, now: datetime) -> CheckpointResult:
+def _written(
+    version: DeltaVersion, others: OtherActions, live: LiveFiles, storage: Storage, now: datetime
+) -> CheckpointResult:
     segment, properties = version.segment, version.metadata.properties
-    rows, live = _rows(version, now), LiveFiles(segment.location)
+    rows = _rows(version, now)
 
     def adds() -> int:
         live.check()

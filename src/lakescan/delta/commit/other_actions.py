@@ -69,19 +69,25 @@ class OtherActions:
             raise CorruptMetadata(f"{location}: the log has no {name} action up to version {version}")
         return self.of_table[name]
 
-    def rows(self, transactions_after: int | None) -> list[tuple[str, dict[str, Any]]]:
-        """The actions by name, as a checkpoint holds them; removed domains are left out.
+    def live(self, transactions_after: int | None = None) -> list[Action]:
+        """The actions, without removed domains, and without transactions that were not updated after a time.
 
-        So are transactions that were not updated after a time, in milliseconds. Raises `CorruptMetadata`, and
-        `UnsupportedFeature` for members that would be lost.
+        The time is in milliseconds since 1970. Raises `CorruptMetadata`.
         """
-        live = [each for each in self.domains.values() if not each.get("removed")]
+        domains = [each for each in self.domains.values() if not each.get("removed")]
         recent = [
             each
             for each in self.transactions.values()
             if transactions_after is None or (each.whole_number("lastUpdated") or 0) > transactions_after
         ]
-        return [(each.name, _row(each)) for each in (*self.of_table.values(), *live, *recent)]
+        return [*self.of_table.values(), *domains, *recent]
+
+    def rows(self, transactions_after: int | None) -> list[tuple[str, dict[str, Any]]]:
+        """The live actions by name, as a checkpoint holds them.
+
+        Raises `CorruptMetadata`, and `UnsupportedFeature` for members that would be lost.
+        """
+        return [(each.name, _row(each)) for each in self.live(transactions_after)]
 
 
 def _key(action: Action, member: str) -> str | None:
