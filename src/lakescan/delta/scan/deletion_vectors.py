@@ -32,6 +32,13 @@ def decode_z85(text: bytes) -> bytes:
     return _from_digits(digits.reshape(-1, 5)).tobytes()
 
 
+def encode_z85(data: bytes) -> str:
+    """Encode bytes, a multiple of four, in Base85 in the Z85 alphabet."""
+    words = np.frombuffer(data, dtype=">u4").astype(np.int64)
+    digits = words[:, None] // np.array([85**4, 85**3, 85**2, 85, 1]) % 85
+    return np.frombuffer(_ALPHABET, dtype=np.uint8)[digits].tobytes().decode()
+
+
 def _from_digits(digits: np.ndarray) -> np.ndarray:
     powers = np.array([85**4, 85**3, 85**2, 85, 1], dtype=np.uint64)
     return (digits.astype(np.uint64) * powers).sum(axis=-1).astype(">u4")

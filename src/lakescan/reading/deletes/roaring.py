@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 
 from lakescan.errors import CorruptMetadata
 
-_MAGIC = 1681511377
+MAGIC = 1681511377
 _WORDS = 1 << 16
 _BITMAP = 200  # approximate bytes of an empty bitmap
 
@@ -36,7 +36,7 @@ def decode_framed(blob: bytes, where: str) -> BitMap64:
 
 def decode_bitmaps(body: bytes, where: str) -> BitMap64:
     """Decode the magic number and the bitmap after it; raises `CorruptMetadata`."""
-    if len(body) < 12 or int.from_bytes(body[:4], "little") != _MAGIC:
+    if len(body) < 12 or int.from_bytes(body[:4], "little") != MAGIC:
         raise CorruptMetadata(f"the deletion vector at {where} does not start with its magic number")
     try:
         return BitMap64.deserialize(body[4:])
