@@ -1,1 +1,1 @@
-"""Commits to a Delta log, and what is kept of it: checkpoints, version checksums, clean-up of old commits."""
+"""Commits to a Delta log: actions, conflicts with other commits, checkpoints, checksums and clean-up."""

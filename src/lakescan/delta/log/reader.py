@@ -107,6 +107,14 @@ class LogReader:
                     return None if action.get("removed") else action
         return None
 
+    def transaction(self, segment: LogSegment, app_id: str) -> int | None:
+        """The version number of an application's last commit (`txn` action), or None."""
+        for actions in self._newest_first(segment, ("txn",)):
+            for action in actions:
+                if action.get("appId") == app_id:
+                    return action.whole_number("version")
+        return None
+
     def _newest_first(self, segment: LogSegment, names: tuple[str, ...]) -> Iterator[list[Action]]:
         """The actions of these names, commit by commit, newest first, then those of the checkpoint."""
         for commit in reversed(segment.commits):

@@ -17,8 +17,7 @@ class Support(Flag):
 
     NONE = 0
     READ = auto()
-    # New files comply with it as they are, or as long as the table declares nothing under it; and deltalake, which
-    # commits, supports it. That refuses type widening, identity columns, clustering and domain metadata.
+    # New files and commits comply with it, or as long as the table declares nothing under it.
     WRITE = auto()
     # Every file of the table is named by an action of the log, so that others can be removed.
     VACUUM = auto()
@@ -73,23 +72,23 @@ _ALL = (
     Feature("collations-preview", _V),
     Feature("columnMapping", _R | _W | _V, writer_version=5, property=("delta.columnMapping.mode", "name")),
     Feature("deletionVectors", _R | _W | _V, property=("delta.enableDeletionVectors", "true")),
-    Feature("domainMetadata", _V),
+    Feature("domainMetadata", _W | _V),
     Feature("generatedColumns", _W | _V, writer_version=4),
     Feature("geospatial", _R),
     Feature("icebergCompatV1", _V),
     Feature("icebergCompatV2", _V),
     Feature("icebergCompatV3", _V),
     Feature("identityColumns", _V, writer_version=6),
-    Feature("inCommitTimestamp", _V),
-    Feature("inCommitTimestamp-preview", _V),
+    Feature("inCommitTimestamp", _W | _V, property=("delta.enableInCommitTimestamps", "true")),
+    Feature("inCommitTimestamp-preview", _W | _V),
     Feature("invariants", _W | _V, writer_version=2),
     Feature("materializePartitionColumns", _V),
-    Feature("rowTracking", _V),
+    Feature("rowTracking", _W | _V, property=("delta.enableRowTracking", "true")),
     Feature("timestampNtz", _R | _W | _V, brought_by=_is_zoneless),
-    Feature("typeWidening", _R | _V),
-    Feature("typeWidening-preview", _R | _V),
+    Feature("typeWidening", _R | _W | _V),
+    Feature("typeWidening-preview", _R | _W | _V),
     Feature("v2Checkpoint", _R | _W | _V),
-    Feature("vacuumProtocolCheck", _R | _V),
+    Feature("vacuumProtocolCheck", _R | _W | _V),
     Feature("variantShredding", _R | _V),
     Feature("variantShredding-preview", _R | _V),
     Feature("variantType", _R | _W | _V, brought_by=_is_variant),
@@ -114,6 +113,11 @@ def implied(writer_version: int) -> frozenset[str]:
     if writer_version >= LISTED:
         return frozenset()
     return frozenset(each.name for each in _ALL if each.writer_version <= writer_version)
+
+
+def is_for_readers(name: str) -> bool:
+    """Return whether readers, too, must know a feature: those that reads never ask for have no support of theirs."""
+    return name in FEATURES and (Support.READ in FEATURES[name].support or bool(FEATURES[name].why_not))
 
 
 def brought_by_type(kind: t.Type) -> str | None:

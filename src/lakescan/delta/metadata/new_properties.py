@@ -1,18 +1,16 @@
 """Check the properties of a new Delta table: keep those that lakescan's writers honour, refuse the others.
 
-A property that demands something of writers is a promise to every reader of the table. deltalake records any property
-unchanged, and adds the required table features for only a few of them; so all properties are checked here before it
-creates the table. Unknown names that begin with `delta.` are refused; all other names are the user's own, and kept.
+A property that demands something of writers is a promise to every reader of the table. Unknown names that begin with
+`delta.` are refused; all other names are the user's own, and kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from lakescan.common import types as t
 from lakescan.common.properties import Property
-from lakescan.delta.metadata.features import brought_by_type, of_new_table
+from lakescan.delta.metadata.features import of_new_table
 from lakescan.delta.metadata.table_properties import CONSTRAINT, DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
@@ -25,12 +23,7 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     "delta.enableIcebergCompatV2": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
     "delta.enableIcebergCompatV3": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
     "delta.enableIcebergWriterCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
-    "delta.enableInCommitTimestamps": (
-        "false",
-        "deltalake commits have no in-commit timestamps, and the table would be unreadable.",
-    ),
-    "delta.enableRowTracking": ("false", "deltalake commits assign no row ids."),
-    "delta.enableTypeWidening": ("false", "deltalake does not list the required table feature."),
+    "delta.enableTypeWidening": ("false", "lakescan does not widen types."),
     "delta.enableVariantShredding": ("false", "lakescan does not write shredded variants."),
     "delta.universalFormat.enabledFormats": ("", "lakescan does not maintain Iceberg or Hudi metadata."),
 }
@@ -40,10 +33,9 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
 SETTABLE: Mapping[str, Property[Any]] = {
     name: each for name, each in DeltaProperties.declared().items() if not each.is_internal and name not in _UNSUPPORTED
 }
-_MAPPING, _VECTORS = DeltaProperties.column_mapping.name, DeltaProperties.deletion_vectors.name
 
 
-def checked_properties(properties: Mapping[str, str], columns: Iterable[t.Field]) -> dict[str, str]:
+def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties to record, with Delta's spelling of their names and normalised values.
 
     Raises `InvalidOption` for unknown Delta properties and invalid values, and `UnsupportedFeature` for properties
@@ -63,7 +55,6 @@ def checked_properties(properties: Mapping[str, str], columns: Iterable[t.Field]
             raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, [*SETTABLE, *_UNSUPPORTED])}")
         else:
             checked[known] = _value(known, str(value))
-    _check_together(checked, columns)
     for feature, value in features:
         _check_feature(feature, value, checked)
     return checked
@@ -79,19 +70,6 @@ def _value(name: str, value: str) -> str:
         return str(SETTABLE[name].check(value))
     except ValueError as error:
         raise InvalidOption(f"'{name}'={value!r}: it takes {error}") from error
-
-
-def _check_together(properties: Mapping[str, str], columns: Iterable[t.Field]) -> None:
-    """Refuse column mapping together with listed features: deltalake would not list column mapping then."""
-    if properties.get(_MAPPING, "none") == "none":
-        return
-    listed = [f"column {c.name!r} of type {c.type}" for c in t.walk(tuple(columns)) if brought_by_type(c.type)]
-    listed += [f"'{_VECTORS}'='true'"] if properties.get(_VECTORS) == "true" else []
-    if listed:
-        raise UnsupportedFeature(
-            f"'{_MAPPING}'='name' together with {listed[0]} for a new table",
-            "deltalake would not list the table feature columnMapping then, and readers would not map columns.",
-        )
 
 
 def _check_feature(feature: str, value: str, properties: Mapping[str, str]) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from lakescan.common.schema import Schema
 from lakescan.common.types import walk
 from lakescan.delta.log.text import ADVICE, Action, shown
-from lakescan.delta.metadata.features import LISTED, READERS_LISTED, Support, implied, unsupported, why_not_read
+from lakescan.delta.metadata.features import (
+    FEATURES,
+    LISTED,
+    READERS_LISTED,
+    Support,
+    implied,
+    is_for_readers,
+    unsupported,
+    why_not_read,
+)
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
@@ -47,6 +56,27 @@ class Protocol:
     def features(self) -> frozenset[str]:
         """The table features in force: those listed, and those that older writer versions imply."""
         return self.reader_features | self.writer_features | implied(self.min_writer_version)
+
+    @staticmethod
+    def of_features(names: Collection[str], reader: int = 1, writer: int = 2) -> Protocol:
+        """The protocol of a new table with these features, of at least these versions.
+
+        Features that an older writer version implies are not listed, as long as no other one has to be.
+        """
+        if all(FEATURES[name].writer_version < LISTED for name in names):
+            implying = max([writer, *(FEATURES[name].writer_version for name in names)])
+            reading = max(reader, 2 if any(is_for_readers(name) for name in names) else 1)
+            return Protocol(reading, implying, frozenset())
+        return Protocol(reader, writer, frozenset()).with_features(names)
+
+    def with_features(self, names: Collection[str]) -> Protocol:
+        """This protocol and more features; itself if it has them. Versions go up to those that list features."""
+        if not set(names) - self.features:
+            return self
+        wanted = self.features | set(names)
+        for_readers = frozenset(name for name in wanted if is_for_readers(name))
+        reader = READERS_LISTED if for_readers else self.min_reader_version
+        return Protocol(reader, LISTED, for_readers if reader == READERS_LISTED else frozenset(), wanted)
 
     def check_readable(self, location: str) -> None:
         """Raise `UnsupportedFeature` for an unsupported reader version or reader feature."""

@@ -37,7 +37,7 @@ def _bytes(value: str) -> str:
 
 
 def _duration(value: str) -> str:
-    """A duration that deltalake understands: for others it silently uses its default."""
+    """A duration in units that all writers know: for others, some silently use their default."""
     match = _DURATION.fullmatch(value.strip())
     if match is None:
         raise ValueError("a duration such as 'interval 30 days', in weeks or smaller units")
@@ -107,7 +107,9 @@ class DeltaProperties(Properties):
     max_column_id: Property[str | None] = Property(
         "delta.columnMapping.maxColumnId", None, str, "the highest id of a mapped column", is_internal=True
     )
-    row_tracking = Property("delta.enableRowTracking", False, is_true, "whether rows keep ids and commit versions")
+    row_tracking = Property(
+        "delta.enableRowTracking", False, is_true, "whether rows keep ids and commit versions", check=_flag
+    )
     row_id_column: Property[str | None] = Property(
         "delta.rowTracking.materializedRowIdColumnName", None, str, "the column of moved rows' ids", is_internal=True
     )
@@ -118,7 +120,9 @@ class DeltaProperties(Properties):
         "the column of moved rows' commit versions",
         is_internal=True,
     )
-    in_commit_timestamps = Property("delta.enableInCommitTimestamps", False, is_true, "whether commits hold their time")
+    in_commit_timestamps = Property(
+        "delta.enableInCommitTimestamps", False, is_true, "whether commits hold their time", check=_flag
+    )
     in_commit_since = Property(
         "delta.inCommitTimestampEnablementVersion",
         0,

@@ -1,0 +1,172 @@
+"""Commit to a Delta table: the next file of the log, put if absent; rebased on commits that do not conflict.
+
+Every commit has a unique id (`txnId` in commitInfo), by which it is found again if the answer of the store was lost.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
+from lakescan.delta.commit.actions import CommitText, Transaction
+from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, Winner, row_id_mark
+from lakescan.delta.commit.file_changes import FileChanges
+from lakescan.delta.commit.put import ID, commit_file, put_commit
+from lakescan.delta.commit.row_ids import with_row_ids
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.pieces import read_commits
+from lakescan.delta.log.reader import DeltaVersion, LogReader
+from lakescan.delta.log.replay import file_locations
+from lakescan.delta.log.segment import LogFile, commits_from
+from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.errors import CommitConflict, MissingFile, StorageError
+from lakescan.storage import FileEntry, Storage
+
+_ENGINE = "lakescan"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a commit does, for the table's history: Delta's name of it, its parameters, and what it counted."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    is_blind_append: bool = False
+
+
+@dataclass(frozen=True)
+class DeltaCommit:
+    """One commit to a table that was read at the version `base`.
+
+    `metadata` and `protocol` are new ones, if the commit changes them; `properties` are members that the user adds to
+    commitInfo."""
+
+    base: DeltaVersion
+    storage: Storage
+    operation: Operation
+    files: FileChanges = field(default_factory=FileChanges)
+    reads: Reads = field(default_factory=Reads)
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    transaction: Transaction | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    policy: RetryPolicy = APPENDS
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def commit(self) -> int:
+        """Commit, and return the version; files are written before.
+
+        Raises `CommitConflict` if another writer's commit conflicts, `CommitStateUnknown` if the outcome cannot be
+        learnt, `UnsupportedFeature` for a store without atomic creation.
+        """
+        self._check_same_table()
+        version, mark, attempts = self.base.segment.version + 1, self._row_id_mark(), Attempts(self.policy)
+        while True:
+            if put_commit(self.storage, self._location, version, self._text(version, mark).encoded(), self.id):
+                return version
+            for winner in self._winners(version):
+                if winner.info.get(ID) == self.id:
+                    return winner.version
+                winner.check(self._intent, self._location)
+                version, mark = winner.version + 1, winner.row_ids or mark
+            attempts.again(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
+
+    @property
+    def _location(self) -> str:
+        return self.base.segment.location
+
+    def _check_same_table(self) -> None:
+        """Raise `CommitConflict` if the log does not have the base's last file any more: it is another table's.
+
+        A commit after the other table's last version would leave a gap in its log.
+        """
+        segment = self.base.segment
+        last = segment.commits[-1].entry if segment.commits else segment.checkpoint and segment.checkpoint.parts[0]
+        if last and self.storage.look_up([last.location])[0] != last:
+            raise CommitConflict(f"{self._location} was dropped and recreated since it was opened: open it again")
+
+    @property
+    def _now(self) -> Metadata:
+        return self.metadata or self.base.metadata
+
+    @cached_property
+    def _intent(self) -> Intent:
+        return Intent(
+            self.reads,
+            file_locations(self.files.removed["path"].combine_chunks(), self._location),
+            self.files.changes_data,
+            None if self.transaction is None else self.transaction.app_id,
+            passes_blind_appends=self._now.properties.isolation == "WriteSerializable" and self.metadata is None,
+        )
+
+    def _text(self, version: int, mark: int | None) -> CommitText:
+        """The commit as it is written as this version; row ids continue after `mark`."""
+        now = int(time.time() * 1000)
+        times = {**self._in_commit_timestamp(version, now), "timestamp": now}
+        more = {"readVersion": self.base.segment.version, "isolationLevel": self._isolation, **self.properties}
+        info = commit_info_of(self.operation, self.id, times, more)
+        text = CommitText(info, self.protocol, self.metadata, self.transaction)
+        if mark is None:
+            return replace(text, files=self.files)
+        added, mark_after = with_row_ids(self.files.added, mark, version)
+        domains = {ROW_TRACKING: f'{{"rowIdHighWaterMark":{mark_after}}}'} if mark_after != mark else {}
+        return replace(text, files=replace(self.files, added=added), domains=domains)
+
+    @property
+    def _isolation(self) -> str:
+        return self._now.properties.isolation if self.files.changes_data else "SnapshotIsolation"
+
+    def _in_commit_timestamp(self, version: int, now: int) -> dict[str, int]:
+        """The in-commit timestamp, later than that of the version before; its member comes first in commitInfo."""
+        if not self._now.properties.in_commit_timestamps:
+            return {}
+        before = LogFile(version - 1, self._entry(version - 1))
+        if not has_in_commit_timestamp(before, self.base.metadata.properties):
+            return {"inCommitTimestamp": now}
+        return {"inCommitTimestamp": max(now, in_commit_timestamp(before, self.storage) + 1)}
+
+    def _entry(self, version: int) -> FileEntry:
+        location = commit_file(self._location, version)
+        entry = self.storage.look_up([location])[0]
+        if entry is None:
+            raise MissingFile(f"{location} is missing: its time is needed for the next commit. Restore the file.")
+        return entry
+
+    def _row_id_mark(self) -> int | None:
+        """The highest row id in use, -1 for none; None for a table without row tracking."""
+        if "rowTracking" not in (self.protocol or self.base.protocol).features:
+            return None
+        action = LogReader(self._location, self.storage).domain(self.base.segment, ROW_TRACKING)
+        return -1 if action is None else row_id_mark(action)
+
+    def _winners(self, version: int) -> list[Winner]:
+        """The commits of other writers from this version on, oldest first."""
+        columns = tuple(each.physical_name for each in self.base.partition_fields(self.base.schema()))
+        reader = ActionReader(self.storage, columns)
+        commits = commits_from(self._location, version, self.storage)
+        if not commits or commits[0].version != version:
+            raise StorageError(f"{commit_file(self._location, version)} exists, but cannot be found: repeat the write")
+        return [Winner.of(text, reader) for text in read_commits(commits, self.storage)]
+
+
+def commit_info_of(
+    operation: Operation, own_id: str, times: Mapping[str, int], more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the members of commitInfo; an in-commit timestamp among the `times` comes first."""
+    return {
+        **times,
+        "operation": operation.name,
+        "operationParameters": dict(operation.parameters),
+        "isBlindAppend": operation.is_blind_append,
+        "operationMetrics": {name: str(number) for name, number in operation.metrics.items()},
+        "engineInfo": _ENGINE,
+        **more,
+        ID: own_id,
+    }

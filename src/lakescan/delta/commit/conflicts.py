@@ -1,0 +1,136 @@
+"""Whether a commit still fits a table to which another writer has committed since it was read.
+
+The rules are those of Delta on Spark, with one more restriction: any change of the metadata or the protocol is a
+conflict, since files are written by them. What fits is rebased: nothing is read or written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.replay import canonical_paths, file_locations
+from lakescan.delta.log.text import Action, LogText, parse_object, single_actions
+from lakescan.errors import CommitConflict
+
+_OTHERS = ("commitInfo", "metaData", "protocol", "txn", "domainMetadata")
+ROW_TRACKING = "delta.rowTracking"
+
+
+def _nothing(files: pa.Table) -> pa.Array:
+    return pa.repeat(pa.scalar(False), files.num_rows)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a commit depends on, beside the files that it removes.
+
+    - `may_have_read`: of added files (rows of `ActionReader.changes`), which the commit would have read, had they been
+      there before: a mask. Nothing for an append, or a rewrite of the same rows.
+    - `everything`: it read the whole table: files that another writer removed count as well.
+    """
+
+    may_have_read: Callable[[pa.Table], pa.Array] = _nothing
+    everything: bool = False
+
+    @staticmethod
+    def of_table() -> Reads:
+        """A commit that depends on all rows of the table."""
+        return Reads(lambda files: pa.repeat(pa.scalar(True), files.num_rows), everything=True)
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a commit is about to do, as far as conflicts are concerned; `removed` are locations."""
+
+    reads: Reads
+    removed: pa.Array
+    changes_data: bool
+    app_id: str | None = None
+    domains: frozenset[str] = frozenset()
+    passes_blind_appends: bool = False  # isolation level WriteSerializable
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A commit by another writer: its version, its file actions and its other actions by name."""
+
+    version: int
+    files: pa.Table
+    others: Mapping[str, list[Action]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(text: LogText, reader: ActionReader) -> Winner:
+        """Parse a commit; raises `CorruptMetadata`."""
+        others: dict[str, list[Action]] = {}
+        for action in single_actions(text, _OTHERS):
+            others.setdefault(action.name, []).append(action)
+        return Winner(text.version, reader.changes([text]), others)
+
+    @property
+    def info(self) -> Mapping[str, object]:
+        """The members of its commitInfo; empty without one."""
+        return next((each.members for each in self.others.get("commitInfo", ())), {})
+
+    @property
+    def row_ids(self) -> int | None:
+        """Its high-water mark of row ids, if it has changed it."""
+        return next((row_id_mark(each) for each in self._domains() if each.get("domain") == ROW_TRACKING), None)
+
+    def _domains(self) -> list[Action]:
+        return self.others.get("domainMetadata", [])
+
+    def check(self, intent: Intent, location: str) -> None:
+        """Raise `CommitConflict` if the commit does not fit the table after this one."""
+        problem = self._of_table(intent) or self._of_files(intent, location)
+        if problem:
+            operation = self.info.get("operation")
+            by = f"version {self.version}{f' ({operation})' if isinstance(operation, str) else ''}"
+            raise CommitConflict(f"{location}: {by}, which another writer committed meanwhile, {problem}")
+
+    def _of_table(self, intent: Intent) -> str | None:
+        for name, what in (("protocol", "protocol"), ("metaData", "columns or properties")):
+            if self.others.get(name):
+                return f"changed the table's {what}: repeat the write"
+        apps = {each.get("appId") for each in self.others.get("txn", ())}
+        if intent.app_id is not None and intent.app_id in apps:
+            return f"is of the same application, {intent.app_id!r}"
+        domains = {each.get("domain") for each in self._domains()} - {ROW_TRACKING}
+        if both := sorted(domains & intent.domains, key=str):
+            return f"changed the same domain metadata, {both[0]!r}"
+        return None
+
+    def _of_files(self, intent: Intent, location: str) -> str | None:
+        kinds, paths = self.files["action"], self.files["path"].combine_chunks()
+        places = canonical_paths(file_locations(paths, location))
+        # A file that is added again, with another vector or with row ids, is not the one that would be removed.
+        touched = pc.and_(pc.is_in(places, value_set=canonical_paths(intent.removed)), pc.not_equal(kinds, "cdc"))
+        if (place := pc.index(touched, True).as_py()) >= 0:
+            return f"removed or changed {places[place].as_py()}, which this commit removes"
+        if not intent.changes_data:
+            return None  # snapshot isolation: the same rows in other files
+        removed = pc.and_(pc.equal(kinds, "remove"), self.files["data_change"])
+        if intent.reads.everything and (place := pc.index(removed, True).as_py()) >= 0:
+            return f"removed {places[place].as_py()}, which this commit read"
+        if intent.passes_blind_appends and self.info.get("isBlindAppend") is True:
+            return None
+        added = self.files.filter(pc.and_(pc.equal(kinds, "add"), self.files["data_change"]))
+        read = intent.reads.may_have_read(added) if added.num_rows else pa.array([], pa.bool_())
+        if (place := pc.index(read, True).as_py()) >= 0:
+            path = file_locations(added["path"].combine_chunks(), location)[place].as_py()
+            return f"added {path}, whose rows this commit may depend on"
+        return None
+
+
+def row_id_mark(action: Action) -> int | None:
+    """The high-water mark in domain metadata of row tracking; raises `CorruptMetadata` if it has none."""
+    text = action.text("configuration") or ""
+    inner = Action("rowIdHighWaterMark", parse_object(text, action.where), action.where)
+    mark = inner.whole_number("rowIdHighWaterMark")
+    if mark is None:
+        raise inner.wrong("rowIdHighWaterMark", "a whole number")
+    return mark

@@ -1,0 +1,152 @@
+"""Create a Delta table, or replace one by an empty table: the protocol and metadata of a definition, committed."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.definition.table_definition import TableDefinition, Term
+from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
+from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
+from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.file_changes import FileChanges, removes
+from lakescan.delta.commit.live_adds import live_adds
+from lakescan.delta.commit.put import put_commit
+from lakescan.delta.log.reader import LogReader
+from lakescan.delta.log.segment import LOG_FOLDER, list_log
+from lakescan.delta.metadata.features import Support, brought_by_type, of_new_table
+from lakescan.delta.metadata.new_properties import checked_properties
+from lakescan.delta.metadata.new_schema import mapped, schema_string
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.errors import CreatedConcurrently, InvalidOption, NotATable, UnsupportedFeature
+from lakescan.storage import Storage, join
+
+_READER, _WRITER = DeltaProperties.reader_version.name, DeltaProperties.writer_version.name
+_MAPPING, _LAST_ID = DeltaProperties.column_mapping.name, DeltaProperties.max_column_id.name
+_ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name
+_LISTED_WITH = {"rowTracking": {"domainMetadata"}}  # features that a feature depends on
+
+
+def create_table(location: str, definition: TableDefinition, storage: Storage) -> None:
+    """Create a table in a folder.
+
+    Raises `CreatedConcurrently` if one is there, and what `new_table` raises.
+    """
+    protocol, metadata = new_table(definition)
+    if _is_table(location, storage):
+        raise CreatedConcurrently(f"a Delta table already exists at {location}")
+    operation = _operation("CREATE TABLE", protocol, metadata)
+    now = int(time.time() * 1000)
+    timestamp = {"inCommitTimestamp": now} if metadata.properties.in_commit_timestamps else {}
+    own_id = uuid.uuid4().hex
+    info = commit_info_of(operation, own_id, {**timestamp, "timestamp": now}, {"isolationLevel": "Serializable"})
+    text = CommitText(info, protocol, metadata)
+    if not put_commit(storage, location, 0, text.encoded(), own_id):
+        raise CreatedConcurrently(f"a Delta table already exists at {location}")
+
+
+def replace_table(location: str, definition: TableDefinition, storage: Storage) -> None:
+    """Replace the table in a folder by an empty one; earlier versions stay. Creates the table if there is none.
+
+    Raises `CommitConflict` if another writer changes the table meanwhile, and what `new_table` raises.
+    """
+    if not _is_table(location, storage):
+        return create_table(location, definition, storage)
+    protocol, metadata = new_table(definition)
+    base = LogReader(location, storage).version(list_log(location, storage).segment())
+    base.protocol.check_supports(Support.WRITE, "replacing", location)
+    if base.metadata.properties.append_only:
+        raise UnsupportedFeature(f"replacing {location}, whose delta.appendOnly is true")
+    upgraded = base.protocol.with_features(protocol.features)
+    live = live_adds(base, storage)
+    DeltaCommit(
+        base,
+        storage,
+        _operation("CREATE OR REPLACE TABLE", upgraded, metadata),
+        FileChanges(removed=removes(live)),
+        Reads.of_table(),
+        metadata,
+        None if upgraded == base.protocol else upgraded,
+    ).commit()
+    return None
+
+
+def _is_table(location: str, storage: Storage) -> bool:
+    """Whether the folder has a log with a commit or a checkpoint: its first commit may have been cleaned up."""
+    if not storage.exists(join(location, LOG_FOLDER)):
+        return False
+    try:
+        list_log(location, storage)
+    except NotATable:
+        return False
+    return True
+
+
+def new_table(definition: TableDefinition) -> tuple[Protocol, Metadata]:
+    """Return the protocol and the metadata of a new table.
+
+    Raises `UnsupportedFeature` for definitions that the format cannot record, and `InvalidOption`.
+    """
+    if definition.primary_key:
+        raise UnsupportedFeature("a primary key of a Delta table", "The format has no primary keys.")
+    if definition.sort_by:
+        raise UnsupportedFeature("a sort order of a Delta table", "The format has no sort orders.")
+    if definition.properties.get(_MAPPING) == "id":
+        raise InvalidOption(f"'{_MAPPING}'='id' is only for converted tables: use 'name'")
+    partition_by = [_partition_column(definition, term) for term in definition.partition_by]
+    properties = checked_properties(definition.properties)
+    schema = schema_string(definition.columns)
+    if properties.get(_MAPPING, "none") != "none":
+        schema, last = mapped(schema, 0)
+        properties[_LAST_ID] = str(last)
+    if properties.get(DeltaProperties.row_tracking.name) == "true":
+        properties |= {
+            _ROW_IDS: f"_row-id-col-{uuid.uuid4()}",
+            _ROW_VERSIONS: f"_row-commit-version-col-{uuid.uuid4()}",
+        }
+    metadata = Metadata(
+        str(uuid.uuid4()),
+        None,
+        definition.comment,
+        schema,
+        tuple(partition_by),
+        properties,
+        int(time.time() * 1000),
+    )
+    return protocol_of(definition, properties), metadata
+
+
+def protocol_of(definition: TableDefinition, properties: Mapping[str, str]) -> Protocol:
+    """Return the least protocol with the features that properties and column types bring."""
+    brought = {brought_by_type(column.type) for column in t.walk(definition.columns)} - {None}
+    features = {*of_new_table(properties), *(name for name in brought if name is not None)}
+    for name in sorted(features):
+        features |= _LISTED_WITH.get(name, set())
+    return Protocol.of_features(features, int(properties.get(_READER, 1)), int(properties.get(_WRITER, 2)))
+
+
+def _partition_column(definition: TableDefinition, term: Term) -> str:
+    """The name of a partition column, which is no member of a struct."""
+    if term.name != "identity":
+        raise UnsupportedFeature(f"partitioning a Delta table by {term}", "Partition it by plain columns.")
+    field = definition.schema.field(term.column)
+    if field not in definition.columns:
+        raise UnsupportedFeature(f"partitioning a Delta table by {term}", "The format has no nested partition columns.")
+    return field.name
+
+
+def _operation(name: str, protocol: Protocol, metadata: Metadata) -> Operation:
+    parameters: dict[str, Any] = {
+        "isManaged": "false",
+        "description": metadata.description,
+        "partitionBy": json.dumps(list(metadata.partition_columns)),
+        "properties": json.dumps(dict(metadata.configuration)),
+        "protocol": json.dumps(protocol_action(protocol)),
+        "metadata": json.dumps(metadata_action(metadata)),
+    }
+    return Operation(name, {key: value for key, value in parameters.items() if value is not None})

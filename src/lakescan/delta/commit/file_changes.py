@@ -1,0 +1,149 @@
+"""The file changes of one commit, as Arrow tables with the members of Delta's actions; any process can make them.
+
+Protocol, "Add File and Remove File" and "Add CDC File".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.write.table_writes import WrittenFile
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+_LINEAGE = [pa.field("baseRowId", pa.int64()), pa.field("defaultRowCommitVersion", pa.int64())]
+ADD = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("partitionValues", _TEXTS),
+        pa.field("size", pa.int64()),
+        pa.field("modificationTime", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+        pa.field("stats", pa.string()),
+        pa.field("tags", _TEXTS),
+        pa.field("deletionVector", VECTOR),
+        *_LINEAGE,
+        pa.field("clusteringProvider", pa.string()),
+    ]
+)
+REMOVE = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("deletionTimestamp", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+        pa.field("extendedFileMetadata", pa.bool_()),
+        pa.field("partitionValues", _TEXTS),
+        pa.field("size", pa.int64()),
+        pa.field("deletionVector", VECTOR),
+        *_LINEAGE,
+    ]
+)
+CDC = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("partitionValues", _TEXTS),
+        pa.field("size", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+    ]
+)
+_SAFE = "/!$&'()+,:;=@"  # kept in paths, in addition to letters, digits and _.-~, which `quote` never encodes
+_UNSAFE = r"[^A-Za-z0-9_.\-~/!$&'()+,:;=@]"
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """What a commit adds (`ADD`) and removes (`REMOVE`), and its change data files (`CDC`). Paths are as in the log."""
+
+    added: pa.Table = field(default_factory=ADD.empty_table)
+    removed: pa.Table = field(default_factory=REMOVE.empty_table)
+    changes: pa.Table = field(default_factory=CDC.empty_table)
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether any action changes rows."""
+        actions = (self.added, self.removed)
+        return bool(self.changes.num_rows) or any(pc.any(each["dataChange"]).as_py() for each in actions)
+
+
+def adds(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: bool = True) -> pa.Table:
+    """Return the add actions of written files (`ADD`)."""
+    columns: dict[str, Any] = {
+        "path": log_paths(pa.array([writes.relative_path(each.location) for each in files], pa.string())),
+        "partitionValues": [list(writes.partition_values(each.key).items()) for each in files],
+        "size": [each.size for each in files],
+        "modificationTime": [_now()] * len(files),
+        "dataChange": [changes_data] * len(files),
+        "stats": [each.details["stats"] for each in files],
+    }
+    return _table(columns, ADD, len(files))
+
+
+def removes(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
+    """Return the remove actions (`REMOVE`) of live files, as `live_adds.live_adds` reads them.
+
+    Their paths and vectors are those of the log: readers match the texts.
+    """
+    rows = live.num_rows
+    columns = {
+        "path": live["written_path"],
+        "deletionTimestamp": [_now()] * rows,
+        "dataChange": [changes_data] * rows,
+        "extendedFileMetadata": [True] * rows,
+        "partitionValues": as_map(live["partition"].combine_chunks()),
+        "size": live["size"],
+        "deletionVector": _null_if_empty(live["vector"].combine_chunks()),
+        "baseRowId": live["base_row_id"],
+        "defaultRowCommitVersion": live["row_commit_version"],
+    }
+    return _table(columns, REMOVE, rows)
+
+
+def _table(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+    arrays = []
+    for member in schema:
+        values = columns.get(member.name)
+        if values is None:
+            arrays.append(pa.nulls(rows, member.type))
+        else:
+            is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+            arrays.append(values.cast(member.type) if is_arrow else pa.array(values, member.type))
+    return pa.table(arrays, schema=schema)
+
+
+def as_map(values: pa.StructArray) -> pa.MapArray:
+    """Return structs of texts as maps from their members' names, nulls included."""
+    names = [each.name for each in values.type]
+    rows, count = len(values), len(names)
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * count)
+    columns = [pa.array([], pa.string()), *(each.cast(pa.string()) for each in values.flatten())]
+    by_row = np.arange(rows * count).reshape(count, rows).T.ravel() if count else np.zeros(0, np.int64)
+    keys = pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(count), rows)))
+    return pa.MapArray.from_arrays(offsets, keys, pa.concat_arrays(columns).take(pa.array(by_row)))
+
+
+def _null_if_empty(vectors: pa.StructArray) -> pa.StructArray:
+    """The reader marks files without a vector by null members."""
+    missing = pc.is_null(vectors.field("storageType"))
+    return pa.StructArray.from_arrays(vectors.flatten(), fields=list(vectors.type), mask=missing)
+
+
+def log_paths(paths: pa.Array) -> pa.Array:
+    """Return paths as the log has them: URIs, percent-encoded. Costs a Python call per path that has to be encoded."""
+    unsafe = pc.match_substring_regex(paths, _UNSAFE)
+    if not pc.any(unsafe).as_py():
+        return paths
+    encoded = [quote(path, safe=_SAFE) for path in paths.filter(unsafe).to_pylist()]
+    return pc.replace_with_mask(paths, unsafe, pa.array(encoded, pa.string()))
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

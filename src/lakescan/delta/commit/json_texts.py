@@ -1,0 +1,81 @@
+"""Write Arrow rows as JSON objects, in columns: a few passes of Arrow per member, none per row.
+
+Null members are left out, as Delta's own writers do. Only texts with control characters are escaped one by one.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_CONTROLS = "[\x00-\x1f]"
+
+
+def json_texts(values: pa.Array) -> pa.Array:
+    """Return each value as JSON text; nulls stay null.
+
+    Takes structs, maps with text keys, texts, whole numbers and booleans. Null members of structs are left out; null
+    values of maps are written as `null`.
+
+    Example:
+        >>> json_texts(pa.array([{"path": "a", "size": 1}])).to_pylist()
+        ['{"path":"a","size":1}']
+    """
+    kind = values.type
+    if pa.types.is_struct(kind):
+        return _objects(values)
+    if pa.types.is_map(kind):
+        return _maps(values)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _quoted(values.cast(pa.large_string()))
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return values.cast(pa.large_string())
+    raise TypeError(f"no JSON text of {kind}")
+
+
+def _objects(values: pa.StructArray) -> pa.Array:
+    members: list[pa.Array] = []
+    follows = pa.repeat(pa.scalar(False), len(values))  # whether a member that is not null was written before
+    for field, column in zip(values.type, values.flatten(), strict=True):
+        name = f"{json.dumps(field.name, ensure_ascii=False)}:"
+        named = pc.if_else(follows, _text(f",{name}"), _text(name))
+        members.append(pc.fill_null(_joined(named, json_texts(column)), _text("")))
+        follows = pc.or_(follows, column.is_valid())
+    body = _joined(*members) if members else pa.array([""] * len(values), pa.large_string())
+    return _if_valid(values, _joined("{", body, "}"))
+
+
+def _maps(values: pa.MapArray) -> pa.Array:
+    offsets = values.offsets.to_numpy().astype(np.int64)
+    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    keys, items = (child.slice(first, last - first) for child in (values.keys, values.items))
+    texts = _joined(json_texts(keys), ":", pc.fill_null(json_texts(items), _text("null")))
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets - first), texts)
+    return _if_valid(values, _joined("{", pc.binary_join(lists, _text(",")), "}"))
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
+    quoted = _joined('"', escaped, '"')
+    rare = pc.fill_null(pc.match_substring_regex(texts, _CONTROLS), False)
+    if not pc.any(rare).as_py():
+        return quoted
+    one_by_one = [json.dumps(text, ensure_ascii=False) for text in texts.filter(rare).to_pylist()]
+    return pc.replace_with_mask(quoted, rare, pa.array(one_by_one, pa.large_string()))
+
+
+def _joined(*parts: pa.Array | str) -> pa.Array:
+    """The parts of each row, one after another; null where one of them is."""
+    texts = [_text(part) if isinstance(part, str) else part for part in parts]
+    return pc.binary_join_element_wise(*texts, _text(""))
+
+
+def _text(value: str | None) -> pa.Scalar:
+    return pa.scalar(value, pa.large_string())
+
+
+def _if_valid(values: pa.Array, texts: pa.Array) -> pa.Array:
+    return pc.if_else(values.is_valid(), texts, _text(None)) if values.null_count else texts

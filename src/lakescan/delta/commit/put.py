@@ -1,0 +1,41 @@
+"""Put a commit's file into the log, if it is absent; find out whose commit has the version otherwise."""
+
+from __future__ import annotations
+
+from lakescan.common.retries import outcome_of
+from lakescan.delta.log.segment import LOG_FOLDER
+from lakescan.delta.log.text import LogText
+from lakescan.delta.log.time_travel import commit_info
+from lakescan.errors import UnsupportedFeature
+from lakescan.storage import Storage, join
+from lakescan.storage.put_if_absent import NotCreated, put_if_absent
+
+ID = "txnId"  # member of commitInfo with the commit's own id, as in Delta on Spark
+
+
+def commit_file(location: str, version: int) -> str:
+    """Return the location of a commit's file."""
+    return join(location, LOG_FOLDER, f"{version:020d}.json")
+
+
+def put_commit(storage: Storage, location: str, version: int, data: bytes, own_id: str) -> bool:
+    """Put the commit; False if another writer's commit has the version.
+
+    After an error the same bytes are put again: they are the commit itself, whichever attempt arrives first. Raises
+    `CommitStateUnknown` if no attempt has an answer, and `StorageError` if the commit was provably not made.
+    """
+    file = commit_file(location, version)
+
+    def look() -> bool | None:
+        return True if put_if_absent(storage, file, data) else _is_own(storage, file, own_id)
+
+    try:
+        return bool(look())
+    except (NotCreated, UnsupportedFeature, MemoryError):
+        raise
+    except Exception as error:
+        return outcome_of(f"{location} (version {version})", error, look)
+
+
+def _is_own(storage: Storage, file: str, own_id: str) -> bool:
+    return commit_info(LogText(file, storage.read(file))).get(ID) == own_id

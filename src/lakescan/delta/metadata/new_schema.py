@@ -1,0 +1,81 @@
+"""Write columns as Delta's schema JSON (protocol, "Schema Serialization Format" and "Column Mapping")."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.delta.log.text import parse_json
+from lakescan.errors import UnsupportedFeature
+
+_NAMES = {t.INT: "integer"}
+_NAMED = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.DATE, t.STRING, t.BINARY, t.VARIANT)
+_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+
+
+def schema_string(columns: Iterable[t.Field]) -> str:
+    """Return the columns as schema JSON; raises `UnsupportedFeature` for a type that the format does not have."""
+    return json.dumps({"type": "struct", "fields": [_field(each) for each in columns]}, separators=(",", ":"))
+
+
+def with_columns(schema: str, columns: Iterable[t.Field]) -> str:
+    """Return a schema's JSON with more columns at its end; what it says of the others is kept."""
+    node = parse_json(schema, "the table's schema")
+    return json.dumps({**node, "fields": [*node["fields"], *map(_field, columns)]}, separators=(",", ":"))
+
+
+def mapped(schema: str, last_id: int) -> tuple[str, int]:
+    """Return a schema's JSON with an id and a physical name for each field that has none, and the highest id."""
+    node = parse_json(schema, "the table's schema")
+    for field in _fields(node):
+        metadata = field.setdefault("metadata", {})
+        if _ID not in metadata:
+            last_id += 1
+            metadata[_ID] = last_id
+        metadata.setdefault(_PHYSICAL, f"col-{uuid.uuid4()}")
+    return json.dumps(node, separators=(",", ":")), last_id
+
+
+def _fields(node: Any) -> Iterator[dict[str, Any]]:
+    """The fields of all structs in a schema, at any depth."""
+    left = [node]
+    while left:
+        each = left.pop(0)
+        if isinstance(each, Mapping):
+            if each.get("type") == "struct":
+                yield from each["fields"]
+                left += [field["type"] for field in each["fields"]]
+            else:
+                left += [each[name] for name in ("elementType", "keyType", "valueType") if name in each]
+
+
+def _field(field: t.Field) -> dict[str, Any]:
+    if field.write_default is not None:
+        raise UnsupportedFeature(
+            f"a default of column {field.name!r} of a Delta table", "Writers here would not write the default."
+        )
+    metadata = {} if field.doc is None else {"comment": field.doc}
+    return {"name": field.name, "type": _type(field.type), "nullable": not field.required, "metadata": metadata}
+
+
+def _type(kind: t.Type) -> str | dict[str, Any]:
+    match kind:
+        case t.Struct():
+            return {"type": "struct", "fields": [_field(f) for f in kind.fields]}
+        case t.ListOf():
+            of = kind.element
+            return {"type": "array", "elementType": _type(of.type), "containsNull": not of.required}
+        case t.MapOf():
+            of = kind.value
+            key = {"type": "map", "keyType": _type(kind.key.type)}
+            return {**key, "valueType": _type(of.type), "valueContainsNull": not of.required}
+        case t.Decimal():
+            return f"decimal({kind.precision},{kind.scale})"
+        case t.Timestamp(unit="us"):
+            return "timestamp" if kind.zoned else "timestamp_ntz"
+    if kind in _NAMED:
+        return _NAMES.get(kind, str(kind))
+    raise UnsupportedFeature(f"a column of type {kind} in a Delta table")
