@@ -15,7 +15,7 @@ install() { # install NAME REQUIREMENT...
     "$uv" pip install --quiet --python "$out/$1/bin/python" "${@:2}"
 }
 
-install all "$wheel[all]"
+install all "$wheel[all]" deltalake  # which makes the tables of samples/
 PYSPARK_PYTHON="$PWD/$out/all/bin/python" "$out/all/bin/python" -m tests.support.readme "$out/readme"
 
 for extra in core fast sql iceberg delta frames cli spark; do

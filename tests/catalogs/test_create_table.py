@@ -105,7 +105,7 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
             "id INT",
             {"format": "delta", "defaults": {"id": 3}},
             lakescan.UnsupportedFeature,
-            "deltalake does not write defaults",
+            "Writers here would not write the default",
         ),
         ("v VARIANT", {"properties": {"format-version": "3"}}, lakescan.UnsupportedFeature, "Unsupported field type"),
         ("id INT", {"format": "hudi"}, lakescan.InvalidOption, "use 'iceberg' or 'delta'"),

@@ -78,9 +78,7 @@ def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake
 @pytest.mark.parametrize(
     ("name", "value", "error", "says"),
     [
-        ("delta.enableInCommitTimestamps", "true", lakescan.UnsupportedFeature, "no in-commit timestamps"),
-        ("delta.enableRowTracking", "true", lakescan.UnsupportedFeature, "no row ids"),
-        ("delta.enableTypeWidening", "TRUE", lakescan.UnsupportedFeature, "feature"),
+        ("delta.enableTypeWidening", "TRUE", lakescan.UnsupportedFeature, "widen"),
         ("delta.checkpointPolicy", "v2", lakescan.UnsupportedFeature, "classic"),
         ("delta.universalFormat.enabledFormats", "iceberg", lakescan.UnsupportedFeature, "Iceberg"),
         ("delta.compatibility.symlinkFormatManifest.enabled", "true", lakescan.UnsupportedFeature, "manifest"),
@@ -119,10 +117,14 @@ def test_durations_are_recorded_as_deltalake_reads_them(local: lakescan.Catalog)
     assert table.properties["delta.deletedFileRetentionDuration"] == "interval 30 days"
 
 
-def test_column_mapping_is_refused_beside_features_that_deltalake_lists(local: lakescan.Catalog) -> None:
+def test_column_mapping_goes_with_features_that_are_listed(local: lakescan.Catalog) -> None:
     columns = pa.schema([("at", pa.timestamp("us"))])
-    with pytest.raises(lakescan.UnsupportedFeature, match="columnMapping"):
-        local.create_table("db.t", columns, format="delta", properties={"delta.columnMapping.mode": "name"})
+    properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+    table = local.create_table("db.t", columns, format="delta", properties=properties)
+    table.append(pa.table({"at": pa.array([0], pa.timestamp("us"))}))
+    features = {"columnMapping", "deletionVectors", "timestampNtz"}
+    assert features == set(DeltaTable(table.location).protocol().reader_features)
+    assert local.load_table("db.t").scan().count() == 1
 
 
 @pytest.mark.parametrize("name", IcebergProperties.declared())

@@ -9,26 +9,31 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 import lakescan
 from lakescan import col
+from lakescan.storage import Storage
+from lakescan.storage.put_if_absent import put_if_absent
 
 _ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "name": [f"n{i % 7}" for i in range(100)]})
 
 
 def core(orders: str, customers: str, folder: Path) -> None:
-    """Both formats are read, planned and explained."""
+    """Both formats are read, planned and explained; Delta tables on this machine are written."""
     for path, column in ((orders, "quantity"), (customers, "customer_id")):
         scan = lakescan.table(path).scan().where(col(column) > 1)
         rows = scan.to_arrow()
         assert rows.num_rows == scan.count() > 0
         assert scan.min(column) > 1
         assert str(scan.explain())
-    for missing in (lambda: lakescan.save(_ROWS, str(folder / "t"), format="delta"), lambda: _catalog(folder)):
-        assert "pip install 'lakescan[" in _refusal(missing)
+    _write_delta(str(folder / "local"))
+    assert "pip install 'lakescan[iceberg]'" in _refusal(lambda: _catalog(folder))
+    to_s3 = partial(put_if_absent, Storage(), "s3://bucket/t/_delta_log/0.json", b"{}")
+    assert "pip install 'lakescan[delta]'" in _refusal(to_s3)
 
 
 def fast(orders: str, customers: str, folder: Path) -> None:
@@ -57,8 +62,13 @@ def iceberg(orders: str, customers: str, folder: Path) -> None:
 
 
 def delta(orders: str, customers: str, folder: Path) -> None:
-    """Tables are written and maintained."""
-    path = str(folder / "delta")
+    """Commits to object stores are put if absent."""
+    from obstore.store import from_url
+
+    assert from_url("s3://bucket", config={"aws_region": "eu-west-1"})
+
+
+def _write_delta(path: str) -> None:
     lakescan.save(_ROWS, path, format="delta", partition_by=["name"])
     lakescan.table(path).append(_ROWS)
     lakescan.table(path).overwrite(_ROWS.slice(0, 0), where=col("name") == "n1")

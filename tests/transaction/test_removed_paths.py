@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from deltalake.transaction import RemoveAction
 
 import lakescan
-from lakescan.delta.write.removed_paths import by_deltalake
+from lakescan.delta.commit.file_changes import log_paths
 
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 METADATA = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(SCHEMA)}
@@ -49,33 +48,25 @@ def files_by_deltalake(folder: Path) -> int:
     return len(DeltaTable(folder).file_uris())
 
 
-@pytest.mark.parametrize("replace", REPLACED.values(), ids=REPLACED)
-@pytest.mark.parametrize("spelled", ["ü.parquet", "c%2Bd.parquet", "q%5b1%5d.parquet"])
-def test_files_that_other_readers_would_keep_are_not_replaced(tmp_path: Path, spelled: str, replace) -> None:
-    """As Spark spells letters beyond ASCII, and others what need not be encoded."""
-    name = {"ü.parquet": "ü.parquet", "c%2Bd.parquet": "c+d.parquet"}.get(spelled, "q[1].parquet")
-    table = table_of(tmp_path / "t", {name: spelled, "plain.parquet": "plain.parquet"})
-    with pytest.raises(lakescan.UnsupportedFeature, match="differently from deltalake, which commits"):
-        replace(table)
-    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1]
-    assert files_by_deltalake(tmp_path / "t") == 2
-    assert len(list((tmp_path / "t").glob("*.parquet"))) == 2  # what was written for the commit is gone
+SPELLINGS = {
+    "as Spark spells letters beyond ASCII": {"ü.parquet": "ü.parquet"},
+    "with more encoded than need be": {"c+d.parquet": "c%2Bd.parquet"},
+    "in small letters": {"q[1].parquet": "q%5b1%5d.parquet"},
+    "as deltalake does": {"a b.parquet": "a%20b.parquet", "p=a%3Ab/f.parquet": "p=a%253Ab/f.parquet"},
+}
 
 
 @pytest.mark.parametrize(("replace", "left"), [*zip(REPLACED.values(), (0, 0, 1), strict=True)], ids=REPLACED)
-def test_files_of_odd_names_that_are_spelled_as_by_deltalake_are_replaced(tmp_path: Path, replace, left: int) -> None:
-    names = ["a b.parquet", "p=a%3Ab/f.parquet", "q[1]{2}.parquet", "c+d&e=f.parquet", "ä.parquet", "plain.parquet"]
-    table = table_of(tmp_path / "t", {name: by_deltalake(name) for name in names})
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_files_are_replaced_for_all_readers_however_the_log_spells_them(tmp_path, spelled, replace, left) -> None:
+    table = table_of(tmp_path / "t", {**spelled, "plain.parquet": "plain.parquet"})
     replace(table)
     assert files_by_deltalake(tmp_path / "t") == left
-    assert lakescan.table(tmp_path / "t").scan().count() == left * len(names)
+    assert lakescan.table(tmp_path / "t").scan().count() == left * (len(spelled) + 1)
 
 
-def test_paths_are_spelled_as_deltalake_does_it(tmp_path: Path) -> None:
-    table_of(tmp_path / "t", {"f.parquet": "f.parquet"})
-    table = DeltaTable(tmp_path / "t")
-    path = "x" + "".join(map(chr, range(1, 127))).replace("/", "") + "\x7füç€😀" + quote("ü")
-    table.create_write_transaction([RemoveAction(path, True, 0, 1, {})], "append", table.schema(), [])
-    lines = (tmp_path / "t" / "_delta_log" / f"{1:020d}.json").read_text().splitlines()
-    (written,) = [json.loads(line)["remove"]["path"] for line in lines if '"remove"' in line]
-    assert by_deltalake(path) == written
+def test_paths_are_encoded_as_uris() -> None:
+    paths = ["day=1/f.parquet", "a b", "p=a%3Ab", "ü", "q[1]{2}", "c+d&e=f", "x?#"]
+    encoded = ["day=1/f.parquet", "a%20b", "p=a%253Ab", "%C3%BC", "q%5B1%5D%7B2%7D", "c+d&e=f", "x%3F%23"]
+    assert log_paths(pa.array(paths)).to_pylist() == encoded
+    assert [unquote(each) for each in encoded] == paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -140,19 +141,24 @@ def test_no_column_is_added_for_rows_that_do_not_fit(made: Make) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_delta_table_without_the_feature_gets_no_maps_of_zoneless_timestamps(tmp_path: Path, nested: bool) -> None:
-    """deltalake would add them without the feature, and nobody could open the table again."""
+def test_columns_bring_the_features_that_their_types_need_wherever_they_are(tmp_path: Path, nested: bool) -> None:
     table = tmp_path / "t"
     lakescan.save(pa.table({"id": [1]}), table, format="delta")
     kind: pa.DataType = pa.map_(pa.string(), pa.timestamp("us"))
     kind = pa.struct([("m", kind)]) if nested else kind
-    more = pa.table({"id": [2], "t": pa.nulls(1, kind)})
-    with pytest.raises(lakescan.UnsupportedFeature, match="timestamps without time zone only inside maps"):
-        lakescan.table(table).append(more, merge_schema=True)
-    lakescan.table(table).append(pa.table({"id": [2], "z": pa.array([0], pa.timestamp("us"))}), merge_schema=True)
-    lakescan.table(table).append(more, merge_schema=True)  # it has the feature by now
-    assert deltalake.DeltaTable(table).version() == lakescan.table(table).scan().snapshot.id
-    assert sorted(lakescan.table(table).scan().to_arrow()["id"].to_pylist()) == [1, 2, 2]
+    lakescan.table(table).append(pa.table({"id": [2], "t": pa.nulls(1, kind)}), merge_schema=True)
+    assert "timestampNtz" in deltalake.DeltaTable(table).protocol().reader_features
+    assert lakescan.table(table).schema.field("t").type == kind
+    assert sorted(lakescan.table(table).scan().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_columns_are_added_under_column_mapping(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT", format="delta", properties={"delta.columnMapping.mode": "name"})
+    now().append(pa.table({"id": [1]}))
+    now().append(pa.table({"id": [2], "more": [{"x": "y"}]}), merge_schema=True)
+    assert now().properties["delta.columnMapping.maxColumnId"] == "3"
+    found = now().scan().to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": 1, "more": None}, {"id": 2, "more": {"x": "y"}}]
 
 
 def test_columns_that_are_added_may_be_null_whatever_the_rows_say(made: Make) -> None:
@@ -407,7 +413,8 @@ def constrain(table: lakescan.Table, **constraints: str) -> None:
         deltalake.DeltaTable(table.location).alter.add_constraint({name: condition})
 
 
-def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(local: lakescan.Catalog, caplog) -> None:
+@pytest.mark.parametrize("change", ["overwrite all", "overwrite some", "compact"])
+def test_files_with_deletion_vectors_are_replaced(local: lakescan.Catalog, change: str) -> None:
     from samples.delta_deletes import commit_vectors, stored_vector
 
     table = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
@@ -415,15 +422,26 @@ def test_files_with_deletion_vectors_are_replaced_with_the_whole_table_only(loca
     folder = Path(table.location.removeprefix("file://"))
     (name,) = [file.name for file in folder.glob("*.parquet")]
     commit_vectors(folder, {name: stored_vector(folder, [0])})
-    assert pairs() == [B]
-    with pytest.raises(lakescan.UnsupportedFeature, match="that have deletion vectors"):
-        now().overwrite(rows(A), where="id < 5")
-    assert now().compact() == WriteResult(0, 0, 0)
-    assert "compaction skips 1 files that have deletion vectors" in caplog.text
     now().append(rows(N))
     assert pairs() == [B, N]
-    assert now().overwrite(rows(A)).removed_files == 2
-    assert pairs() == [A]
+    if change == "overwrite all":
+        assert now().overwrite(rows(A)).removed_files == 2
+        assert pairs() == [A]
+    elif change == "overwrite some":
+        now().overwrite(rows(A), where="id = 1")
+        assert pairs() == [A, B, N]
+    else:
+        assert now().compact().removed_files == 2
+        assert pairs() == [B, N]
+    (removed,) = [each for each in _actions(folder, "remove")[-2:] if "deletionVector" in each]
+    assert removed["path"] == name
+
+
+def _actions(folder: Path, name: str) -> list[Any]:
+    """The actions of a name in all commits, in their order."""
+    commits = sorted((folder / "_delta_log").glob("*.json"))
+    lines = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    return [line[name] for line in lines if name in line]
 
 
 def test_an_overwrite_may_give_a_delta_table_other_columns(local: lakescan.Catalog) -> None:

@@ -1,4 +1,4 @@
-"""Create and replace tables, through pyiceberg and deltalake."""
+"""Create and replace tables in catalogs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import of_storage, translated
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.commit.creation import create_table
 from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.delta.write.create import check_location, delta_arguments
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
 from lakescan.iceberg.commit.publish import commit_emptied
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import create_version_3, iceberg_arguments
 from lakescan.storage import Storage, join
-from lakescan.storage.faults import storage_boundary
-from lakescan.storage.options import StorageOptions
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -31,13 +29,14 @@ def create_named_delta(catalog: Catalog, identifier: Identifier, definition: Tab
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
     location = definition.location or _default_location(catalog, identifier)
     names.add(identifier.within, location)
+    storage = Storage(io_properties=of_storage(catalog.properties))
     try:
-        create_delta(location, definition, of_storage(catalog.properties))
+        create_table(location, definition, storage)
     except (CreatedConcurrently, InvalidOption, UnsupportedFeature):
         names.remove(identifier.within)
         raise
     except BaseException:  # the table may have been created and only the response lost: then keep its name
-        if not Storage(io_properties=of_storage(catalog.properties)).exists(join(location, LOG_FOLDER)):
+        if not storage.exists(join(location, LOG_FOLDER)):
             names.remove(identifier.within)
         raise
 
@@ -136,36 +135,3 @@ def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> No
             spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
     if arguments["properties"]:
         transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != PROPERTY})
-
-
-def create_delta(
-    location: str, definition: TableDefinition, settings: Mapping[str, object], *, replace: bool = False
-) -> None:
-    """Create a table in a folder; raises `CreatedConcurrently` if one exists by now.
-
-    `settings` configure storage access, under a catalog's or delta-rs's names.
-    """
-    check_location(location)
-    arguments = delta_arguments(definition)
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    mode = "overwrite" if replace else "error"
-    try:
-        with storage_boundary("created", location, passing=DeltaError):
-            DeltaTable.create(
-                location,
-                mode=mode,
-                storage_options=as_delta_options(settings),
-                raise_if_key_not_exists=False,
-                **arguments,
-            )
-    except DeltaError as error:
-        if "already exists" in str(error) or "version 0" in str(error).lower():
-            raise CreatedConcurrently(f"a Delta table already exists at {location}") from error
-        raise InvalidOption(f"cannot create a Delta table at {location}: {error}") from error
-
-
-def as_delta_options(settings: Mapping[str, object]) -> dict[str, str]:
-    """Convert storage settings to delta-rs's names."""
-    return StorageOptions.of(settings, ignore_unknown=True).delta_rs()

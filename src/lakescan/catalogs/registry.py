@@ -126,8 +126,8 @@ def _completed(properties: dict[str, str]) -> dict[str, str]:
     folder = Path(path).absolute()
     if any(mark in str(folder) for mark in "?#") or unquote(str(folder)) != str(folder):
         raise InvalidOption(
-            f"an embedded catalog cannot be in {folder}: pyiceberg and deltalake decode percent-encoding and cut the "
-            "path at ? or #, so they would write to another folder"
+            f"an embedded catalog cannot be in {folder}: pyiceberg decodes percent-encoding and cuts the "
+            "path at ? or #, so it would write to another folder"
         )
     with storage_boundary("created", str(folder)):
         folder.mkdir(parents=True, exist_ok=True)

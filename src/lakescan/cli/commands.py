@@ -137,7 +137,7 @@ def run() -> None:
 
 def _is_library_error(error: Exception) -> bool:
     """Whether a library that accesses tables raised the error: its message is enough, without a traceback."""
-    libraries = ("pyiceberg", "deltalake", "_internal", "sqlalchemy", "botocore", "thrift", "pyarrow")
+    libraries = ("pyiceberg", "obstore", "sqlalchemy", "botocore", "thrift", "pyarrow")
     return any(kind.__module__.partition(".")[0] in libraries for kind in type(error).__mro__)
 
 

@@ -38,11 +38,11 @@ def compact(target: Target, where: str | None = None, executor: PlanningExecutor
     if scan.snapshot.id is None:
         return CompactResult(0, 0, 0)
     plan = scan.plan()
-    selected = _files_to_compact(plan.files, target.writes.target_size, applies_deletes=target.compacts_deletes)
+    selected = _files_to_compact(plan.files, target.writes.target_size)
     some = scan.plan_of(plan, pa.array(selected))
     if not some.files.num_rows:
         return CompactResult(0, 0, 0)
-    target.check_removals(as_removed(some.table))
+    target.check_rewrites()
     files = rewrite_rows(writes, some, scan.read_context(some), executor)
     with removed_on_failure(target, files):
         _commit_as_planned(target, where, some.table, files)
@@ -74,17 +74,11 @@ def _commit_as_planned(target: Target, where: str | None, table: FileTable, file
                 raise CommitConflict(f"{target.name}: another writer changed files that were compacted") from error
 
 
-def _files_to_compact(files: pa.Table, target_size: int, *, applies_deletes: bool) -> np.ndarray:
-    """A mask of the files to compact.
-
-    These are small files, unless a partition has only one, and all files with deletes if `applies_deletes`.
-    """
+def _files_to_compact(files: pa.Table, target_size: int) -> np.ndarray:
+    """A mask of the files to compact: small files, unless a partition has only one, and all files with deletes."""
     has_deletes = pc.greater(delete_counts(files), 0).to_numpy()
     small = pc.less(files["size"], int(_SMALL * target_size)).to_numpy()
-    if not applies_deletes and (skipped := int(has_deletes.sum())):
-        _LOG.warning("compaction skips %d files that have deletion vectors: deltalake cannot remove those", skipped)
-    candidates = small | has_deletes if applies_deletes else small & ~has_deletes
     partition = partition_numbers(files)
-    counts = np.bincount(partition, weights=candidates, minlength=len(files))
-    selected: np.ndarray = (has_deletes & applies_deletes) | (candidates & small & (counts[partition] > 1))
+    counts = np.bincount(partition, weights=small | has_deletes, minlength=len(files))
+    selected: np.ndarray = has_deletes | (small & (counts[partition] > 1))
     return selected

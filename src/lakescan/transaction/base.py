@@ -96,18 +96,14 @@ class Target(Protocol):
     def retries_overwrites(self) -> bool:
         """Whether an overwrite is retried after a concurrent change of the files it replaces; else `CommitConflict`."""
 
-    @property
-    def compacts_deletes(self) -> bool:
-        """Whether files that have deletes can be replaced by files to which the deletes were applied."""
-
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """Raise `UnsupportedFeature` if these files cannot be replaced.
 
         `deletes` is the number of deletes of each file. With `partly`, some of the rows of the files are kept.
         """
 
-    def check_removals(self, removed: Sequence[Removed]) -> None:
-        """Raise `UnsupportedFeature` for files that other readers would still see after their removal."""
+    def check_rewrites(self) -> None:
+        """Raise `UnsupportedFeature` if rows of the table cannot be written again as they are."""
 
     def has_committed(self) -> bool:
         """Whether the transaction that the options name was already committed."""

@@ -1,33 +1,35 @@
-"""A Delta table as the target of a write. deltalake makes the commits."""
+"""A Delta table as the target of a write."""
 
 from __future__ import annotations
 
-import time
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakescan.catalogs.create import as_delta_options
 from lakescan.common import types as t
 from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.log.reader import DeltaVersion
+from lakescan.delta.commit.actions import Transaction
+from lakescan.delta.commit.after import after_commit
+from lakescan.delta.commit.checkpoint import checkpoint_version
+from lakescan.delta.commit.commit import DeltaCommit, Operation
+from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.file_changes import ADD, REMOVE, FileChanges, adds, removes
+from lakescan.delta.commit.live_adds import live_adds, live_adds_at
+from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.features import brought_by_type
+from lakescan.delta.metadata.new_schema import mapped, schema_string, with_columns
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.named_files import added_since, named_files
 from lakescan.delta.table import DeltaTable
-from lakescan.delta.write.commit import DeltaCommit, Transaction, refusals, removal
-from lakescan.delta.write.create import as_schema, check_location, check_zoneless_maps
 from lakescan.delta.write.data_files import DeltaWrites
-from lakescan.delta.write.removed_paths import check_paths
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
@@ -63,11 +65,10 @@ class DeltaTarget:
     @cached_property
     def writes(self) -> DeltaWrites:
         """How to write data files: by the metadata of the version, or by the columns of `with_schema`."""
-        check_location(self.location)
         base = self.version
         metadata = base.metadata
         if self._columns is not None:
-            metadata = replace(metadata, schema_string=as_schema(self._columns).to_json())
+            metadata = replace(metadata, schema_string=schema_string(self._columns.columns))
         return DeltaWrites(self.location, base.protocol, metadata, self.storage, self.options)
 
     @cached_property
@@ -108,78 +109,90 @@ class DeltaTarget:
 
     @property
     def retries_overwrites(self) -> bool:
-        """True: a commit that replaces files must be the next version, so any concurrent commit fails it."""
+        """True: what an overwrite replaces is planned again if rows have changed since."""
         return True
 
-    @property
-    def compacts_deletes(self) -> bool:
-        """False: the remove actions that deltalake writes do not name deletion vectors."""
-        return False
-
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """Refuse files with deletion vectors, append-only tables, and partial replacements with a change feed."""
-        if pc.any(pc.greater(deletes, 0)).as_py():
-            raise UnsupportedFeature(
-                f"replacing some files of {self.name} that have deletion vectors",
-                "deltalake names the vectors in its remove actions only if the whole table is overwritten.",
-            )
+        """Refuse append-only tables, and partial replacements with a change feed or row tracking."""
         self._check_not_append_only()
-        if partly and self.writes.metadata.properties.change_feed:
+        properties = self.writes.metadata.properties
+        if partly and properties.change_feed:
             raise UnsupportedFeature(
                 f"replacing some rows of files of {self.name}, which has a change data feed",
                 "Replace whole partitions, or set delta.enableChangeDataFeed to false.",
+            )
+        if partly:
+            self._check_no_row_ids("replacing some rows of files of")
+
+    def _check_no_row_ids(self, doing: str) -> None:
+        if self.writes.metadata.properties.row_tracking:
+            raise UnsupportedFeature(
+                f"{doing} {self.name}, which has row tracking",
+                "Rows that are written again would lose their ids: set delta.enableRowTracking to false.",
             )
 
     def has_committed(self) -> bool:
         """Whether the log has a `txn` action of the application with this version or a later one."""
         if self.options.transaction is None:
             return False
-        last = self._commit().last_version_of(self.options.transaction[0])
+        last = self._log.transaction(self.version.segment, self.options.transaction[0])
         return last is not None and last >= self.options.transaction[1]
 
+    @property
+    def _log(self) -> LogReader:
+        return LogReader(self.location, self.storage)
+
     def append(self, files: Sequence[WrittenFile]) -> None:
-        """Commit an append; deltalake retries it after concurrent appends."""
-        self._commit().append(files)
+        """Commit an append, after any number of concurrent commits."""
+        operation = _write("Append", self.writes, files, is_blind_append=True)
+        self._commit(operation, adds(files, self.writes), transaction=self.options.transaction)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit an overwrite as the next version; deltalake lists the files to remove itself."""
-        if removed:
+        """Commit an overwrite of the whole table; raises `CommitConflict` if rows changed since."""
+        live = live_adds(self.version, self.storage)
+        if live.num_rows:
             self._check_not_append_only()
-            self.check_removals(removed)
-        self._commit().overwrite(files)
+        metadata = None if self._columns is None else self.writes.metadata
+        self._commit(
+            _write("Overwrite", self.writes, files, removed=live.num_rows),
+            adds(files, self.writes),
+            removes(live),
+            Reads.of_table(),
+            metadata,
+            transaction=self.options.transaction,
+        )
 
     def _check_not_append_only(self) -> None:
         if self.writes.metadata.properties.append_only:
             raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit the replacement as the next version."""
-        self._commit().replace(self._removals(removed, changes_data=True), files)
+        """Commit the replacement; raises `CommitConflict` if any rows changed since."""
+        live = self._live(removed)
+        operation = _write("Overwrite", self.writes, files, removed=live.num_rows)
+        self._commit(
+            operation,
+            adds(files, self.writes),
+            removes(live),
+            Reads.of_table(),
+            transaction=self.options.transaction,
+        )
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit the rewrite as the next version, with `dataChange` false."""
-        self._commit().replace(self._removals(removed, changes_data=False), files, same_rows=True)
+        """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
+        self.check_rewrites()
+        live = self._live(removed)
+        metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
+        operation = Operation("OPTIMIZE", {"predicate": "[]", "auto": "false"}, metrics)
+        added = adds(files, self.writes, changes_data=False)
+        self._commit(operation, added, removes(live, changes_data=False))
 
-    def _removals(self, removed: Sequence[Removed], *, changes_data: bool) -> list[Any]:
-        names = [field.name for field in self.writes.partition_fields]
-        now = int(time.time() * 1000)
-        self.check_removals(removed)
-        return [
-            removal(
-                self.writes.relative_path(each.location),
-                each.size,
-                self.writes.partition_values(tuple(each.partition[name] for name in names)),
-                now,
-                changes_data=changes_data,
-            )
-            for each in removed
-        ]
+    def _live(self, removed: Sequence[Removed]) -> pa.Table:
+        return live_adds_at(self.version, self.storage, [each.location for each in removed])
 
-    def check_removals(self, removed: Sequence[Removed]) -> None:
-        """Check that each remove action will have the same path text as the add action of its file."""
-        columns = tuple(field.physical_name for field in self.writes.partition_fields)
-        paths = [self.writes.relative_path(each.location) for each in removed]
-        check_paths(self.version.segment, columns, self.storage, paths)
+    def check_rewrites(self) -> None:
+        """Refuse tables with row tracking."""
+        self._check_no_row_ids("rewriting files of")
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Raise `UnsupportedFeature`: the log has no manifests."""
@@ -187,43 +200,48 @@ class DeltaTarget:
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version."""
-        with refusals(self.location):
-            table = self._deltalake_table()
-            table.create_checkpoint()
-        return CheckpointResult(table.version())
+        return CheckpointResult(checkpoint_version(self.location, self.base_state, self.storage).version)
 
-    def _deltalake_table(self) -> Any:
-        check_location(self.location)
-        from deltalake import DeltaTable as DeltalakeTable
-
-        return DeltalakeTable(self.location, storage_options=_delta_options(self.storage))
-
-    def _commit(self) -> DeltaCommit:
-        transaction = self.options.transaction
-        return DeltaCommit(
-            self.writes,
-            self.base_state,
-            _delta_options(self.storage),
-            self.options.commit_properties,
+    def _commit(
+        self,
+        operation: Operation,
+        added: pa.Table | None = None,
+        removed: pa.Table | None = None,
+        reads: Reads | None = None,
+        metadata: Metadata | None = None,
+        protocol: Protocol | None = None,
+        transaction: tuple[str, int] | None = None,
+    ) -> None:
+        version = DeltaCommit(
+            self.version,
+            self.storage,
+            operation,
+            FileChanges(
+                ADD.empty_table() if added is None else added, REMOVE.empty_table() if removed is None else removed
+            ),
+            reads or Reads(),
+            metadata,
+            protocol,
             None if transaction is None else Transaction(*transaction),
-        )
+            self.options.commit_properties,
+        ).commit()
+        properties = self.writes.metadata.properties if metadata is None else metadata.properties
+        after_commit(self.location, version, properties, self.storage)
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """Add columns in a commit of its own, and reopen the table."""
-        from deltalake.exceptions import CommitFailedError
-
-        if self.writes.metadata.column_mapping_mode != "none":
-            raise UnsupportedFeature(
-                f"adding columns to {self.name}, which has column mapping", "deltalake cannot do it."
-            )
-        check_zoneless_maps(new.columns, self.writes.protocol.features)
-        try:
-            with refusals(self.location):
-                self._deltalake_table().alter.add_columns(as_schema(new).fields)
-        except CommitFailedError as error:
-            raise CommitConflict(
-                f"{self.location}: adding columns failed because of a concurrent commit: {error}"
-            ) from error
+        metadata = self.writes.metadata
+        schema, configuration = with_columns(metadata.schema_string, new.columns), dict(metadata.configuration)
+        if metadata.column_mapping_mode != "none":
+            schema, last = mapped(schema, int(metadata.properties.max_column_id or 0))
+            configuration[DeltaProperties.max_column_id.name] = str(last)
+        brought = {brought_by_type(column.type) for column in t.walk(new.columns)} - {None}
+        protocol = self.version.protocol.with_features([name for name in brought if name is not None])
+        self._commit(
+            Operation("ADD COLUMNS", {"columns": json.dumps([field.name for field in new.columns])}),
+            metadata=replace(metadata, schema_string=schema, configuration=configuration),
+            protocol=None if protocol == self.version.protocol else protocol,
+        )
         return self.reopened()
 
     def with_schema(self, new: TableDefinition) -> DeltaTarget:
@@ -297,5 +315,19 @@ class DeltaTarget:
         return named_files(self.reopened().location, self.storage, to_millis(since))
 
 
-def _delta_options(storage: Storage) -> dict[str, str]:
-    return as_delta_options({**storage.io_properties, **storage.options})
+def _write(
+    mode: str,
+    writes: DeltaWrites,
+    files: Sequence[WrittenFile],
+    *,
+    removed: int = 0,
+    is_blind_append: bool = False,
+) -> Operation:
+    """The operation of a write, as Delta on Spark records it."""
+    parameters = {"mode": mode, "partitionBy": json.dumps(list(writes.metadata.partition_columns))}
+    metrics = {
+        "numFiles": len(files),
+        "numOutputRows": sum(each.rows for each in files),
+        "numOutputBytes": sum(each.size for each in files),
+    }
+    return Operation("WRITE", parameters, metrics | ({"numRemovedFiles": removed} if removed else {}), is_blind_append)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import create_delta, create_named_delta
+from lakescan.catalogs.create import create_named_delta
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.types import Field
 from lakescan.definition.from_rows import delta_columns
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.commit.creation import create_table, replace_table
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.path import resolve_path
 from lakescan.delta.table import DeltaTable
@@ -80,11 +81,11 @@ class DeltaFormat:
 
     def create_at(self, location: str, definition: TableDefinition, storage_options: Mapping[str, Any]) -> None:
         """Create a table in a folder."""
-        create_delta(location, definition, storage_options)
+        create_table(location, definition, Storage(storage_options))
 
     def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
         """Replace the table in its folder."""
-        create_delta(found.location, definition, found.io_properties, replace=True)
+        replace_table(found.location, definition, Storage(io_properties=found.io_properties))
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Keep the name beside the catalog's own."""

@@ -126,16 +126,11 @@ class IcebergTarget:
         """False: a concurrent change of the replaced files is a conflict, as the writer based its rows on them."""
         return False
 
-    @property
-    def compacts_deletes(self) -> bool:
-        """True."""
-        return True
-
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """Accept all files."""
 
-    def check_removals(self, removed: Sequence[Removed]) -> None:
-        """Accept all files: manifests name a removed file with the same text as when it was added."""
+    def check_rewrites(self) -> None:
+        """Accept all tables: rows that are written again keep their ids."""
 
     def has_committed(self) -> bool:
         """Whether a snapshot of the branch records this epoch of the query, or a later one."""

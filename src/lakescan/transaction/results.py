@@ -24,7 +24,7 @@ class WriteResult(_Result):
 
     Attributes:
         files: How many data files were added.
-        rows: How many rows these have; 0 where it is unknown: for files that deltalake wrote.
+        rows: How many rows these have; 0 where it is unknown: for files without statistics.
         bytes: The size of these files.
         removed_files: How many data files the commit removed from the table.
 

@@ -153,7 +153,7 @@ class DeltaWrites(ByOptions):
         return join(self.location, *folders, f"part-{name}")
 
     def relative_path(self, location: str) -> str:
-        """A file's path relative to the table's folder, not percent-encoded: deltalake encodes it."""
+        """A file's path relative to the table's folder, not percent-encoded."""
         return location.removeprefix(self.location.rstrip("/") + "/")
 
     @property
