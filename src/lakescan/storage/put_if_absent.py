@@ -141,8 +141,10 @@ def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> boo
         return False
     except (obstore.exceptions.NotSupportedError, NotImplementedError) as error:
         raise _refused(root) from error
-    except (FileNotFoundError, *(getattr(obstore.exceptions, name) for name in _REFUSALS)) as error:
-        raise NotCreated(str(storage_error("created", f"{root}/{path}", error))) from error
+    except Exception as error:
+        if isinstance(error, FileNotFoundError) or type(error).__name__ in _REFUSALS:
+            raise NotCreated(str(storage_error("created", f"{root}/{path}", error))) from error
+        raise
     return True
 
 
