@@ -18,6 +18,7 @@ from lakescan.common.timestamps import to_millis
 from lakescan.delta.commit.checkpoint_rows import CheckpointRows, LiveFiles
 from lakescan.delta.commit.checkpoint_writer import CheckpointResult, CheckpointWriter
 from lakescan.delta.commit.file_actions import FileActions
+from lakescan.delta.commit.known_features import check_known
 from lakescan.delta.commit.last_checkpoint import point_to
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS, OtherActions
 from lakescan.delta.commit.parsed_stats import ParsedStats, columns_with_stats
@@ -31,10 +32,8 @@ from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import identity, located, newest
 from lakescan.delta.log.segment import LogSegment, end_of_log, list_log
 from lakescan.delta.log.time_travel import commit_info
-from lakescan.delta.metadata.features import FEATURES, LISTED, Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.errors import UnsupportedFeature
 from lakescan.storage import Storage
 
 _BATCH = 1 << 16  # actions of commits that are made into rows at once
@@ -101,13 +100,7 @@ def _described(segment: LogSegment, others: OtherActions) -> DeltaVersion:
     """The version's protocol and metadata; raises `UnsupportedFeature` if its checkpoints may have to hold more."""
     protocol, metadata = (others.of(name, segment.location, segment.version) for name in ("protocol", "metaData"))
     version = DeltaVersion(segment, Protocol.parse(protocol), Metadata.parse(metadata))
-    if version.protocol.min_writer_version > LISTED:
-        raise UnsupportedFeature(
-            f"Delta writer version {version.protocol.min_writer_version}", f"{segment.location} needs it."
-        )
-    for name in sorted(version.protocol.features):
-        if name not in FEATURES or FEATURES[name].support == Support.NONE:
-            raise UnsupportedFeature(f"checkpoints of Delta tables with the feature {name!r}", segment.location)
+    check_known(version.protocol, "checkpoints of", segment.location)
     return version
 
 

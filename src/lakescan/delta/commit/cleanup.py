@@ -1,0 +1,183 @@
+"""Remove expired files of a Delta log (protocol, "Metadata Cleanup").
+
+Commits older than `delta.logRetentionDuration` are removed, whole days at a time, up to a checkpoint from which all
+later versions can be read. That checkpoint and its commit stay, and all after them.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from lakescan.common.timestamps import to_millis
+from lakescan.delta.commit.checkpoint_writer import SIDECARS
+from lakescan.delta.commit.known_features import check_known
+from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.checkpoint_actions import checkpoint_actions
+from lakescan.delta.log.checkpoint_files import CheckpointFile
+from lakescan.delta.log.pieces import pieces_of
+from lakescan.delta.log.reader import DeltaVersion, LogReader
+from lakescan.delta.log.segment import LOG_FOLDER, Checkpoint, LogFile, LogListing, LogSegment, list_log
+from lakescan.delta.log.time_travel import in_commit_timestamp
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.errors import LakescanError
+from lakescan.storage import FileEntry, Storage, join
+from lakescan.storage.removal import Named, remove_unnamed
+
+_LOG = logging.getLogger("lakescan")
+_OF_VERSION = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\..+)")
+_COMPACTED = re.compile(r"(\d{20})\.\d{20}\.compacted\.json")
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..+")
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class CleanupResult:
+    """What was removed of a log: the locations; `first` is the version of the checkpoint that the log begins with.
+
+    It is None if nothing has expired.
+    """
+
+    first: int | None = None
+    removed: tuple[str, ...] = ()
+
+
+def clean_up(location: str, storage: Storage, *, now: datetime | None = None) -> CleanupResult:
+    """Remove the expired files of a table's log, if `delta.enableExpiredLogCleanup` says so.
+
+    Nothing that a version needs which can be read afterwards is removed; where that is in doubt, nothing is. Raises
+    `UnsupportedFeature` for a table whose log may have more than is known, `CorruptMetadata` and `StorageError`.
+
+    >>> clean_up("/lake/orders", Storage()).first  # doctest: +SKIP
+    120
+    """
+    now = now or datetime.now(UTC)
+    listing = list_log(location, storage)
+    version = LogReader(location, storage).version(listing.segment())
+    check_known(version.protocol, "removing commits of", location)
+    properties = version.metadata.properties
+    if not properties.cleans_log:
+        return CleanupResult()
+    cutoff = _midnight(now - properties.log_retention)
+    first = _first_kept(listing, version, cutoff, storage)
+    if first is None:
+        return CleanupResult()
+    entries = list(storage.list(join(location, LOG_FOLDER)))
+    removed = _removed(storage, [each.location for each in entries if _is_before(each.name, first)])
+    sidecars = _remove_sidecars(location, min(cutoff, _midnight(now) - _DAY), storage)
+    return CleanupResult(first, (*removed, *sidecars))
+
+
+def _midnight(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _first_kept(listing: LogListing, version: DeltaVersion, cutoff: datetime, storage: Storage) -> int | None:
+    """The version of the checkpoint that the log is to begin with; None if nothing can be removed."""
+    properties = version.metadata.properties
+    last = _last_expired(listing.commits, properties, to_millis(cutoff), storage)
+    checkpoints = [each for each in reversed(listing.checkpoints) if last is not None and each.version <= last]
+    base = next((each for each in checkpoints if _is_usable(each, listing.location, storage)), None)
+    if base is None or listing.first >= base.version:
+        return None
+    if "checkpointProtection" in version.protocol.features and base.version < properties.protected_before:
+        _LOG.info(
+            "%s: no commits are removed: the table asks to remove all before version %d together, and only those "
+            "before version %d have expired",
+            listing.location,
+            properties.protected_before,
+            base.version,
+        )
+        return None
+    return base.version
+
+
+def _last_expired(commits: Sequence[LogFile], properties: DeltaProperties, cutoff: int, storage: Storage) -> int | None:
+    """The version of the newest commit that was made at or before the cutoff, in milliseconds; None without one.
+
+    In-commit timestamps increase, so that few commits are read. File times are moved forward where they do not.
+    """
+    since = properties.in_commit_since if properties.in_commit_timestamps else 1 << 63
+    timed = [each for each in commits if each.version >= since]
+    count = bisect_right(timed, cutoff, key=lambda commit: in_commit_timestamp(commit, storage))
+    if count:
+        return timed[count - 1].version
+    others = [each for each in commits if each.version < since]
+    raw = [_DISTANT if each.entry.modified is None else to_millis(each.entry.modified) for each in others]
+    times = list(accumulate(raw, lambda before, own: max(own, before + 1)))
+    count = bisect_right(times, cutoff)
+    return others[count - 1].version if count else None
+
+
+_DISTANT = 1 << 62  # the time of a commit without one: it never expires
+
+
+def _is_usable(checkpoint: Checkpoint, location: str, storage: Storage) -> bool:
+    """Whether a checkpoint can be read: its files open, its sidecars exist, it has a protocol and metadata."""
+    segment = LogSegment(location, checkpoint.version, checkpoint, ())
+    try:
+        files = [piece.checkpoint for piece in pieces_of(segment, ActionReader(storage, ())) if piece.checkpoint]
+        for file in files:
+            if not file.location.endswith(".json"):
+                CheckpointFile(file.location, storage).members()
+        names = ("protocol", "metaData")
+        found = {each.name for part in checkpoint.parts for each in checkpoint_actions(part.location, storage, names)}
+    except LakescanError as error:
+        _LOG.warning("%s: the checkpoint of version %d cannot be read: %s", location, checkpoint.version, error)
+        return False
+    return found == set(names)
+
+
+def _is_before(name: str, first: int) -> bool:
+    """Whether a file of the log is not needed by versions from `first` on, which begins with a checkpoint."""
+    if match := _COMPACTED.fullmatch(name):
+        return int(match[1]) <= first
+    match = _OF_VERSION.fullmatch(name)
+    return match is not None and int(match[1]) < first
+
+
+def _removed(storage: Storage, locations: Sequence[str]) -> list[str]:
+    left = set(storage.remove(locations))
+    if left:
+        _LOG.warning("%d expired files of a log could not be removed, %s among them", len(left), min(left))
+    return [each for each in locations if each not in left]
+
+
+def _remove_sidecars(location: str, before: datetime, storage: Storage) -> list[str]:
+    """Remove the sidecars from before a time that no checkpoint names; newer ones may be of one that is being made."""
+    folder = join(location, LOG_FOLDER, SIDECARS)
+    old = [
+        each.location
+        for each in storage.list(folder)
+        if each.name.endswith(".parquet") and each.modified is not None and each.modified < before
+    ]
+    if not old:
+        return []
+
+    def named() -> Named:
+        for file in _checkpoint_files(location, storage):
+            names = [unquote(path).rsplit("/", 1)[-1] for path in _sidecars(file, storage)]
+            yield pa.array([join(folder, name) for name in names], pa.string())
+
+    try:
+        return remove_unnamed(storage, old, named)
+    except LakescanError as error:
+        _LOG.warning("%s: no sidecars are removed, as a checkpoint cannot be read: %s", location, error)
+        return []
+
+
+def _checkpoint_files(location: str, storage: Storage) -> Iterator[FileEntry]:
+    """All checkpoint files, also those that are not complete or one of several of a version."""
+    return (each for each in storage.list(join(location, LOG_FOLDER)) if _CHECKPOINT.fullmatch(each.name))
+
+
+def _sidecars(file: FileEntry, storage: Storage) -> list[str]:
+    return ActionReader(storage, ()).sidecars(file.location) if file.size else []
