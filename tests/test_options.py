@@ -92,8 +92,8 @@ def test_an_unknown_option_of_a_write_is_refused_with_the_nearest() -> None:
 def test_an_option_of_the_peers_that_is_not_implemented_is_refused_as_a_feature() -> None:
     with pytest.raises(UnsupportedFeature, match=r"delta option 'schemaTrackingLocation'.*to read without it"):
         ReadOptions.of({"schematrackinglocation": "x"})
-    with pytest.raises(UnsupportedFeature, match=r"write option 'isolation-level'.*to write without it"):
-        WriteOptions.of({"isolation_level": "snapshot"})
+    with pytest.raises(UnsupportedFeature, match=r"write option 'check-ordering'.*to write without it"):
+        WriteOptions.of({"check_ordering": "true"})
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,10 @@ DELTA_VALUES = {
     "delta.randomPrefixLength": "3",
 }
 ICEBERG_VALUES = {
+    "write.delete.isolation-level": "snapshot",
     "write.distribution-mode": "none",
+    "write.merge.isolation-level": "serializable",
+    "write.update.isolation-level": "Snapshot",
     "write.metadata.compression-codec": "none",
     "write.metadata.metrics.default": "truncate(4)",
     "write.parquet.compression-codec": "gzip",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -18,8 +18,15 @@ import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.common import types as t
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.producer import SnapshotProducer
+from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot
 from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.commit import IcebergCommit
+from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 
 STORAGE = Storage()
@@ -35,6 +42,19 @@ def base(branch: str = "main") -> CommitBase:
     """The state that a commit to the table would be based on."""
     given, table = opened()
     return CommitBase(table.metadata, given.metadata, branch)
+
+
+def head() -> IcebergSnapshot:
+    """The newest snapshot of the main branch."""
+    newest = base().head
+    assert newest is not None
+    return newest
+
+
+def roll_back(snapshot: int) -> None:
+    """Make an older snapshot the newest one of the main branch."""
+    with connection("local").load_table(("db", "t")).manage_snapshots() as refs:
+        refs.rollback_to_snapshot(snapshot)
 
 
 def positions_of(where: str) -> dict[str, list[int]]:
@@ -55,7 +75,11 @@ def position_deletes(where: str) -> list[DeleteFile]:
 
 def vectors(where: str) -> list[DeleteFile]:
     """A deletion vector for each data file that has matching rows, in the data file's partition."""
-    found = positions_of(where)
+    return vectors_of(positions_of(where))
+
+
+def vectors_of(found: Mapping[str, list[int]]) -> list[DeleteFile]:
+    """A deletion vector of these positions for each data file."""
     return [
         each
         for path, positions in found.items()
@@ -107,3 +131,21 @@ def _partition(path: str) -> dict[str, Any]:
 
 def _new(ending: str) -> str:
     return f"{base().metadata.location}/data/{uuid4()}.{ending}"
+
+
+def commit(branch: str = "main") -> IcebergCommit:
+    """A commit that is based on the table as it is now."""
+    given, table = opened()
+    return IcebergCommit(given, IcebergWrites(given.metadata, STORAGE, WriteOptions()), table, branch)
+
+
+def by_position(where: str) -> list[DeleteFile]:
+    """What deletes the matching rows by position: vectors from version 3 on, else position delete files."""
+    return vectors(where) if base().format_version > 2 else position_deletes(where)
+
+
+def publish(operation: str, changes: FileChanges) -> None:
+    """Commit file changes as they are, under the name of an operation."""
+    given, _ = opened()
+    producer = SnapshotProducer(base(), STORAGE, operation, changes)
+    assert commit_snapshot(given, producer, set(producer.base.metadata.snapshots), STORAGE) is None

@@ -11,6 +11,7 @@ import pyarrow as pa
 import lakescan
 
 NAME = "local.db.t"
+Row = tuple[int, str | None]
 Make = Callable[..., lakescan.Table]
 
 

@@ -58,7 +58,7 @@ def _all_rows(target: Target, where: str | None) -> ScanSpec:
 
 
 def _commit_as_planned(target: Target, where: str | None, table: FileTable, files: Sequence[WrittenFile]) -> None:
-    """Commit the rewrite of `table`, and retry after concurrent commits.
+    """Commit the rewrite of `table`, and retry after concurrent commits, unless the target does so itself.
 
     Raises `CommitConflict` if one of them changed the rewritten files or their deletes.
     """
@@ -67,6 +67,8 @@ def _commit_as_planned(target: Target, where: str | None, table: FileTable, file
         try:
             return target.rewrite(as_removed(table), files)
         except CommitConflict as error:
+            if not target.retries_overwrites:
+                raise
             attempts.again(target.name, error)
             target = target.reopened()
             now = _all_rows(target, where).plan().table.state()

@@ -241,6 +241,12 @@ class WriteKeywords(TypedDict, total=False):
     """Replace the table's schema by that of the rows (Delta). Takes true or false. By default: false."""
     branch: str
     """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
+    isolation_level: str
+    """Whether rows that others add meanwhile to what an overwrite replaces are a conflict (serializable) or stay
+    (snapshot). Takes serializable or snapshot. By default: serializable. (Iceberg)"""
+    validate_from_snapshot_id: int | str
+    """The snapshot that the new rows of an overwrite were made from: conflicts with all commits since are found. Takes
+    a snapshot id. By default: the snapshot that is current when the overwrite begins. (Iceberg)"""
     target_file_size_bytes: int | str
     """The target size of a data file, in bytes. Takes bytes, or a size such as 128m. By default: Iceberg: table
     property `write.target-file-size-bytes`, else 512m; Delta: table property `delta.targetFileSize`, else 128m."""

@@ -18,6 +18,7 @@ from lakescan.common.option_values import (
     parse_size,
     positive,
     secrets,
+    snapshot,
     terms,
     text,
     whole,
@@ -43,8 +44,6 @@ class WriteOptions(OptionSet):
             "replaceUsing",
             "check-ordering",
             "check-nullability",
-            "isolation-level",
-            "validate-from-snapshot-id",
             "output-spec-id",
         )
     }
@@ -75,6 +74,24 @@ class WriteOptions(OptionSet):
         MODE,
         ICEBERG,
         default="main",
+    )
+
+    isolation_level: str | None = option(
+        "isolation-level",
+        one_of("serializable", "snapshot"),
+        "Whether rows that others add meanwhile to what an overwrite replaces are a conflict (serializable) "
+        "or stay (snapshot).",
+        MODE,
+        ICEBERG,
+        unset="serializable",
+    )
+    validate_from_snapshot_id: int | None = option(
+        "validate-from-snapshot-id",
+        snapshot,
+        "The snapshot that the new rows of an overwrite were made from: conflicts with all commits since are found.",
+        MODE,
+        ICEBERG,
+        unset="the snapshot that is current when the overwrite begins",
     )
 
     # Data files
@@ -211,6 +228,8 @@ class WriteOptions(OptionSet):
 
     def check_appends(self) -> None:
         """Raise `InvalidOption` for options that only overwrites have."""
+        if self.isolation_level is not None or self.validate_from_snapshot_id is not None:
+            raise InvalidOption("isolation-level and validate-from-snapshot-id are for overwrites only")
         if self.overwrite_schema:
             raise InvalidOption("overwriteSchema is for overwrites only: to add columns in an append, use mergeSchema")
 

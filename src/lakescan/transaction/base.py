@@ -14,6 +14,7 @@ from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.options.read import ReadOptions
@@ -31,6 +32,14 @@ class Removed:
     location: str
     partition: Mapping[str, Any]
     size: int
+
+
+@dataclass(frozen=True)
+class Overwritten:
+    """What an overwrite replaces: the rows that match `where`, or the partitions of its files (`dynamic`), or all."""
+
+    where: Predicate | None = None
+    dynamic: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,10 @@ class Target(Protocol):
 
     @property
     def retries_overwrites(self) -> bool:
-        """Whether an overwrite is retried after a concurrent change of the files it replaces; else `CommitConflict`."""
+        """Whether to plan again what to replace, after a commit that failed because of concurrent ones.
+
+        Otherwise, commits go onto concurrent ones themselves, and a `CommitConflict` is final.
+        """
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
         """Raise `UnsupportedFeature` if these files cannot be replaced.
@@ -117,8 +129,11 @@ class Target(Protocol):
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit files that replace the whole table; raises `CommitConflict` if the base changed; see `append`."""
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that replace others; raises `CommitConflict` if the base changed; see `append`."""
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], what: Overwritten) -> None:
+        """Commit files that replace others, which are all that have rows of `what`; see `append`.
+
+        Raises `CommitConflict` if another commit changed what this one read.
+        """
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit files that hold the same rows as those they replace; see `replace`."""

@@ -35,7 +35,7 @@ from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.transaction.base import FileRules, Removed
+from lakescan.transaction.base import FileRules, Overwritten, Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
 from lakescan.write.table_writes import WrittenFile
 
@@ -166,7 +166,7 @@ class DeltaTarget:
         if self.writes.metadata.properties.append_only:
             raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], what: Overwritten) -> None:
         """Commit the replacement; raises `CommitConflict` if any rows changed since."""
         live = self._live(removed)
         operation = _write("Overwrite", self.writes, files, removed=live.num_rows)

@@ -20,9 +20,15 @@ from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
+from lakescan.expressions.bind import bind
+from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.commit.written_files import partitions_of
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
+from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
 from lakescan.iceberg.scan.named_files import added_since, named_files
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
@@ -35,7 +41,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
-from lakescan.transaction.base import FileRules, Removed
+from lakescan.transaction.base import FileRules, Overwritten, Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
 from lakescan.write.table_writes import WrittenFile
 
@@ -123,7 +129,7 @@ class IcebergTarget:
 
     @property
     def retries_overwrites(self) -> bool:
-        """False: a concurrent change of the replaced files is a conflict, as the writer based its rows on them."""
+        """False: commits are validated, and go onto concurrent ones that do not conflict with them."""
         return False
 
     def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
@@ -143,19 +149,36 @@ class IcebergTarget:
         with translated(self.identifier):
             self._commit().append(files)
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit the replacement; the branch must still be at the opened snapshot."""
+    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], what: Overwritten) -> None:
+        """Commit the replacement; it is retried after commits that do not touch what it read."""
         with translated(self.identifier):
-            self._commit().replace([each.location for each in removed], files)
+            commit = self._commit()
+            read = self._read(files, what, commit.base)
+            commit.replace([each.location for each in removed], files, read)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit the replacement of all files, as `replace` does."""
-        self.replace(removed, files)
+        self.replace(removed, files, Overwritten())
+
+    def _read(self, files: Sequence[WrittenFile], what: Overwritten, base: CommitBase) -> Validation:
+        """What an overwrite read, by the options `isolation-level` and `validate-from-snapshot-id`."""
+        options, schema = self.options, base.metadata.schema
+        read = Validation.of(base, isolation=options.isolation_level or SERIALIZABLE, checks_removed=True)
+        if options.validate_from_snapshot_id is not None:
+            read = replace(read, start=options.validate_from_snapshot_id)
+        if what.dynamic and not base.metadata.specs[base.metadata.default_spec_id].is_unpartitioned:
+            return replace(read, partitions=partitions_of(files, base))
+        return replace(read, where=TRUE if what.where is None else bind(what.where, schema))
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
-        """Commit files that hold the same rows as those they replace (a `replace` snapshot)."""
+        """Commit files that hold the same rows as those they replace (a `replace` snapshot).
+
+        It is retried after commits that leave the files and add no deletes by position to them.
+        """
         with translated(self.identifier):
-            self._commit().replace([each.location for each in removed], files, same_rows=True)
+            commit = self._commit()
+            read = Validation.of(commit.base, same_rows=True)
+            commit.replace([each.location for each in removed], files, read, same_rows=True)
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""

@@ -17,7 +17,7 @@ from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
-from lakescan.transaction.base import Target
+from lakescan.transaction.base import Overwritten, Target
 from lakescan.transaction.overwritten_files import replaced_by
 from lakescan.transaction.results import WriteResult
 from lakescan.write.conform import Fit
@@ -70,10 +70,10 @@ def overwrite(
 ) -> WriteResult:
     """Commit an overwrite: replace all rows, the rows that match `where`, or the partitions of `files` (`dynamic`).
 
-    The executor rewrites files that match `where` only partly, without the matching rows. After a concurrent commit the
-    overwrite is retried on the reopened table. If that commit changed the replaced files, an Iceberg overwrite raises
-    `CommitConflict`, and a Delta overwrite replaces the changed files. If a concurrent writer committed the same
-    transaction, the files are removed and nothing is committed.
+    The executor rewrites files that match `where` only partly, without the matching rows. After a concurrent commit, a
+    Delta overwrite begins again on the reopened table. An Iceberg overwrite goes onto commits that do not touch what it
+    read, and raises `CommitConflict` for others. If a concurrent writer committed the same transaction, the files are
+    removed and nothing is committed.
     """
     written, replaced, conflict, first = list(files), None, None, target
     attempts = Attempts(target.retries)
@@ -82,14 +82,11 @@ def overwrite(
             if conflict is not None and target.has_committed():
                 remove()
                 return WriteResult(0, 0, 0)
+            if conflict is not None and not target.retries_overwrites:
+                raise conflict
             target.check_rules(first.rules)
             now = replaced_by(target, files, where, dynamic=dynamic)
             if replaced is None or not now.has_same_files(replaced):
-                if replaced is not None and not target.retries_overwrites:
-                    raise CommitConflict(
-                        f"{target.name}: another writer changed rows that this overwrite replaces. "
-                        "Read them again, and retry."
-                    ) from conflict
                 remove(written[len(files) :])
                 del written[len(files) :]
                 written += now.rewrite_kept_rows(target, executor)
@@ -99,11 +96,12 @@ def overwrite(
                 if where is None and not dynamic:
                     target.replace_all(removed, written)
                 else:
-                    target.replace(removed, written)
+                    target.replace(removed, written, Overwritten(where, dynamic))
                 return saved(files, len(removed))
             except CommitConflict as error:
                 conflict = error
-                attempts.again(target.name, error)
+                if target.retries_overwrites:
+                    attempts.again(target.name, error)
                 target = target.reopened()
 
 

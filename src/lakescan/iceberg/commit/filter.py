@@ -14,18 +14,37 @@ from lakescan.iceberg.commit.drafts import Draft, Drafts
 from lakescan.iceberg.commit.summary import SummaryCounters
 from lakescan.iceberg.manifests.codes import ADDED, DELETED, EXISTING
 from lakescan.iceberg.manifests.entries import entries_of
+from lakescan.iceberg.manifests.manifest import STATS
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
+from lakescan.iceberg.scan.partition_key import with_partition_key
 
 IsRemoved = Callable[[pa.StructArray, pa.Array], pa.Array]  # data files and their sequence numbers -> removed or not
 
 
+@dataclass(frozen=True)
+class RemovedFiles:
+    """Removed files of one manifest: rows of `data_file`, their sequence numbers, and their partition spec."""
+
+    files: pa.StructArray
+    sequence_numbers: pa.Array
+    spec_id: int
+
+    def as_table(self) -> pa.Table:
+        """What deletes are matched on: paths, ages, partitions and statistics."""
+        stats = [name for name in STATS.values() if self.files.type.get_field_index(name) >= 0]
+        columns = {name: self.files.field(name) for name in ("file_path", "partition", "record_count")}
+        columns["sequence_number"] = pc.fill_null(self.sequence_numbers, 0)
+        columns["spec_id"] = pa.repeat(pa.scalar(self.spec_id, pa.int32()), len(self.files))
+        columns["stats"] = pa.StructArray.from_arrays([self.files.field(name) for name in stats], names=stats)
+        return with_partition_key(pa.table(columns)).drop_columns(["partition"])
+
+
 @dataclass
 class Filtered:
-    """The manifests after a removal: `kept` are places in the given table; `removed_paths` are removed files."""
+    """The manifests after a removal: `kept` are places in the given table."""
 
     kept: list[int] = field(default_factory=list)
     rewritten: list[Draft] = field(default_factory=list)
-    removed_paths: list[pa.Array] = field(default_factory=list)
 
 
 def without_files(
@@ -34,11 +53,12 @@ def without_files(
     is_removed: IsRemoved,
     drafts: Drafts,
     counters: SummaryCounters,
+    see: Callable[[RemovedFiles], None],
 ) -> Filtered:
     """Remove the live files for which `is_removed`; manifests that no longer have live files are dropped.
 
     Only manifests that `may_have` such files are read, and those without live files by the counts of the manifest list:
-    readers may read entries beyond these counts.
+    readers may read entries beyond these counts. `see` is called with the removed files of each manifest.
     """
     result = Filtered()
     listed = list(enumerate(manifest_files(manifests)))
@@ -52,13 +72,14 @@ def without_files(
         if not entries.num_rows:
             continue
         files = entries["data_file"].combine_chunks()
-        removed = is_removed(files, entries["sequence_number"].combine_chunks())
+        numbers = entries["sequence_number"].combine_chunks()
+        removed = is_removed(files, numbers)
         if not pc.any(removed).as_py():
             result.kept.append(place)
             continue
         gone = files.filter(removed)
         counters.remove(gone, manifest.partition_spec_id)
-        result.removed_paths.append(gone.field("file_path"))
+        see(RemovedFiles(gone, numbers.filter(removed), manifest.partition_spec_id))
         rewritten = _with_status(entries, removed, drafts.snapshot_id)
         result.rewritten.append(drafts.draft(rewritten, manifest.partition_spec_id, manifest.content))
     result.kept.sort()

@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.drafts import Draft, Drafts
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.filter import Filtered, as_moved, without_files
+from lakescan.iceberg.commit.filter import Filtered, RemovedFiles, as_moved, without_files
 from lakescan.iceberg.commit.listed import listed_manifests
 from lakescan.iceberg.commit.merge import MergePolicy
+from lakescan.iceberg.commit.removal import DeleteRemoval, all_of, check_found
 from lakescan.iceberg.commit.summary import SummaryCounters
+from lakescan.iceberg.commit.validate import Rebase
 from lakescan.iceberg.manifests.codes import ADDED
 from lakescan.iceberg.manifests.entries import entries_of, least_sequence_number
-from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile, manifest_files
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, manifest_files
 from lakescan.iceberg.manifests.manifest_list_writer import manifest_list_file, numbered
 from lakescan.storage import Storage
-
-_PUFFIN = "PUFFIN"
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class SnapshotProducer:
     operation: str
     changes: FileChanges
     properties: Mapping[str, str] = field(default_factory=dict)
+    rebase: Rebase | None = None
     snapshot_id: int = field(default_factory=lambda: secrets.randbits(62) + 1)
 
     def __post_init__(self) -> None:
@@ -77,7 +77,12 @@ class SnapshotProducer:
         return self._drafts.stored
 
     def produce(self) -> NewSnapshot:
-        """Store the snapshot's manifests and manifest list; raises `CommitConflict` if a file to remove is missing."""
+        """Store the snapshot's manifests and manifest list.
+
+        Raises `CommitConflict` if a file to remove is missing, or the commits since do not allow this one.
+        """
+        if self.rebase is not None:
+            self.rebase.check(self.changes.removed)
         before = listed_manifests(self.base, self.storage)
         data = before.filter(pc.equal(before["content"], DATA))
         deletes = before.filter(pc.equal(before["content"], DELETES))
@@ -99,55 +104,39 @@ class SnapshotProducer:
         paths, everything, counters = self.changes.removed, self.changes.removes_all, self._counters
 
         def is_removed(files: pa.StructArray, numbers: pa.Array) -> pa.Array:
-            return _all(files) if everything else pc.is_in(files.field("file_path"), value_set=paths)
+            return all_of(files) if everything else pc.is_in(files.field("file_path"), value_set=paths)
 
-        result = without_files(manifests, lambda _: everything or len(paths) > 0, is_removed, self._drafts, counters)
-        removed = pa.concat_arrays(result.removed_paths) if result.removed_paths else pa.array([], pa.string())
-        missing = paths.filter(pc.invert(pc.is_in(paths, value_set=removed)))
-        if len(missing):
-            raise CommitConflict(
-                f"{self.base.metadata.location}: {len(missing):,} of the data files to remove are not in the branch "
-                f"{self.base.branch!r}, among them {missing[0].as_py()}: another commit removed them"
-            )
+        found: list[pa.Array] = []
+        removed: list[pa.Table] = []
+
+        def see(some: RemovedFiles) -> None:
+            found.append(some.files.field("file_path"))
+            if self.rebase is not None and self.rebase.needs_removed:
+                removed.append(some.as_table())
+
+        may_have = everything or len(paths) > 0
+        result = without_files(manifests, lambda _: may_have, is_removed, self._drafts, counters, see)
+        check_found(self.base, paths, paths, found, "data files")
+        if self.rebase is not None and removed:
+            number = self.rebase.sequence_number(pa.concat_tables(removed).combine_chunks())
+            if number is not None:
+                self.changes = replace(self.changes, sequence_number=number)
         self._replaced += len(result.rewritten)
         return result
 
     def _without_deletes(self, manifests: pa.Table, data: pa.Table, kept: Filtered) -> Filtered:
-        """Remove delete files as asked, the vectors of removed data files, and deletes older than all data.
-
-        What `data` records as the least number may be too high, so manifests are read before a delete is taken for old.
-        """
-        least = self._least_sequence_number(data, kept)
-        proved: list[int] = []
-
-        def is_old(numbers: pa.Array) -> pa.Array:
-            known = pc.fill_null(numbers, 0)
-            old = pc.and_(pc.greater(known, 0), pc.less(known, least))
-            if not pc.any(old).as_py():
-                return old
-            if not proved:
-                in_entries = least_sequence_number(
-                    manifest_files(data.take(pa.array(kept.kept, pa.int64()))), self.storage
-                )
-                proved.append(least if in_entries is None else min(least, in_entries))
-            return pc.and_(old, pc.less(known, proved[0]))
-
-        removed, paths, everything = self.changes.removed_deletes, self.changes.removed, self.changes.removes_all
-        gone = _delete_keys(removed["path"].combine_chunks(), removed["content_offset"].combine_chunks())
-
-        def may_have(manifest: ManifestFile) -> bool:
-            return everything or bool(len(gone) or len(paths)) or (manifest.min_sequence_number or 0) < least
-
-        def is_removed(files: pa.StructArray, numbers: pa.Array) -> pa.Array:
-            if everything:
-                return _all(files)
-            keys = _delete_keys(files.field("file_path"), files.field("content_offset"))
-            named = pc.is_in(keys, value_set=gone)
-            is_vector = pc.equal(files.field("file_format"), _PUFFIN)
-            dangling = pc.and_(is_vector, pc.is_in(files.field("referenced_data_file"), value_set=paths))
-            return pc.or_(pc.or_(named, dangling), is_old(numbers))
-
-        result = without_files(manifests, may_have, is_removed, self._drafts, self._counters)
+        """Remove delete files as asked, the vectors of removed data files, and deletes older than all data."""
+        stay = manifest_files(data.take(pa.array(kept.kept, pa.int64())))
+        removal = DeleteRemoval(
+            self.changes,
+            self.base,
+            self._least_sequence_number(data, kept),
+            lambda: least_sequence_number(stay, self.storage),
+        )
+        result = without_files(
+            manifests, removal.may_have, removal.is_removed, self._drafts, self._counters, removal.see
+        )
+        removal.check_found()
         self._replaced += len(result.rewritten)
         return result
 
@@ -238,12 +227,3 @@ class SnapshotProducer:
             base.next_row_id,
             added_rows,
         )
-
-
-def _delete_keys(paths: pa.Array, offsets: pa.Array) -> pa.Array:
-    """A text per delete file that differs between the vectors of one Puffin file."""
-    return pc.binary_join_element_wise(pc.fill_null(offsets.cast(pa.string()), ""), paths, "|")
-
-
-def _all(files: pa.StructArray) -> pa.Array:
-    return pa.repeat(pa.scalar(True), len(files))

@@ -10,8 +10,10 @@ from lakescan.common import types as t
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields
+from lakescan.iceberg.scan.partition_key import with_partition_key
 from lakescan.write.table_writes import WrittenFile
 
+_PARTITIONS = pa.schema([pa.field("partition_key", pa.string()), pa.field("spec_id", pa.int32())])
 _LATEST = 3
 _STATS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
@@ -29,6 +31,17 @@ def added_files(files: Iterable[WrittenFile], base: CommitBase) -> dict[int, pa.
             f"{base.metadata.location}: another writer changed the partition spec: write the rows again"
         )
     return {spec_id: _table(rows, base, spec_id)} if rows else {}
+
+
+def partitions_of(files: Iterable[WrittenFile], base: CommitBase) -> pa.Table:
+    """The partitions of written files, with the columns `spec_id` and `partition_key`."""
+    tables = [
+        with_partition_key(pa.table({"partition": each["partition"]}))
+        .select(["partition_key"])
+        .append_column("spec_id", pa.repeat(pa.scalar(spec_id, pa.int32()), each.num_rows))
+        for spec_id, each in added_files(files, base).items()
+    ]
+    return pa.concat_tables([_PARTITIONS.empty_table(), *tables])
 
 
 def _table(files: list[WrittenFile], base: CommitBase, spec_id: int) -> pa.Table:

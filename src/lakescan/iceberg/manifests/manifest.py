@@ -27,7 +27,7 @@ from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 from lakescan.storage.encrypted_stream import is_encrypted_stream
 
-_STATS = {
+STATS = {
     109: "value_counts",
     110: "null_value_counts",
     137: "nan_value_counts",
@@ -87,7 +87,7 @@ def read_manifests(
     lists of counts and bounds).
     """
     files = open_manifests(manifests, storage)
-    names = _NAMES | (_STATS if with_stats else {})
+    names = _NAMES | (STATS if with_stats else {})
     tables = []
     for same in of_one_schema(files):
         group = [files[i] for i in same]
@@ -275,11 +275,11 @@ def as_partition_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def _stats(files: pa.StructArray, rows: int) -> pa.StructArray:
     """The statistics as lists of (key, value), the same for all writers and both decoders."""
     members = []
-    for name in _STATS.values():
+    for name in STATS.values():
         kind = pa.binary() if name.endswith("bounds") else pa.int64()
         index = files.type.get_field_index(name)
         members.append(pa.nulls(rows, _pairs_of(kind)) if index < 0 else as_pairs(files.field(index), kind))
-    return pa.StructArray.from_arrays(members, names=list(_STATS.values()))
+    return pa.StructArray.from_arrays(members, names=list(STATS.values()))
 
 
 def _pairs_of(kind: pa.DataType) -> pa.DataType:

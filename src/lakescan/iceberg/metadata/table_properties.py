@@ -18,6 +18,8 @@ from lakescan.planning.read_properties import ReadProperties
 _LEVEL = re.compile(r"null|-?[0-9]+")
 _COLUMN_METRICS = "write.metadata.metrics.column."
 _CODECS = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none")
+SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"  # isolation levels
+ISOLATION = one_of(SERIALIZABLE, SNAPSHOT)
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -95,6 +97,15 @@ class IcebergProperties(ReadProperties):
     retry_min_wait_ms = Property("commit.retry.min-wait-ms", 100, whole, "least wait before it is repeated")
     retry_max_wait_ms = Property("commit.retry.max-wait-ms", 60_000, whole, "longest wait before it is repeated")
     retry_timeout_ms = Property("commit.retry.total-timeout-ms", 1_800_000, whole, "how long it is repeated")
+    delete_isolation = Property(
+        "write.delete.isolation-level", SERIALIZABLE, ISOLATION, "the isolation level of commits that delete rows"
+    )
+    update_isolation = Property(
+        "write.update.isolation-level", SERIALIZABLE, ISOLATION, "the isolation level of commits that update rows"
+    )
+    merge_isolation = Property(
+        "write.merge.isolation-level", SERIALIZABLE, ISOLATION, "the isolation level of commits that merge rows"
+    )
     metadata_codec = Property(
         "write.metadata.compression-codec", "none", one_of("none", "gzip"), "codec of metadata files"
     )

@@ -110,6 +110,29 @@ class ManifestScan:
         self._check_keys(kept)
         return ScannedDeletes(with_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
 
+    def changed_files(self, manifests: Sequence[ManifestFile]) -> pa.Table:
+        """The entries of data files that `changed_by` added (or `removed`), of manifests that share one spec.
+
+        Those that the filter rules out are left out.
+        """
+        kept, by_partition = self._changed(manifests)
+        mask = might_match(self.predicate, self._stats(kept, by_partition), kept.num_rows)
+        return with_partition_key(kept.filter(mask)).drop_columns(["partition"])
+
+    def changed_deletes(self, manifests: Sequence[ManifestFile]) -> pa.Table:
+        """The entries of delete files that `changed_by` added, of manifests that share one spec.
+
+        Those whose partitions the filter rules out are left out.
+        """
+        return with_partition_key(self._changed(manifests)[0]).drop_columns(["partition"])
+
+    def _changed(self, manifests: Sequence[ManifestFile]) -> tuple[pa.Table, dict[int, ColumnStats]]:
+        spec = self.specs[manifests[0].partition_spec_id]
+        files = read_batch(manifests, spec, self.storage, with_stats=True, removed=self.removed)
+        files = files.filter(pc.is_in(files["changed_by"], value_set=pa.array(self.changed_by or (), pa.int64())))
+        kept, by_partition, _ = self._in_partitions(spec, _with_ages(files, manifests, needed=not self.removed))
+        return kept, by_partition
+
     def may_have(self, manifests: pa.Table, spec_id: int) -> pa.Array:
         """Whether each manifest (a row of a manifest list, of this spec) may have matching rows, by its summaries."""
         spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()

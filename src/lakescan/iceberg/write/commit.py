@@ -6,7 +6,7 @@ has definitely failed, or its state is unknown. Files written for a failed commi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
+from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
+from lakescan.iceberg.commit.validate import Rebase, Validation
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.table_metadata import MAIN, ancestors
 from lakescan.iceberg.table import IcebergTable
@@ -70,26 +72,39 @@ class IcebergCommit:
         Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
         """
         written = list(files)
-        attempts, table, now = Attempts(self._retries(APPENDS)), copy(self.table), self.opened
-        while True:
-            failed = self._commit(table, now, "append", written, ())
-            if failed is None:
-                return
-            if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
-                raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
-            attempts.again(self._where, failed.error)
-            table, now = failed.table, failed.now
+        self._commit("append", lambda base: FileChanges(added_files(written, base)), None, APPENDS)
 
-    def replace(self, removed: Collection[str], files: Iterable[WrittenFile], *, same_rows: bool = False) -> None:
+    def replace(
+        self, removed: Collection[str], files: Iterable[WrittenFile], validation: Validation, *, same_rows: bool = False
+    ) -> None:
         """Replace data files. With `same_rows`, the snapshot's operation is `replace`, and streams skip it.
 
-        Raises `CommitConflict` if another writer has committed anything to the branch since; `CommitStateUnknown`.
+        The commit goes onto those that were made since the table was opened, unless they conflict with it. Raises
+        `CommitConflict` if they do, or retries run out; `CommitStateUnknown`.
         """
-        failed = self._commit(
-            copy(self.table), self.opened, "replace" if same_rows else "overwrite", list(files), removed
-        )
-        if failed is not None:
-            raise CommitConflict(f"{self._where}: {failed.error}") from failed.error
+        written, gone = list(files), pa.array(list(removed), pa.string())
+        operation = "replace" if same_rows else "overwrite"
+        self._commit(operation, lambda base: FileChanges(added_files(written, base), gone), validation, COMMITS)
+
+    def row_delta(self, changes: FileChanges, validation: Validation) -> None:
+        """Commit a row delta: data files and delete files, added and removed (Java's `RowDelta`).
+
+        `validation` says what was read; the data files that delete files refer to and the vectors are added to it.
+        Delete files with an unknown `referenced_data_file` need theirs in `validation.referenced`. Raises what
+        `replace` raises, and `UnsupportedFeature` for delete files that the table's format version does not have.
+        """
+        whole = validated(changes, validation)
+
+        def checked(base: CommitBase) -> FileChanges:
+            check_row_delta(changes, whole, base.format_version, self._where)
+            return changes
+
+        self._commit(operation_of(changes), checked, whole, COMMITS)
+
+    @property
+    def base(self) -> CommitBase:
+        """The state of the branch when the table was opened."""
+        return self._base(self.table, self.opened)
 
     def rewrite_manifests(self) -> Mapping[str, str] | None:
         """Rewrite manifests; concurrent commits are retried.
@@ -97,36 +112,55 @@ class IcebergCommit:
         Returns the new snapshot's summary, or None if there is nothing to rewrite. Raises `CommitConflict` if retries
         run out; `CommitStateUnknown`.
         """
-        attempts, table, now = Attempts(self._retries(COMMITS)), copy(self.table), self.opened
-        while True:
-            base = CommitBase(now.metadata, table.metadata, self.branch)
-            producer = ManifestRewrite(base, self.writes.storage, "replace", FileChanges(), self._summary)
-            if not producer.is_needed:
-                return None
-            failed = commit_snapshot(table, producer, set(self.opened.metadata.snapshots), self.writes.storage)
-            if failed is None:
-                return producer.summary
+        made: list[ManifestRewrite] = []
+
+        def attempt(table: Table, now: IcebergTable) -> Failed | None:
+            producer = ManifestRewrite(
+                self._base(table, now), self.writes.storage, "replace", FileChanges(), self._summary
+            )
+            made[:] = [producer] if producer.is_needed else []
+            return self._publish(table, producer) if made else None
+
+        self._retried(attempt, COMMITS)
+        return made[0].summary if made else None
+
+    def _commit(
+        self,
+        operation: str,
+        changes: Callable[[CommitBase], FileChanges],
+        validation: Validation | None,
+        retries: RetryPolicy,
+    ) -> None:
+        """Produce a snapshot and commit it, again after each concurrent commit that does not conflict with it."""
+
+        def attempt(table: Table, now: IcebergTable) -> Failed | None:
+            base, storage = self._base(table, now), self.writes.storage
+            # The first snapshot of a branch replaces nothing.
+            done = "append" if operation == "overwrite" and base.head is None else operation
+            rebase = None if validation is None else Rebase.of(validation, base, storage)
+            return self._publish(table, SnapshotProducer(base, storage, done, changes(base), self._summary, rebase))
+
+        self._retried(attempt, retries)
+
+    def _retried(self, attempt: Callable[[Table, IcebergTable], Failed | None], retries: RetryPolicy) -> None:
+        policy = self.opened.metadata.table_properties.retry_policy(retries)
+        attempts, table, now = Attempts(policy), copy(self.table), self.opened
+        while (failed := attempt(table, now)) is not None:
+            if self.epoch is not None and has_epoch(failed.now, self.branch, *self.epoch):
+                raise CommitConflict(f"{self._where}: another writer has committed batch {self.epoch[1]}")
             attempts.again(self._where, failed.error)
             table, now = failed.table, failed.now
 
-    def _retries(self, default: RetryPolicy) -> RetryPolicy:
-        return self.opened.metadata.table_properties.retry_policy(default)
+    def _base(self, table: Table, now: IcebergTable) -> CommitBase:
+        return CommitBase(now.metadata, table.metadata, self.branch)
+
+    def _publish(self, table: Table, producer: SnapshotProducer) -> Failed | None:
+        return commit_snapshot(table, producer, set(self.opened.metadata.snapshots), self.writes.storage)
 
     @property
     def _summary(self) -> dict[str, str]:
         epoch = {} if self.epoch is None else {QUERY: self.epoch[0], EPOCH: str(self.epoch[1])}
         return {**self.properties, **epoch}
-
-    def _commit(
-        self, table: Table, now: IcebergTable, operation: str, files: list[WrittenFile], removed: Collection[str]
-    ) -> Failed | None:
-        """Produce a snapshot and commit it. Returns None on success, else the definite failure."""
-        base = CommitBase(now.metadata, table.metadata, self.branch)
-        if operation == "overwrite" and base.head is None:
-            operation = "append"  # the first snapshot of a branch replaces nothing
-        changes = FileChanges(added_files(files, base), pa.array(list(removed), pa.string()))
-        producer = SnapshotProducer(base, self.writes.storage, operation, changes, self._summary)
-        return commit_snapshot(table, producer, set(self.opened.metadata.snapshots), self.writes.storage)
 
     @property
     def _where(self) -> str:

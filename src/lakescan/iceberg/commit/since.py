@@ -1,0 +1,144 @@
+"""The commits of a branch since the state that a writer read: their snapshots, and the files that they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.errors import CommitConflict
+from lakescan.expressions.predicate import TRUE, Predicate, leaves
+from lakescan.iceberg.manifests.batches import batches_of
+from lakescan.iceberg.manifests.list_checks import check_specs
+from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile
+from lakescan.iceberg.manifests.manifest_list import MANIFESTS, own_manifests
+from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
+from lakescan.iceberg.scan.manifest_scan import ManifestScan
+from lakescan.storage import Storage
+
+
+@dataclass(frozen=True)
+class CommitsSince:
+    """The commits after a snapshot, oldest first. `metadata` is the table's newest, which has their snapshots."""
+
+    snapshots: tuple[IcebergSnapshot, ...]
+    metadata: TableMetadata
+    storage: Storage
+
+    @staticmethod
+    def of(metadata: TableMetadata, head: int | None, start: int | None, storage: Storage) -> CommitsSince:
+        """The commits after the snapshot `start` (None: since the branch began) up to `head`.
+
+        Raises `CommitConflict` if some of them are not known any more, or the branch was rolled back.
+        """
+        found: list[IcebergSnapshot] = []
+        for each in ancestors(metadata.snapshots, head):
+            if each.id == start:
+                break
+            found.append(each)
+        at = found[-1].parent_id if found else head
+        if at != start:
+            raise CommitConflict(
+                f"{metadata.location}: the commits since snapshot {start}, which this commit read, cannot be checked: "
+                f"snapshots have expired, or the branch was rolled back (it is at {head}). Read it again, and retry."
+            )
+        return CommitsSince(tuple(reversed(found)), metadata, storage)
+
+    def __bool__(self) -> bool:
+        return bool(self.snapshots)
+
+    @property
+    def operations(self) -> Mapping[int, str]:
+        """The operation of each snapshot by its id."""
+        return {each.id: each.operation for each in self.snapshots}
+
+    def added(self, where: Predicate, schema: Schema) -> pa.Table:
+        """The data files that were added, and that may have rows that match a filter (bound to `schema`)."""
+        return self._changed(DATA, where, schema, lambda scan, some: scan.changed_files(some))
+
+    def removed(self, where: Predicate, schema: Schema) -> pa.Table:
+        """The data files that were removed, and that may have had rows that match a filter."""
+        return self._changed(DATA, where, schema, lambda scan, some: scan.changed_files(some), removed=True)
+
+    def deletes(self, where: Predicate, schema: Schema) -> pa.Table:
+        """The delete files that were added, and that may delete rows that match a filter, by their partitions."""
+        return self._changed(DELETES, where, schema, lambda scan, some: scan.changed_deletes(some))
+
+    @cached_property
+    def all_removed(self) -> pa.Table:
+        """The data files that were removed.
+
+        Raises `CommitConflict` if manifests name fewer of them than a snapshot's summary counts: which ones is unknown.
+        """
+        removed = self.removed(TRUE, self.metadata.schema)
+        for each in self.snapshots:
+            found = pc.sum(pc.equal(removed["changed_by"], each.id)).as_py() or 0
+            if found < (each.count("deleted-data-files", 0) or 0):
+                raise CommitConflict(
+                    f"{self.metadata.location}: snapshot {each.id} ({each.operation}) of another writer removed "
+                    f"{each.summary['deleted-data-files']} data files by its summary, but its manifests name only "
+                    f"{found:,}: whether this commit conflicts with it is unknown. Read the table again, and retry."
+                )
+        return removed
+
+    @cached_property
+    def all_deletes(self) -> pa.Table:
+        """The delete files that were added."""
+        return self.deletes(TRUE, self.metadata.schema)
+
+    @cached_property
+    def _own(self) -> pa.Table:
+        """The manifests that the commits wrote."""
+        own = own_manifests(self.snapshots, self.storage)
+        manifests = pa.concat_tables(own) if own else MANIFESTS.empty_table()
+        check_specs(manifests, self.metadata.specs)
+        return manifests
+
+    def _changed(
+        self,
+        content: int,
+        where: Predicate,
+        schema: Schema,
+        read: Callable[[ManifestScan, list[ManifestFile]], pa.Table],
+        *,
+        removed: bool = False,
+    ) -> pa.Table:
+        scan = ManifestScan(
+            specs=self.metadata.specs,
+            schema=schema,
+            partition_names={},
+            predicate=where,
+            columns=_columns(where, schema),
+            storage=self.storage,
+            changed_by=tuple(each.id for each in self.snapshots),
+            removed=removed,
+        )
+        manifests = self._own.filter(pc.equal(self._own["content"], content))
+        parts = [read(scan, batch) for batch in batches_of(manifests)]
+        return (
+            pa.concat_tables(parts, promote_options="permissive").combine_chunks() if parts else CHANGED.empty_table()
+        )
+
+
+def _columns(where: Predicate, schema: Schema) -> dict[int, t.Field]:
+    ids = {leaf.bound_id for leaf in leaves(where)}
+    return {number: schema.by_id[number] for number in ids if number in schema.by_id}
+
+
+CHANGED = pa.schema(
+    [
+        pa.field("file_path", pa.string()),
+        pa.field("changed_by", pa.int64()),
+        pa.field("spec_id", pa.int32()),
+        pa.field("partition_key", pa.string()),
+        pa.field("content", pa.int32()),
+        pa.field("file_format", pa.string()),
+        pa.field("referenced_data_file", pa.string()),
+        pa.field("sequence_number", pa.int64()),
+    ]
+)

@@ -1,0 +1,355 @@
+"""Which commits may follow others, after the scenarios of Iceberg's own tests: `TestRowDelta`, `TestRewriteFiles`,
+`TestOverwriteWithValidation` and `TestReplacePartitions`.
+
+Each commit begins on the same table; another one is made; then the first goes onto it, or conflicts with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.expressions.bind import bind
+from lakescan.expressions.sql import parse_filter
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.since import CHANGED, CommitsSince
+from lakescan.iceberg.commit.validate import Validation
+from lakescan.iceberg.commit.written_files import added_files
+from lakescan.maintenance import compact
+from lakescan.options.write import WriteOptions
+from lakescan.transaction.into import overwrite_rows
+from lakescan.transaction.rows import rows_of
+from lakescan.write.partitioned_writer import write_rows
+from tests.support import own_catalog, row_deltas
+from tests.transaction.support import Row, data_files, maker, now, pairs, rows
+
+local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+
+Rows = list[Row]
+NO_OPTIONS = WriteOptions()
+A, B = [(1, "a"), (2, "a"), (3, "a")], [(4, "b"), (5, "b"), (6, "b")]
+
+
+@pytest.fixture(params=["iceberg", "iceberg version 3"])
+def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> lakescan.Table:
+    """Two files in the partition `a`, and two in `b`."""
+    maker(str(request.param), local)()
+    now().append(rows(*A[:2], *B[:2]))
+    now().append(rows(A[2], B[2]))
+    return now()
+
+
+def bound(where: str) -> Any:
+    return bind(parse_filter(where), now()._spec.snapshot.schema)
+
+
+# What others commit meanwhile: the commit, and the rows after it.
+
+
+def delta(deletes: list[Any]) -> None:
+    commit = row_deltas.commit()
+    commit.row_delta(FileChanges(added_deletes=row_deltas.added(deletes)), Validation.of(commit.base))
+
+
+def files_of(part: str) -> pa.Array:
+    found = now().scan().where(f"part = '{part}'").plan().files["path"]
+    return found.combine_chunks()
+
+
+def drop(part: str) -> None:
+    row_deltas.publish("delete", FileChanges(removed=files_of(part)))
+
+
+THEIRS: dict[str, tuple[Callable[[], object], Callable[[Row], bool], Rows]] = {
+    "append to a": (lambda: now().append(rows((7, "a"))), lambda row: True, [(7, "a")]),
+    "append to b": (lambda: now().append(rows((8, "b"))), lambda row: True, [(8, "b")]),
+    "delete by position in a": (lambda: delta(row_deltas.by_position("id = 2")), lambda row: row[0] != 2, []),
+    "delete by position in b": (lambda: delta(row_deltas.by_position("id = 5")), lambda row: row[0] != 5, []),
+    "delete by key in a": (lambda: delta(row_deltas.equality_deletes([2], "a")), lambda row: row[0] != 2, []),
+    "delete by key in b": (lambda: delta(row_deltas.equality_deletes([5], "b")), lambda row: row[0] != 5, []),
+    "overwrite a": (lambda: now().overwrite(rows(), where="part = 'a'"), lambda row: row[1] != "a", []),
+    "overwrite b": (lambda: now().overwrite(rows(), where="part = 'b'"), lambda row: row[1] != "b", []),
+    "delete the files of a": (lambda: drop("a"), lambda row: row[1] != "a", []),
+    "delete the files of b": (lambda: drop("b"), lambda row: row[1] != "b", []),
+    "compact a": (lambda: now().compact(where="part = 'a'"), lambda row: True, []),
+    "compact b": (lambda: now().compact(where="part = 'b'"), lambda row: True, []),
+    "rewrite manifests": (lambda: now().rewrite_manifests(), lambda row: True, []),
+}
+
+
+def after_theirs(name: str) -> Rows:
+    _, keeps, new = THEIRS[name]
+    return [*filter(keeps, [*A, *B]), *new]
+
+
+# Our commits: they begin now, and are made when the returned function is called.
+
+
+def overwriting(where: str | None, new: Rows, **options: Any) -> Callable[[], object]:
+    parsed = WriteOptions.of(options)
+    target = now()._target(parsed)
+    assert target.scan.snapshot.id is not None
+    return lambda: overwrite_rows(target, rows_of(rows(*new)), parsed, where)
+
+
+def compacting() -> Callable[[], object]:
+    target = now()._target(WriteOptions())
+    assert target.scan.snapshot.id is not None
+    return lambda: compact(target, None)
+
+
+def deleting(where: str, **read: Any) -> Callable[[], object]:
+    """A row delta of deletes by position of the matching rows, as DELETE makes it."""
+    commit = row_deltas.commit()
+    changes = FileChanges(added_deletes=row_deltas.added(row_deltas.by_position(where)))
+    referenced = pa.array(list(row_deltas.positions_of(where)), pa.string())
+    read = {"ignores_deletes": True, **read}
+    validation = Validation.of(commit.base, where=bound(where), referenced=referenced, **read)
+    return lambda: commit.row_delta(changes, validation)
+
+
+def updating(where: str, new: Rows) -> Callable[[], object]:
+    """A row delta of deletes by position of the matching rows, and of new ones, as UPDATE and MERGE make it."""
+    commit = row_deltas.commit()
+    written = write_rows(commit.writes, rows(*new).to_batches(), "w")
+    changes = FileChanges(
+        added_files(written, commit.base), added_deletes=row_deltas.added(row_deltas.by_position(where))
+    )
+    referenced = pa.array(list(row_deltas.positions_of(where)), pa.string())
+    validation = Validation.of(commit.base, where=bound(where), referenced=referenced, checks_deletes=True)
+    return lambda: commit.row_delta(changes, validation)
+
+
+IN_A, EVERYWHERE = "part = 'a'", "id < 100"
+ANY = set(THEIRS) - {"rewrite manifests"}
+IN_PART_A = {name for name in ANY if not name.endswith("b")}
+Begin = Callable[[], Callable[[], object]]
+OURS: dict[str, tuple[Begin, Callable[[Row], bool], Rows, set[str]]] = {
+    "overwrite of a": (lambda: overwriting(IN_A, [(9, "a")]), lambda row: row[1] != "a", [(9, "a")], IN_PART_A),
+    "overwrite of some rows of a file": (
+        lambda: overwriting("id = 1", [(1, "z")]),
+        lambda row: row[0] != 1,
+        [(1, "z")],
+        IN_PART_A - {"append to a"},
+    ),
+    "overwrite of partitions": (
+        lambda: overwriting(None, [(9, "a")], overwrite_mode="dynamic"),
+        lambda row: row[1] != "a",
+        [(9, "a")],
+        IN_PART_A,
+    ),
+    "overwrite of all": (lambda: overwriting(None, [(9, "a")]), lambda row: False, [(9, "a")], ANY),
+    "compaction": (
+        compacting,
+        lambda row: True,
+        [],
+        {name for name in ANY if not name.startswith(("append", "delete by key"))},
+    ),
+    "delete of a row": (
+        lambda: deleting("id = 1"),
+        lambda row: row[0] != 1,
+        [],
+        {"overwrite a", "compact a"},  # and, with vectors, deletes by position of the same file
+    ),
+    "update of a row": (
+        lambda: updating("part = 'a' and id = 1", [(1, "b")]),
+        lambda row: row != (1, "a"),
+        [(1, "b")],
+        {"overwrite a", "compact a", "delete the files of a", "delete by position in a", "delete by key in a"},
+    ),
+}
+
+
+def outcome(ours: str, theirs: str) -> str:
+    """Whether our commit conflicts with theirs, after a check of the rows that there are then."""
+    begin, keeps, new, _ = OURS[ours]
+    make = begin()
+    THEIRS[theirs][0]()
+    names_theirs = rf"its snapshot {row_deltas.head().id} \(\w+\) (added|removed) .*/data/"
+    try:
+        make()
+    except lakescan.CommitConflict as error:
+        left, end = after_theirs(theirs), "conflict" if re.search(names_theirs, str(error)) else str(error)
+    else:
+        left, end = [*filter(keeps, after_theirs(theirs)), *new], "goes on"
+    assert pairs() == sorted(left), theirs
+    return end
+
+
+@pytest.mark.parametrize("ours", OURS)
+def test_a_commit_goes_onto_another_or_conflicts_with_it(ours: str, table: lakescan.Table) -> None:
+    conflicts = set(OURS[ours][3])
+    if ours == "delete of a row" and is_version_3():  # a vector for the same file
+        conflicts.add("delete by position in a")
+    begun, found = row_deltas.head().id, {}
+    for theirs in SOME if is_version_3() else THEIRS:
+        found[theirs] = outcome(ours, theirs)
+        row_deltas.roll_back(begun)
+    assert found == {theirs: "conflict" if theirs in conflicts else "goes on" for theirs in found}
+
+
+def is_version_3() -> bool:
+    return row_deltas.base().format_version > 2
+
+
+SOME = ("append to a", "delete by position in a", "delete by position in b", "delete by key in a", "compact a")
+
+
+# Isolation, and the snapshot from which on commits are checked
+
+
+@pytest.mark.parametrize("options", [{}, {"overwrite_mode": "dynamic"}], ids=str)
+def test_rows_that_were_added_meanwhile_stay_in_snapshot_isolation(options: Any, table: lakescan.Table) -> None:
+    where = None if options else IN_A
+    make = overwriting(where, [(9, "a")], isolation_level="snapshot", **options)
+    now().append(rows((7, "a")))
+    make()
+    assert pairs() == [*B, (7, "a"), (9, "a")]
+    make = overwriting(where, [(10, "a")], isolation_level="snapshot", **options)
+    delta(row_deltas.equality_deletes([7], "a"))
+    with pytest.raises(lakescan.CommitConflict, match="which deletes rows of data files that this commit replaces"):
+        make()
+
+
+def test_an_overwrite_is_checked_from_the_snapshot_that_its_rows_were_made_from(table: lakescan.Table) -> None:
+    read = row_deltas.head().id
+    now().append(rows((7, "b")))
+    overwriting(IN_A, [(9, "a")], validate_from_snapshot_id=read)()
+    now().append(rows((8, "a")))
+    with pytest.raises(lakescan.CommitConflict, match=r"\(overwrite\) added .*part=a.*part = 'a'"):
+        overwriting(IN_A, [(10, "a")], validate_from_snapshot_id=read)()
+    with pytest.raises(lakescan.InvalidOption, match="for overwrites only"):
+        now().append(rows((1, "a")), isolation_level="snapshot")
+
+
+def test_commits_whose_snapshots_expired_cannot_be_checked(table: lakescan.Table) -> None:
+    make = overwriting(IN_A, [(9, "a")])
+    now().append(rows((7, "b")))
+    now().append(rows((8, "b")))
+    now().expire_snapshots("2100-01-01")
+    with pytest.raises(lakescan.CommitConflict, match="cannot be checked: snapshots have expired"):
+        make()
+    assert pairs() == sorted([*A, *B, (7, "b"), (8, "b")])
+
+
+def test_removed_files_that_manifests_do_not_name_are_a_conflict(
+    table: lakescan.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some writers leave manifests out of the list, instead of writing entries of the files that they removed."""
+    make = deleting("id = 1")
+    now().overwrite(rows(), where="part = 'b'")
+    monkeypatch.setattr(CommitsSince, "removed", lambda self, *_: CHANGED.empty_table())
+    with pytest.raises(lakescan.CommitConflict, match=r"removed 2 data files by its summary, but .* name only 0"):
+        make()
+
+
+def test_a_branch_that_was_rolled_back_is_a_conflict(table: lakescan.Table) -> None:
+    first = now().history()["snapshot_id"][0].as_py()
+    make = overwriting(IN_A, [(9, "a")])
+    row_deltas.roll_back(first)
+    with pytest.raises(lakescan.CommitConflict, match="or the branch was rolled back"):
+        make()
+
+
+def test_the_first_commit_of_another_writer_is_checked_too(local: lakescan.Catalog) -> None:
+    maker("iceberg", local)()
+    make = lambda parsed, target: overwrite_rows(target, rows_of(rows((9, "a"))), parsed, IN_A)  # noqa: E731
+    first, second = (now()._target(NO_OPTIONS) for _ in range(2))
+    now().append(rows((1, "b")))
+    make(NO_OPTIONS, first)
+    assert pairs() == [(1, "b"), (9, "a")]
+    with pytest.raises(lakescan.CommitConflict, match="which may have rows that match part = 'a'"):
+        make(NO_OPTIONS, second)
+
+
+def test_no_data_file_is_written_again(table: lakescan.Table, tmp_path: Path) -> None:
+    make = overwriting("id = 1", [(1, "z")])
+    now().append(rows((7, "b")))
+    before = data_files(tmp_path)
+    make()
+    assert data_files(tmp_path) == before + 2  # the new row, and the rows of its file that stay
+
+
+# Row deltas by themselves
+
+
+def test_the_operation_of_a_row_delta_tells_what_it_changed(table: lakescan.Table) -> None:
+    delta(row_deltas.by_position("id = 1"))
+    assert row_deltas.head().operation == "delete"
+    updating("id = 4", [(4, "c")])()
+    assert row_deltas.head().operation == "overwrite"
+    assert pairs() == [(2, "a"), (3, "a"), (4, "c"), (5, "b"), (6, "b")]
+    commit = row_deltas.commit()
+    written = write_rows(commit.writes, rows((7, "a")).to_batches(), "w")
+    commit.row_delta(FileChanges(added_files(written, commit.base)), Validation.of(commit.base))
+    assert row_deltas.head().operation == "append"
+
+
+def test_a_vector_replaces_the_one_before_and_no_other(local: lakescan.Catalog) -> None:
+    maker("iceberg version 3", local)().append(rows(*A))
+    delta(row_deltas.vectors("id = 1"))
+    [old] = now().inspect("delete_files").to_pylist()
+    [path] = row_deltas.positions_of("id > 0")
+    both = row_deltas.vectors_of({path: [0, 1]})
+    commit = row_deltas.commit()
+    alone = FileChanges(added_deletes=row_deltas.added(both))
+    with pytest.raises(lakescan.CommitConflict, match="has a deletion vector already"):
+        commit.row_delta(alone, Validation.of(commit.base))
+    removed = pa.table({"path": [old["file_path"]], "content_offset": [old["content_offset"]]})
+    replacing = FileChanges(added_deletes=row_deltas.added(both), removed_deletes=removed)
+    commit.row_delta(replacing, Validation.of(commit.base))
+    assert pairs() == [(3, "a")]
+    assert now().inspect("delete_files").num_rows == 1
+    again = row_deltas.commit()
+    with pytest.raises(lakescan.CommitConflict, match="of the delete files to remove are not in the branch"):
+        again.row_delta(FileChanges(removed_deletes=removed), Validation.of(again.base))
+
+
+@pytest.mark.parametrize(
+    ("kind", "deletes", "what"),
+    [
+        ("iceberg version 1", row_deltas.position_deletes, "delete files in .*, of format version 1"),
+        ("iceberg", row_deltas.vectors, "deletion vectors in .*, of format version 2"),
+        ("iceberg version 3", row_deltas.position_deletes, "new position delete files in .*, of format version 3"),
+    ],
+)
+def test_delete_files_that_the_format_version_does_not_have_are_refused(
+    kind: str, deletes: Any, what: str, local: lakescan.Catalog
+) -> None:
+    maker(kind, local)().append(rows(*A))
+    with pytest.raises(lakescan.UnsupportedFeature, match=what):
+        delta(deletes("id = 1"))
+    assert pairs() == A
+
+
+def test_a_data_file_is_not_removed_and_deleted_from_at_once(table: lakescan.Table) -> None:
+    deletes = row_deltas.by_position("id = 1")
+    commit = row_deltas.commit()
+    both = FileChanges(
+        removed=pa.array(list(row_deltas.positions_of("id = 1"))), added_deletes=row_deltas.added(deletes)
+    )
+    with pytest.raises(lakescan.CommitConflict, match="is to be removed, but delete files to add refer to it"):
+        commit.row_delta(both, Validation.of(commit.base, referenced=both.removed))
+
+
+def test_two_vectors_of_one_data_file_are_refused(local: lakescan.Catalog) -> None:
+    maker("iceberg version 3", local)().append(rows(*A))
+    with pytest.raises(lakescan.CommitConflict, match="of the same data file: unite them"):
+        delta([*row_deltas.vectors("id = 1"), *row_deltas.vectors("id = 2")])
+
+
+def test_a_compaction_after_equality_deletes_keeps_the_age_of_its_rows(table: lakescan.Table) -> None:
+    """Java's `testConcurrentNonConflictingRowDeltaAndRewriteFilesWithSequenceNumber`."""
+    make = compacting()
+    delta(row_deltas.equality_deletes([2], "a"))
+    make()
+    now().append(rows((2, "a")))  # a new row with the key is younger than the delete
+    assert pairs() == sorted([(1, "a"), (2, "a"), (3, "a"), *B])
+    assert now().compact().removed_files > 0
+    assert pairs() == sorted([(1, "a"), (2, "a"), (3, "a"), *B])
