@@ -15,7 +15,6 @@ from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.actions import Transaction
-from lakescan.delta.commit.after import after_commit
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation
 from lakescan.delta.commit.conflicts import Reads
@@ -212,7 +211,7 @@ class DeltaTarget:
         protocol: Protocol | None = None,
         transaction: tuple[str, int] | None = None,
     ) -> None:
-        version = DeltaCommit(
+        DeltaCommit(
             self.version,
             self.storage,
             operation,
@@ -225,8 +224,6 @@ class DeltaTarget:
             None if transaction is None else Transaction(*transaction),
             self.options.commit_properties,
         ).commit()
-        properties = self.writes.metadata.properties if metadata is None else metadata.properties
-        after_commit(self.location, version, properties, self.storage)
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """Add columns in a commit of its own, and reopen the table."""

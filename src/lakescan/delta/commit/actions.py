@@ -35,8 +35,8 @@ class CommitText:
     domains: Mapping[str, str] = field(default_factory=dict)
     files: FileChanges = field(default_factory=FileChanges)
 
-    def encoded(self) -> bytes:
-        """Return the bytes of the commit's file."""
+    def actions(self) -> list[Mapping[str, Any]]:
+        """Return all actions but those of files."""
         actions: list[Mapping[str, Any]] = [{"commitInfo": self.info}]
         if self.protocol is not None:
             actions.append({"protocol": protocol_action(self.protocol)})
@@ -49,7 +49,11 @@ class CommitText:
             {"domainMetadata": {"domain": name, "configuration": text, "removed": False}}
             for name, text in self.domains.items()
         ]
-        lines = "".join(f"{_json(action)}\n" for action in actions)
+        return actions
+
+    def encoded(self) -> bytes:
+        """Return the bytes of the commit's file."""
+        lines = "".join(f"{_json(action)}\n" for action in self.actions())
         parts = [lines.encode(), *(_lines(name, rows) for name, rows in self._file_actions())]
         return b"".join(parts)
 

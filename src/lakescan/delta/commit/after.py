@@ -1,20 +1,52 @@
-"""What follows a commit: the checkpoint that is due. It is optional, so its faults are logged; the commit stands."""
+"""What follows a commit: its version checksum, and the checkpoint and the clean-up of the log that are due.
+
+All of it is optional: faults are logged, and the commit stands.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
+from lakescan.delta.commit.actions import CommitText
 from lakescan.delta.commit.checkpoint import checkpoint_version, is_due
-from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.delta.commit.cleanup import clean_up
+from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
+from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.storage import Storage
 
 _LOG = logging.getLogger("lakescan")
 
 
-def after_commit(location: str, version: int, properties: DeltaProperties, storage: Storage) -> None:
-    """Write the checkpoint of a version that was just committed, if it is due."""
+def after_commit(
+    location: str, version: int, text: CommitText, before: tuple[Protocol, Metadata] | None, storage: Storage
+) -> None:
+    """Write what is due after a commit was made as this version.
+
+    `before` are the protocol and the metadata of the version before, or None for a new table.
+    """
+    _try("checksum", location, version, lambda: _write_checksum(location, version, text, before, storage))
+    metadata = text.metadata or (before[1] if before else None)
+    if metadata is None or not is_due(version, metadata.properties):
+        return
+    if _try("checkpoint", location, version, lambda: checkpoint_version(location, version, storage)):
+        _try("clean-up of the log", location, version, lambda: clean_up(location, storage))
+
+
+def _write_checksum(
+    location: str, version: int, text: CommitText, before: tuple[Protocol, Metadata] | None, storage: Storage
+) -> None:
+    previous = None if before is None else read_checksum(location, version - 1, storage, *before)
+    files = text.files
+    checksum = next_checksum(version, previous, text.actions(), files.added, files.removed)
+    if checksum is not None:
+        write_checksum(location, version, checksum, storage)
+
+
+def _try(what: str, location: str, version: int, act: Callable[[], object]) -> bool:
     try:
-        if is_due(version, properties):
-            checkpoint_version(location, version, storage)
-    except Exception as error:  # readers replay the commits instead
-        _LOG.warning("the checkpoint of version %d of %s was not written: %s", version, location, error)
+        act()
+    except Exception as error:  # readers manage without it
+        _LOG.warning("the %s of version %d of %s failed: %s", what, version, location, error)
+        return False
+    return True

@@ -14,6 +14,7 @@ from typing import Any
 
 from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
 from lakescan.delta.commit.actions import CommitText, Transaction
+from lakescan.delta.commit.after import after_commit
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, Winner, row_id_mark
 from lakescan.delta.commit.file_changes import FileChanges
 from lakescan.delta.commit.put import ID, commit_file, put_commit
@@ -61,7 +62,7 @@ class DeltaCommit:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def commit(self) -> int:
-        """Commit, and return the version; files are written before.
+        """Commit, and return the version; files are written before. Checkpoints that are due follow.
 
         Raises `CommitConflict` if another writer's commit conflicts, `CommitStateUnknown` if the outcome cannot be
         learnt, `UnsupportedFeature` for a store without atomic creation.
@@ -69,7 +70,10 @@ class DeltaCommit:
         self._check_same_table()
         version, mark, attempts = self.base.segment.version + 1, self._row_id_mark(), Attempts(self.policy)
         while True:
-            if put_commit(self.storage, self._location, version, self._text(version, mark).encoded(), self.id):
+            text = self._text(version, mark)
+            if put_commit(self.storage, self._location, version, text.encoded(), self.id):
+                before = self.base.protocol, self.base.metadata
+                after_commit(self._location, version, text, before, self.storage)
                 return version
             for winner in self._winners(version):
                 if winner.info.get(ID) == self.id:

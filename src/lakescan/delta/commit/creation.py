@@ -11,6 +11,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
+from lakescan.delta.commit.after import after_commit
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import FileChanges, removes
@@ -48,6 +49,7 @@ def create_table(location: str, definition: TableDefinition, storage: Storage) -
     text = CommitText(info, protocol, metadata)
     if not put_commit(storage, location, 0, text.encoded(), own_id):
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
+    after_commit(location, 0, text, None, storage)
 
 
 def replace_table(location: str, definition: TableDefinition, storage: Storage) -> None:

@@ -1,0 +1,231 @@
+"""Commits to Delta logs: their text, and what happens if another writer's commit came first.
+
+The matrix is that of Delta on Spark ("Concurrency control"), where changes of metadata conflict with everything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakescan
+from lakescan.delta.commit.json_texts import json_texts
+from lakescan.expressions.sql import parse_filter
+from lakescan.options.write import WriteOptions
+from lakescan.transaction.base import Target
+from lakescan.transaction.overwritten_files import replaced_by
+from lakescan.transaction.rows import rows_of
+from lakescan.write.partitioned_writer import new_write_id
+from lakescan.write.table_writes import WrittenFile
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+MEMBERS = {
+    "path": (pa.string(), TEXTS),
+    "size": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "dataChange": (pa.bool_(), st.booleans()),
+    "partitionValues": (pa.map_(pa.string(), pa.string()), st.dictionaries(TEXTS, st.none() | TEXTS, max_size=3)),
+    "deletionVector": (pa.struct([("offset", pa.int32())]), st.fixed_dictionaries({"offset": st.integers(0, 9)})),
+}
+KIND = pa.struct([(name, kind) for name, (kind, _) in MEMBERS.items()])
+ACTIONS = st.fixed_dictionaries({name: st.none() | values for name, (_, values) in MEMBERS.items()})
+
+
+@given(st.lists(st.none() | ACTIONS, max_size=6), st.integers(0, 3))
+def test_actions_are_what_json_reads(actions: list[dict[str, Any] | None], start: int) -> None:
+    texts = json_texts(pa.array([_as_arrow(each) for each in actions], KIND).slice(start))
+    read = [None if text is None else json.loads(text) for text in texts.to_pylist()]
+    assert read == [_without_nulls(each) for each in actions[start:]]
+
+
+def _as_arrow(action: dict[str, Any] | None) -> dict[str, Any] | None:
+    if action is None or action["partitionValues"] is None:
+        return action
+    return {**action, "partitionValues": list(action["partitionValues"].items())}
+
+
+def _without_nulls(action: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if action is None else {name: value for name, value in action.items() if value is not None}
+
+
+# A table has the rows (1, a), (2, a), (3, b) in a file each, partitioned by `part`. Both writers open it, and then one
+# commits before the other.
+Write = Callable[[Target], object]
+
+
+def rows(*pairs: tuple[int, str]) -> pa.Table:
+    return pa.table({"id": [i for i, _ in pairs], "part": [p for _, p in pairs]})
+
+
+def written(target: Target, *pairs: tuple[int, str]) -> Sequence[WrittenFile]:
+    return rows_of(rows(*pairs)).write(target, new_write_id(), None)
+
+
+def append(target: Target) -> None:
+    target.append(written(target, (9, "a")))
+
+
+def replaces(where: str) -> Write:
+    def replace(target: Target) -> None:
+        target.replace(replaced_by(target, [], parse_filter(where), dynamic=False).removed, [])
+
+    return replace
+
+
+def compacts(where: str, *same: tuple[int, str]) -> Write:
+    def rewrite(target: Target) -> None:
+        removed = replaced_by(target, [], parse_filter(where), dynamic=False).removed
+        target.rewrite(removed, written(target, *same))
+
+    return rewrite
+
+
+def overwrite(target: Target) -> None:
+    target.replace_all([], written(target, (8, "c")))
+
+
+def adds_column(target: Target) -> None:
+    from lakescan.definition.table_definition import TableDefinition, numbered
+
+    new = target.writes.columns_for(pa.schema([("more", pa.int64())]))
+    target.with_columns(TableDefinition(numbered(new)))
+
+
+WRITES: dict[str, Write] = {
+    "append": append,
+    "replace a": replaces("part = 'a'"),
+    "replace b": replaces("part = 'b'"),
+    "compact a": compacts("part = 'a'", (1, "a"), (2, "a")),
+    "overwrite": overwrite,
+    "add column": adds_column,
+}
+AFTER: dict[str, Callable[[list[int]], list[int]]] = {
+    "append": lambda ids: [*ids, 9],
+    "replace a": lambda ids: [each for each in ids if each not in (1, 2)],
+    "replace b": lambda ids: [each for each in ids if each != 3],
+    "compact a": lambda ids: ids,
+    "overwrite": lambda ids: [8],
+    "add column": lambda ids: ids,
+}
+FITS_AFTER = {
+    "append": {"append", "replace a", "replace b", "compact a", "overwrite"},
+    "replace a": set(),
+    "replace b": {"compact a"},
+    "compact a": {"append", "replace b"},
+    "overwrite": set(),
+    "add column": {"append", "replace a", "replace b", "compact a", "overwrite"},
+}
+
+
+@pytest.mark.parametrize("own", WRITES)
+@pytest.mark.parametrize("other", WRITES)
+def test_a_commit_is_rebased_on_those_that_do_not_conflict(other: str, own: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for pair in ((1, "a"), (2, "a"), (3, "b")):
+        lakescan.save(rows(pair), path, format="delta", mode="append", partition_by="part")
+    table = lakescan.table(path)
+    first, second = table._target(WriteOptions()), table._target(WriteOptions())
+    _ = (first.scan.snapshot, second.scan.snapshot)  # both are at the same version
+    WRITES[other](first)
+    ids = AFTER[other]([1, 2, 3])
+    if other in FITS_AFTER[own]:
+        WRITES[own](second)
+        ids = AFTER[own](ids)
+    else:
+        with pytest.raises(lakescan.CommitConflict, match="which another writer committed meanwhile"):
+            WRITES[own](second)
+    assert sorted(lakescan.table(path).scan().to_arrow()["id"].to_pylist()) == sorted(ids)
+    assert sorted(deltalake.DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == sorted(ids)
+
+
+def test_a_conflict_names_the_commit_and_what_both_touched(tmp_path: Path) -> None:
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", mode="append")
+    target = lakescan.table(tmp_path)._target(WriteOptions())
+    removed = replaced_by(target, [], parse_filter("id = 1"), dynamic=False).removed
+    lakescan.table(tmp_path).overwrite(rows((2, "a")))
+    with pytest.raises(lakescan.CommitConflict) as raised:
+        target.rewrite(removed, [])
+    said = str(raised.value)
+    assert "version 2 (WRITE), which another writer committed meanwhile, removed or changed" in said
+    assert removed[0].location.removeprefix("file://") in said
+
+
+def actions_of(folder: Path, version: int, name: str) -> list[dict[str, Any]]:
+    lines = (folder / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    return [json.loads(line)[name] for line in lines if name in json.loads(line)]
+
+
+def test_in_commit_timestamps_increase_whatever_the_clock_says(tmp_path: Path, monkeypatch) -> None:
+    from lakescan.delta.commit import commit
+
+    properties = {"delta.enableInCommitTimestamps": "true"}
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties=properties)
+    monkeypatch.setattr(commit.time, "time", lambda: 1.0)  # 1970
+    for number in (2, 3):
+        lakescan.save(rows((number, "a")), tmp_path, mode="append")
+    infos = [actions_of(tmp_path, version, "commitInfo")[0] for version in range(4)]
+    times = [info["inCommitTimestamp"] for info in infos]
+    assert times == sorted(set(times))
+    assert all(next(iter(info)) == "inCommitTimestamp" for info in infos)
+    assert lakescan.table(tmp_path).scan().as_of(version=2).count() == 2
+
+
+def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) -> None:
+    lakescan.save(rows((1, "a"), (2, "b")), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
+    table = lakescan.table(tmp_path)
+    first, second = table._target(WriteOptions()), table._target(WriteOptions())
+    _ = second.scan.snapshot
+    append(first)
+    append(second)  # is rebased: its ids follow those of the first
+    ids = [actions_of(tmp_path, version, "add")[0]["baseRowId"] for version in (1, 2, 3)]
+    marks = [json.loads(actions_of(tmp_path, v, "domainMetadata")[0]["configuration"]) for v in (1, 2, 3)]
+    assert ids == [0, 2, 3]
+    assert [mark["rowIdHighWaterMark"] for mark in marks] == [1, 2, 3]
+    assert [actions_of(tmp_path, v, "add")[0]["defaultRowCommitVersion"] for v in (1, 2, 3)] == [1, 2, 3]
+    found = lakescan.table(tmp_path).scan().select("id", "_row_id").to_arrow()
+    assert sorted(found["_row_id"].to_pylist()) == [0, 1, 2, 3]
+    for change in (
+        lambda: lakescan.table(tmp_path).overwrite(rows(), where="id = 1"),
+        lakescan.table(tmp_path).compact,
+    ):
+        with pytest.raises(lakescan.UnsupportedFeature, match="row tracking"):
+            change()
+
+
+def test_a_log_has_checkpoints_and_checksums_as_commits_are_made(tmp_path: Path) -> None:
+    lakescan.save(rows((0, "a")), tmp_path, format="delta", properties={"delta.checkpointInterval": "3"})
+    for number in range(1, 8):
+        lakescan.save(rows((number, "a")), tmp_path, mode="append")
+    names = {each.name for each in (tmp_path / "_delta_log").iterdir()}
+    assert {n.split(".")[0].lstrip("0") for n in names if "checkpoint.parquet" in n} == {"3", "6"}
+    assert sum(name.endswith(".crc") for name in names) == 9
+    checksum = json.loads((tmp_path / "_delta_log" / f"{8:020d}.crc").read_text())
+    assert checksum["numFiles"] == 8
+    for version in range(6):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    assert sorted(lakescan.table(tmp_path).scan().to_arrow()["id"].to_pylist()) == list(range(8))
+    assert len(deltalake.DeltaTable(tmp_path).file_uris()) == 8
+
+
+def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp_path: Path) -> None:
+    from lakescan.definition.table_definition import TableDefinition
+    from lakescan.delta.commit.creation import create_table
+    from lakescan.storage import Storage
+
+    lakescan.save(rows((1, "a")), tmp_path, format="delta")
+    lakescan.table(tmp_path).checkpoint()
+    (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
+    with pytest.raises(lakescan.TableExists, match="already exists"):
+        create_table(
+            str(tmp_path),
+            TableDefinition(lakescan.table(tmp_path)._target(WriteOptions()).writes.schema.fields),
+            Storage(),
+        )
+    assert lakescan.table(tmp_path).scan().count() == 1
