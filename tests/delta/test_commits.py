@@ -191,10 +191,8 @@ def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) 
     assert [actions_of(tmp_path, v, "add")[0]["defaultRowCommitVersion"] for v in (1, 2, 3)] == [1, 2, 3]
     found = lakescan.table(tmp_path).scan().select("id", "_row_id").to_arrow()
     assert sorted(found["_row_id"].to_pylist()) == [0, 1, 2, 3]
-    for change in (
-        lambda: lakescan.table(tmp_path).overwrite(rows(), where="id = 1"),
-        lakescan.table(tmp_path).compact,
-    ):
+    now = lakescan.table(tmp_path)
+    for change in (lambda: now.overwrite(rows(), where="id = 1"), now.compact):
         with pytest.raises(lakescan.UnsupportedFeature, match="row tracking"):
             change()
 
@@ -222,10 +220,7 @@ def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp
     lakescan.save(rows((1, "a")), tmp_path, format="delta")
     lakescan.table(tmp_path).checkpoint()
     (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
+    columns = lakescan.table(tmp_path)._target(WriteOptions()).writes.schema.fields
     with pytest.raises(lakescan.TableExists, match="already exists"):
-        create_table(
-            str(tmp_path),
-            TableDefinition(lakescan.table(tmp_path)._target(WriteOptions()).writes.schema.fields),
-            Storage(),
-        )
+        create_table(str(tmp_path), TableDefinition(columns), Storage())
     assert lakescan.table(tmp_path).scan().count() == 1
