@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,9 @@ def jvm(warehouse: Path) -> Iterator[Any]:
         "spark.sql.warehouse.dir": f"{warehouse}/hive",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
-    session = local_session("lakescan interop", settings)
+    with open(Path(tempfile.gettempdir()) / "lakescan-jars.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes that download the JARs at once damage Ivy's cache
+        session = local_session("lakescan interop", settings)
     session.sql("CREATE NAMESPACE IF NOT EXISTS ice.db")
     yield session
     session.stop()

@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/spark41_env.sh
-.venv-spark41/bin/python -m pytest interop -q "$@"
+.venv-spark41/bin/python -m pytest interop -q -n 2 --dist loadfile "$@"

@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/spark41_env.sh
-.venv-spark41/bin/python -m pytest tests/spark/test_smoke.py tests/spark/test_one_state.py -q
+.venv-spark41/bin/python -m pytest tests/spark/test_smoke.py tests/spark/test_one_state.py -q -n 2

@@ -68,7 +68,7 @@ CONDITIONS = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rows=ROWS, condition=CONDITIONS)
 def test_a_filter_keeps_the_rows_that_duckdb_keeps(rows: list[dict], condition: str) -> None:
     table = pa.Table.from_pylist(rows, schema=pa.schema([f.with_metadata(None) for f in SCHEMA.arrow()]))

@@ -156,7 +156,7 @@ CONDITIONS = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(number=st.integers(0, len(PARTITIONS) - 1), condition=CONDITIONS)
 def test_where_gives_the_rows_that_duckdb_gives(
     tables: Any, file_of: Any, database: Any, number: int, condition: str

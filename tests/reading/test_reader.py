@@ -40,7 +40,7 @@ def deleted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, set[int]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(split_size=st.integers(100, 20_000), batch_size=st.integers(1, 300), readers=st.integers(1, 3))
 def test_each_row_is_read_once_whatever_the_splits(deleted, split_size: int, batch_size: int, readers: int) -> None:
     location, expected = deleted
