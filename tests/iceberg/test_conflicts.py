@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ import lakescan
 from lakescan.expressions.bind import bind
 from lakescan.expressions.sql import parse_filter
 from lakescan.iceberg.commit.file_changes import FileChanges
-from lakescan.iceberg.commit.since import CHANGED, CommitsSince
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.maintenance import compact
@@ -213,7 +213,7 @@ def test_rows_that_were_added_meanwhile_stay_in_snapshot_isolation(options: Any,
     assert pairs() == [*B, (7, "a"), (9, "a")]
     make = overwriting(where, [(10, "a")], isolation_level="snapshot", **options)
     delta(row_deltas.equality_deletes([7], "a"))
-    with pytest.raises(lakescan.CommitConflict, match="which deletes rows of data files that this commit replaces"):
+    with pytest.raises(lakescan.CommitConflict, match="which may delete rows of data files that this commit replaces"):
         make()
 
 
@@ -238,14 +238,13 @@ def test_commits_whose_snapshots_expired_cannot_be_checked(table: lakescan.Table
     assert pairs() == sorted([*A, *B, (7, "b"), (8, "b")])
 
 
-def test_removed_files_that_manifests_do_not_name_are_a_conflict(
-    table: lakescan.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("counter", ["added-data-files", "deleted-data-files", "added-delete-files"])
+def test_changes_that_manifests_do_not_name_are_a_conflict(counter: str, table: lakescan.Table) -> None:
     """Some writers leave manifests out of the list, instead of writing entries of the files that they removed."""
-    make = deleting("id = 1")
-    now().overwrite(rows(), where="part = 'b'")
-    monkeypatch.setattr(CommitsSince, "removed", lambda self, *_: CHANGED.empty_table())
-    with pytest.raises(lakescan.CommitConflict, match=r"removed 2 data files by its summary, but .* name only 0"):
+    make = overwriting(IN_A, [(9, "a")])
+    now().append(rows((7, "b")))
+    row_deltas.record(lambda summary: summary.update({counter: "3"}))
+    with pytest.raises(lakescan.CommitConflict, match=rf"{counter}=3 in its summary, but its manifests name only [01]"):
         make()
 
 
@@ -336,6 +335,15 @@ def test_a_data_file_is_not_removed_and_deleted_from_at_once(table: lakescan.Tab
     )
     with pytest.raises(lakescan.CommitConflict, match="is to be removed, but delete files to add refer to it"):
         commit.row_delta(both, Validation.of(commit.base, referenced=both.removed))
+
+
+def test_position_deletes_of_unknown_data_files_are_refused(local: lakescan.Catalog) -> None:
+    """Another commit may have rewritten the data files, and the rows would come back."""
+    maker("iceberg", local)().append(rows(*A))
+    nameless = [replace(each, referenced_data_file=None) for each in row_deltas.position_deletes("id = 1")]
+    with pytest.raises(lakescan.UnsupportedFeature, match="that name no data files"):
+        delta(nameless)
+    assert pairs() == A
 
 
 def test_two_vectors_of_one_data_file_are_refused(local: lakescan.Catalog) -> None:

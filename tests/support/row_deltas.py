@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -68,7 +70,9 @@ def positions_of(where: str) -> dict[str, list[int]]:
 def position_deletes(where: str) -> list[DeleteFile]:
     """A position delete file for each data file that has matching rows, in the data file's partition."""
     return [
-        write_position_deletes(_new("parquet"), [(path, each) for each in positions], **_partition(path))
+        write_position_deletes(
+            _new("parquet"), [(path, each) for each in positions], referenced_data_file=path, **_partition(path)
+        )
         for path, positions in positions_of(where).items()
     ]
 
@@ -149,3 +153,11 @@ def publish(operation: str, changes: FileChanges) -> None:
     given, _ = opened()
     producer = SnapshotProducer(base(), STORAGE, operation, changes)
     assert commit_snapshot(given, producer, set(producer.base.metadata.snapshots), STORAGE) is None
+
+
+def record(change: Callable[[dict[str, str]], object]) -> None:
+    """Change the summary of the newest snapshot, in the table's metadata file."""
+    path = Path(opened()[0].metadata_location.removeprefix("file://"))
+    document = json.loads(path.read_text())
+    change(document["snapshots"][-1]["summary"])
+    path.write_text(json.dumps(document))

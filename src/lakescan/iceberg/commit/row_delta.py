@@ -49,8 +49,9 @@ def _vectors(changes: FileChanges) -> Iterator[pa.Array]:
 def check_row_delta(changes: FileChanges, validation: Validation, format_version: int, table: str) -> None:
     """Check that a row delta is valid by itself, in a table of this format version.
 
-    Raises `UnsupportedFeature` for delete files that the version does not have; `CommitConflict` for delete files of
-    data files that the row delta removes itself, and for several vectors of one data file.
+    Raises `UnsupportedFeature` for delete files that the version does not have, and for position deletes of unknown
+    data files, which other commits may have removed; `CommitConflict` for delete files of data files that the row delta
+    removes itself, and for several vectors of one data file.
     """
     if format_version < 2 and _has_files(changes.added_deletes):
         raise UnsupportedFeature(f"delete files in {table}, of format version 1", "Upgrade the table to version 2.")
@@ -62,6 +63,11 @@ def check_row_delta(changes: FileChanges, validation: Validation, format_version
         if format_version > 2 and pc.any(by_position).as_py():
             raise UnsupportedFeature(
                 f"new position delete files in {table}, of format version {format_version}", "Write deletion vectors."
+            )
+        nameless = pc.and_(by_position, pc.is_null(each["referenced_data_file"]))
+        if pc.any(nameless).as_py() and not len(validation.referenced):
+            raise UnsupportedFeature(
+                f"position deletes in {table} that name no data files", "Give the files in Validation.referenced."
             )
     if len(pc.unique(vectors)) < len(vectors):
         raise CommitConflict(f"{table}: two of the deletion vectors to add are of the same data file: unite them")

@@ -21,6 +21,13 @@ from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetad
 from lakescan.iceberg.scan.manifest_scan import ManifestScan
 from lakescan.storage import Storage
 
+# What a summary counts, and where manifest lists count the same.
+_COUNTED = (
+    ("added-data-files", DATA, "added_files_count"),
+    ("deleted-data-files", DATA, "deleted_files_count"),
+    ("added-delete-files", DELETES, "added_files_count"),
+)
+
 
 @dataclass(frozen=True)
 class CommitsSince:
@@ -70,21 +77,14 @@ class CommitsSince:
         return self._changed(DELETES, where, schema, lambda scan, some: scan.changed_deletes(some))
 
     @cached_property
-    def all_removed(self) -> pa.Table:
-        """The data files that were removed.
+    def all_added(self) -> pa.Table:
+        """The data files that were added."""
+        return self.added(TRUE, self.metadata.schema)
 
-        Raises `CommitConflict` if manifests name fewer of them than a snapshot's summary counts: which ones is unknown.
-        """
-        removed = self.removed(TRUE, self.metadata.schema)
-        for each in self.snapshots:
-            found = pc.sum(pc.equal(removed["changed_by"], each.id)).as_py() or 0
-            if found < (each.count("deleted-data-files", 0) or 0):
-                raise CommitConflict(
-                    f"{self.metadata.location}: snapshot {each.id} ({each.operation}) of another writer removed "
-                    f"{each.summary['deleted-data-files']} data files by its summary, but its manifests name only "
-                    f"{found:,}: whether this commit conflicts with it is unknown. Read the table again, and retry."
-                )
-        return removed
+    @cached_property
+    def all_removed(self) -> pa.Table:
+        """The data files that were removed."""
+        return self.removed(TRUE, self.metadata.schema)
 
     @cached_property
     def all_deletes(self) -> pa.Table:
@@ -98,6 +98,30 @@ class CommitsSince:
         manifests = pa.concat_tables(own) if own else MANIFESTS.empty_table()
         check_specs(manifests, self.metadata.specs)
         return manifests
+
+    def check_whole(self) -> None:
+        """Raise `CommitConflict` if the manifests name fewer files than a summary counts: which others is unknown.
+
+        Some writers leave manifests out of the list, instead of writing entries of the files that they removed.
+        """
+        for each in self.snapshots:
+            for name, content, column in _COUNTED:
+                own = pc.and_(
+                    pc.equal(self._own["added_snapshot_id"], each.id), pc.equal(self._own["content"], content)
+                )
+                counts, stated = self._own.filter(own)[column], each.count(name, 0) or 0
+                if counts.null_count or (pc.sum(counts).as_py() or 0) < stated:  # lists may be wrong: look at entries
+                    self._check_entries(each, name, stated)
+
+    def _check_entries(self, snapshot: IcebergSnapshot, name: str, stated: int) -> None:
+        entries = {"added-data-files": "all_added", "deleted-data-files": "all_removed"}.get(name, "all_deletes")
+        found = pc.sum(pc.equal(getattr(self, entries)["changed_by"], snapshot.id)).as_py() or 0
+        if found < stated:
+            raise CommitConflict(
+                f"{self.metadata.location}: snapshot {snapshot.id} ({snapshot.operation}) of another writer has "
+                f"{name}={stated} in its summary, but its manifests name only {found:,}: whether this commit "
+                "conflicts with it is unknown. Read the table again, and retry."
+            )
 
     def _changed(
         self,

@@ -76,6 +76,7 @@ class Validation:
         """
         if not since:
             return
+        since.check_whole()
         if len(replaced):
             gone = since.all_removed.filter(_named(since.all_removed["file_path"], replaced, places))
             self._refuse(since, gone, "removed", "which this commit replaces")
@@ -93,13 +94,13 @@ class Validation:
     def _check_rows(self, since: CommitsSince, where: Predicate) -> None:
         if self.isolation == SERIALIZABLE:
             added = _by(self._inside(since.added(where, self.schema)), since, {_SAME_ROWS})
-            self._refuse(since, added, "added", f"which may have rows {self._described}")
+            self._refuse(since, added, "added", f"which may have {self._described}")
         if self.checks_removed:
             removed = self._inside(since.removed(where, self.schema))
-            self._refuse(since, removed, "removed", f"which may have had rows {self._described}")
+            self._refuse(since, removed, "removed", f"which may have had {self._described}")
         if self.checks_deletes:
             deletes = _by(self._inside(since.deletes(where, self.schema)), since, {_SAME_ROWS})
-            self._refuse(since, deletes, "added", f"which may delete rows {self._described}")
+            self._refuse(since, deletes, "added", f"which may delete {self._described}")
 
     def _inside(self, files: pa.Table) -> pa.Table:
         """The files that are in the partitions that were read."""
@@ -110,8 +111,8 @@ class Validation:
     @property
     def _described(self) -> str:
         if self.partitions is not None:
-            return "of a partition that this commit replaces"
-        return "in the table, all of which this commit replaces" if self.where == TRUE else f"that match {self.where}"
+            return "rows of a partition that this commit replaces"
+        return "rows, all of which this commit replaces" if self.where == TRUE else f"rows that match {self.where}"
 
     def _refuse(self, since: CommitsSince, files: pa.Table, did: str, why: str) -> None:
         if not files.num_rows:
@@ -139,7 +140,7 @@ class Validation:
         hits = deletes.take(applied)
         is_equality = pc.equal(hits["content"], EQUALITY_DELETES)
         others = hits.filter(pc.invert(is_equality)) if self.same_rows else hits
-        self._refuse(since, others, "added", "which deletes rows of data files that this commit replaces")
+        self._refuse(since, others, "added", "which may delete rows of data files that this commit replaces")
         return hits.num_rows > 0
 
 
