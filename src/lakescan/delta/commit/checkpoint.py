@@ -7,6 +7,7 @@ after it replaced, so that memory holds those commits and the paths of all files
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -34,8 +35,10 @@ from lakescan.delta.log.segment import LogSegment, end_of_log, list_log
 from lakescan.delta.log.time_travel import commit_info
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.errors import LakescanError
 from lakescan.storage import Storage
 
+_LOG = logging.getLogger("lakescan")
 _BATCH = 1 << 16  # actions of commits that are made into rows at once
 
 
@@ -82,8 +85,12 @@ def _add_checksum(segment: LogSegment, others: OtherActions, live: LiveFiles, st
     actions = [{each.name: each.members} for each in others.live()]
     actions += [{"commitInfo": commit_info(text)} for text in last]
     checksum = state_checksum(live.count, live.size, actions)
-    if checksum is not None:
+    if checksum is None:
+        return
+    try:
         write_checksum(segment.location, segment.version, checksum, storage)
+    except LakescanError as error:
+        _LOG.warning("%s: version %d has no checksum: %s", segment.location, segment.version, error)
 
 
 def _other_actions(segment: LogSegment, storage: Storage) -> OtherActions:

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.commit.whole_file import publish
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.log.text import Action, as_long, parse_object
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import LakescanError
 from lakescan.storage import Storage, join
+from lakescan.storage.put_if_absent import put_if_absent
 
 Node = Mapping[str, Any]
 _MEMBERS = {"metaData": "metadata", "protocol": "protocol"}  # of a checksum, by the name of the action
@@ -179,15 +179,13 @@ def _are_actions(listed: Any, key: str) -> bool:
 
 
 def write_checksum(location: str, version: int, checksum: Node, storage: Storage) -> bool:
-    """Write a version's checksum, unless it has one; whether it was written. Raises `StorageError`.
+    """Write a version's checksum, unless it has one; whether it was written.
 
-    The version's commit must have been made.
+    The version's commit must have been made. Raises `StorageError`, and `UnsupportedFeature` for a store that cannot
+    create a file only if it is absent.
     """
-    path = _path(location, version)
-    if storage.exists(path):
-        return False
-    publish(storage, path, json.dumps(checksum, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-    return True
+    text = json.dumps(checksum, ensure_ascii=False, separators=(",", ":"))
+    return put_if_absent(storage, _path(location, version), text.encode() + b"\n")
 
 
 def _path(location: str, version: int) -> str:

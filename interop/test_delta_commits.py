@@ -1,0 +1,176 @@
+"""What Delta on Spark makes of checkpoints, checksums and deletion vectors that are written here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.support.delta_state import added, commit, leave_only, newest, removed, state
+from tests.support.rows import differences
+
+import lakescan
+from interop.test_delta import CASES, ROWS, TYPES, VECTORS, written
+from lakescan.delta.commit.checkpoint import checkpoint_version
+from lakescan.delta.commit.cleanup import clean_up
+from lakescan.delta.commit.vector_files import write_vectors
+from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
+from lakescan.delta.log.actions import VECTOR
+from lakescan.storage import Storage
+
+KINDS = [
+    "types",
+    "copy on write",
+    "deletion vectors and checkpoints",
+    "checkpoints v2",
+    "struct statistics only",
+    "column mapping by name",
+    "type widening",
+    "odd names and partitions",
+    "clustered",
+    "optimized and restored",
+    "row tracking",
+    "in-commit timestamps",
+    "nothing in it",
+]
+
+
+def forget(jvm: Any) -> None:
+    """Drop what Delta has cached of tables."""
+    jvm._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def only_checkpoint(jvm: Any, location: str) -> None:
+    """Checkpoint the newest version, and remove all of the log but it and its commit, as clean-up leaves them."""
+    table, version = Path(location), newest(Path(location))
+    last = table / "_delta_log" / f"{version:020d}.json"
+    text = last.read_bytes()
+    result = checkpoint_version(location, version, Storage())
+    leave_only(table, result.location)
+    last.write_bytes(text)
+    for hidden in (table / "_delta_log").glob(".*.crc"):
+        hidden.unlink()  # Hadoop's checksums of local files
+    forget(jvm)
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_table_is_read_and_written_on_from_the_checkpoint_alone(jvm, warehouse: Path, name: str, policy: str) -> None:
+    if policy == "v2" and name == "struct statistics only":
+        policy = "classic"
+    identifier, location = written(jvm, warehouse, f"{name} from {policy}", CASES[name])
+    jvm.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ('delta.checkpointPolicy'='{policy}')")
+    expected = jvm.sql(f"SELECT * FROM {identifier}").toArrow()
+    only_checkpoint(jvm, location)
+    assert differences(jvm.sql(f"SELECT * FROM {identifier}").toArrow(), expected) == ""
+    assert differences(lakescan.table(location).scan().to_arrow(), expected) == ""
+    jvm.sql(f"INSERT INTO {identifier} SELECT * FROM {identifier}")
+    jvm.sql(f"DELETE FROM {identifier} WHERE true")
+    assert jvm.sql(f"SELECT * FROM {identifier}").count() == 0
+
+
+def files_of(jvm: Any, file: str) -> dict[str, Any]:
+    """The adds of a checkpoint as Spark reads them: typed statistics and partition values, by path."""
+    rows = (
+        jvm.read.parquet(file)
+        .where("add IS NOT NULL")
+        .selectExpr(
+            "add.path", "to_json(struct(add.stats_parsed, add.partitionValues_parsed, add.partitionValues)) AS node"
+        )
+    )
+    return {row.path: json.loads(row.node) for row in rows.collect()}
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (day, b)", "PARTITIONED BY (text, small)"])
+def test_statistics_as_columns_are_those_that_delta_writes(jvm, warehouse: Path, by: str) -> None:
+    properties = "TBLPROPERTIES ('delta.checkpoint.writeStatsAsStruct'='true', 'delta.checkpointInterval'='1')"
+    statements = [f"CREATE TABLE {{t}} USING delta {by} {properties} AS {TYPES}", "DELETE FROM {t} WHERE id = 3"]
+    _, location = written(jvm, warehouse, f"statistics {by}", statements)
+    theirs = Path(location) / "_delta_log" / f"{1:020d}.checkpoint.parquet"
+    expected = files_of(jvm, str(theirs))
+    theirs.unlink()
+    forget(jvm)
+    mine = files_of(jvm, checkpoint_version(location, 1, Storage()).location)
+    for node in expected.values():
+        for name in ("list", "map"):  # counts of nulls, which are not kept here
+            node["stats_parsed"]["nullCount"].pop(name, None)
+            node["stats_parsed"]["nullCount"].get("s", {}).pop("y", None)
+    assert mine == expected
+
+
+def checked(jvm: Any, location: str) -> bool:
+    """Whether the newest version has a checksum; raises if that differs from the state that Delta reads."""
+    forget(jvm)
+    log = jvm._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(jvm._jsparkSession, location)
+    snapshot = log.unsafeVolatileSnapshot()
+    nothing = getattr(jvm._jvm.scala.collection.immutable, "Map$").__getattr__("MODULE$").empty()
+    assert snapshot.validateChecksum(nothing)
+    return bool(snapshot.checksumOpt().isDefined())
+
+
+@pytest.mark.parametrize("name", ["types", "deletion vectors", "row tracking", "in-commit timestamps", "clustered"])
+def test_the_checksum_of_a_checkpoint_is_that_of_the_state(jvm, warehouse: Path, name: str) -> None:
+    _, location = written(jvm, warehouse, f"checksum {name}", CASES[name])
+    version = newest(Path(location))
+    for file in (Path(location) / "_delta_log").glob("*.crc"):
+        file.unlink()
+    checkpoint_version(location, version, Storage())
+    assert (Path(location) / "_delta_log" / f"{version:020d}.crc").exists()
+    assert checked(jvm, location)
+
+
+def test_vectors_and_their_checksum_are_read_and_added_to(jvm, warehouse: Path) -> None:
+    statements = [f"CREATE TABLE {{t}} USING delta {VECTORS} AS {ROWS}", "DELETE FROM {t} WHERE id % 10 = 3"]
+    identifier, location = written(jvm, warehouse, "our vectors", statements)
+    before = lakescan.table(location).scan().to_arrow()["id"].to_pylist()
+    protocol, metadata, live = state(Path(location))
+    version = newest(Path(location))
+    names = [row["path"].rsplit("/", 1)[-1] for row in live]
+    vectors = [row["vector"] if row["vector"]["storageType"] else None for row in live]
+    columns = {"path": names, "rows": [r["stats"]["numRecords"] for r in live], "vector": pa.array(vectors, VECTOR)}
+    new = write_vectors(location, pa.table(columns), [np.arange(0, 5)] * len(live), Storage())
+    actions = []
+    sizes = [row["size"] for row in live]
+    for row, name, old, own in zip(live, names, vectors, new.descriptors.to_pylist(), strict=True):
+        known = {"deletionVector": old} if old else {}
+        actions.append(removed(name, 1, size=row["size"], extendedFileMetadata=True, partitionValues={}, **known))
+        actions.append(
+            added(name, size=row["size"], stats=json.dumps({**row["stats"], "tightBounds": False}), deletionVector=own)
+        )
+    info = {"commitInfo": {"operation": "DELETE", "txnId": "own", "timestamp": 1}}
+    number = commit(Path(location), info, *actions, version=version + 1)
+    previous = read_checksum(location, version, Storage(), protocol, metadata)
+    sides = [
+        pa.table({"size": sizes, "deletionVector": pa.array(each, VECTOR)})
+        for each in (new.descriptors.to_pylist(), vectors)
+    ]
+    checksum = next_checksum(number, previous, [info], *sides)
+    assert checksum is not None
+    assert write_checksum(location, number, checksum, Storage())
+    assert checked(jvm, location)
+    mine = lakescan.table(location).scan().to_arrow()["id"].to_pylist()
+    assert len(mine) == len(before) - int(new.deleted.sum())
+    assert sorted(row.id for row in jvm.sql(f"SELECT id FROM {identifier}").collect()) == sorted(mine)
+    jvm.sql(f"DELETE FROM {identifier} WHERE id % 10 = 7")
+    left = sorted(each for each in mine if each % 10 != 7)
+    assert sorted(row.id for row in jvm.sql(f"SELECT id FROM {identifier}").collect()) == left
+    assert sorted(lakescan.table(location).scan().to_arrow()["id"].to_pylist()) == left
+
+
+def test_a_log_that_was_cleaned_up_is_read_and_written_on(jvm, warehouse: Path) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    statements = [f"CREATE TABLE {{t}} USING delta AS {ROWS}", *(f"DELETE FROM {{t}} WHERE id = {n}" for n in range(4))]
+    identifier, location = written(jvm, warehouse, "cleaned up", statements)
+    expected = jvm.sql(f"SELECT * FROM {identifier}").toArrow()
+    checkpoint_version(location, 3, Storage())
+    assert clean_up(location, Storage(), now=datetime.now(UTC) + timedelta(days=40)).first == 3
+    forget(jvm)
+    assert differences(jvm.sql(f"SELECT * FROM {identifier}").toArrow(), expected) == ""
+    jvm.sql(f"DELETE FROM {identifier} WHERE id = 9")
+    assert (
+        differences(lakescan.table(location).scan().to_arrow(), jvm.sql(f"SELECT * FROM {identifier}").toArrow()) == ""
+    )
