@@ -125,13 +125,13 @@ class LiveFiles:
         adds = rows["add"].combine_chunks()
         adds = adds.filter(adds.is_valid())
         paths = located(pa.table({"path": pc.struct_field(adds, "path")}), self._location)["path"]
-        self._paths.append(canonical_paths(paths.combine_chunks()))
+        self._paths.append(canonical_paths(paths.combine_chunks()).cast(pa.large_string()))
         self.count += len(adds)
         self.size += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
 
     def check(self) -> None:
         """Raise `CorruptMetadata` if a file is live twice: its rows would be read twice."""
-        paths = pa.concat_arrays([pa.array([], pa.string()), *self._paths])
+        paths = pa.concat_arrays([pa.array([], pa.large_string()), *self._paths])
         codes = paths.dictionary_encode().indices.to_numpy()
         if (twice := np.flatnonzero(np.bincount(codes) > 1)).size:
             path = paths[int(np.flatnonzero(codes == twice[0])[0])].as_py()
