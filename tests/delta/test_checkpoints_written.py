@@ -308,8 +308,11 @@ def test_tables_of_other_projects_are_read_from_the_checkpoint_alone(tmp_path: P
     shutil.copytree(table, tmp_path / "t")
     try:
         before = state(tmp_path / "t")
-        result = checkpoint(tmp_path / "t")
     except LakescanError as error:
+        pytest.skip(f"the table cannot be read: {error}")
+    try:
+        result = checkpoint(tmp_path / "t")
+    except UnsupportedFeature as error:
         pytest.skip(f"no checkpoint: {error}")
     leave_only(tmp_path / "t", result.location)
     protocol, metadata, files = state(tmp_path / "t")
