@@ -27,11 +27,12 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
 from lakescan.iceberg.metadata.locate import InFolder
-from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
+from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
 from lakescan.iceberg.scan.named_files import added_since, named_files
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.branches import with_branch
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.create import as_schema
 from lakescan.iceberg.write.data_files import IcebergWrites
@@ -75,7 +76,7 @@ class IcebergTarget:
         """
         catalog = connection(identifier.catalog)
         with translated(identifier):
-            table = _with_branch(catalog.load_table(identifier.within), options.branch)
+            table = with_branch(catalog.load_table(identifier.within), options.branch)
         if storage is None:
             storage = Storage(io_properties=of_storage({**catalog.properties, **table.io.properties}))
         return IcebergTarget(identifier, options, storage, table, known)
@@ -295,22 +296,3 @@ class IcebergTarget:
             now = self._table.catalog.load_table(self.identifier.within)
         check_same(self._table, now)
         return replace(self, _table=now, _known=self.opened.metadata if "opened" in self.__dict__ else self._known)
-
-
-def _with_branch(table: Any, branch: str) -> Any:
-    """The table, with the branch created if missing; raises `UnsupportedFeature` if it has no snapshot yet."""
-    from pyiceberg.exceptions import CommitFailedException
-
-    attempts = Attempts(COMMITS)
-    while branch != MAIN and branch not in table.metadata.refs:
-        at = table.current_snapshot()
-        if at is None:
-            raise UnsupportedFeature(
-                f"creating the branch {branch!r} of a table without snapshots", "Write to its main branch first."
-            )
-        try:
-            table.manage_snapshots().create_branch(at.snapshot_id, branch).commit()
-        except CommitFailedException as error:  # another writer created it, or committed to the table
-            attempts.again(".".join(table.name()), error)
-        table = table.refresh()
-    return table

@@ -99,23 +99,31 @@ class CommitsSince:
         check_specs(manifests, self.metadata.specs)
         return manifests
 
+    @cached_property
+    def _entries(self) -> dict[str, dict[int, int]]:
+        """The number of entries by snapshot, by the name of what summaries count."""
+        changed = zip(_COUNTED, (self.all_added, self.all_removed, self.all_deletes), strict=True)
+        return {
+            counted[0]: {each["values"]: each["counts"] for each in files["changed_by"].value_counts().to_pylist()}
+            for counted, files in changed
+        }
+
     def check_whole(self) -> None:
         """Raise `CommitConflict` if the manifests name fewer files than a summary counts: which others is unknown.
 
         Some writers leave manifests out of the list, instead of writing entries of the files that they removed.
         """
-        for each in self.snapshots:
+        keys, names = ["added_snapshot_id", "content"], ["added_files_count", "deleted_files_count"]
+        sums = self._own.group_by(keys).aggregate([(name, "sum") for name in names]).to_pylist()
+        listed = {(each["added_snapshot_id"], each["content"]): each for each in sums}
+        for snapshot in self.snapshots:
             for name, content, column in _COUNTED:
-                own = pc.and_(
-                    pc.equal(self._own["added_snapshot_id"], each.id), pc.equal(self._own["content"], content)
-                )
-                counts, stated = self._own.filter(own)[column], each.count(name, 0) or 0
-                if counts.null_count or (pc.sum(counts).as_py() or 0) < stated:  # lists may be wrong: look at entries
-                    self._check_entries(each, name, stated)
+                stated = snapshot.count(name, 0) or 0
+                if (listed.get((snapshot.id, content), {}).get(f"{column}_sum") or 0) < stated:
+                    self._check_entries(snapshot, name, stated)  # lists may be wrong
 
     def _check_entries(self, snapshot: IcebergSnapshot, name: str, stated: int) -> None:
-        entries = {"added-data-files": "all_added", "deleted-data-files": "all_removed"}.get(name, "all_deletes")
-        found = pc.sum(pc.equal(getattr(self, entries)["changed_by"], snapshot.id)).as_py() or 0
+        found = self._entries[name].get(snapshot.id, 0)
         if found < stated:
             raise CommitConflict(
                 f"{self.metadata.location}: snapshot {snapshot.id} ({snapshot.operation}) of another writer has "
