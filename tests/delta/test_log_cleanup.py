@@ -123,18 +123,21 @@ def test_in_commit_timestamps_count_where_the_table_has_them(tmp_path: Path) -> 
 
 def test_checksums_and_compacted_commits_go_with_their_commits(tmp_path: Path) -> None:
     table(tmp_path, days(9, 8, 7, 6, 1), (2,))
-    for name in [f"{v:020d}.crc" for v in range(5)] + [
-        f"{a:020d}.{b:020d}.compacted.json" for a, b in [(0, 1), (2, 4), (3, 4)]
-    ]:
+    for name in (
+        [f"{v:020d}.crc" for v in range(5)]
+        + [f".{v:020d}.json.crc" for v in range(5)]
+        + [f"{a:020d}.{b:020d}.compacted.json" for a, b in [(0, 1), (2, 4), (3, 4)]]
+    ):
         (tmp_path / "_delta_log" / name).write_text("{}")
     clean(tmp_path)
     left = [name for name in log(tmp_path) if name.endswith((".crc", ".compacted.json"))]
-    assert left == sorted([*(f"{v:020d}.crc" for v in (2, 3, 4)), f"{3:020d}.{4:020d}.compacted.json"])
+    of_kept = [text for v in (2, 3, 4) for text in (f"{v:020d}.crc", f".{v:020d}.json.crc")]
+    assert left == sorted([*of_kept, f"{3:020d}.{4:020d}.compacted.json"])
 
 
 def test_other_files_stay(tmp_path: Path) -> None:
     table(tmp_path, days(9, 8, 1), (1,))
-    others = ["_last_checkpoint", ".00000000000000000000.json.crc", "notes.json", "0.json", f".{0:020d}.json.tmp"]
+    others = ["_last_checkpoint", f".{1:020d}.json.crc", "notes.json", "0.json", f".{0:020d}.json.tmp"]
     for name in others[1:]:
         (tmp_path / "_delta_log" / name).write_text("x")
     clean(tmp_path)

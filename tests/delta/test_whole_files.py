@@ -42,6 +42,13 @@ def test_a_file_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
+def test_hadoops_checksum_of_the_replaced_file_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / ".file.crc").write_bytes(b"of old")
+    publish(Storage(), str(tmp_path / "file"), b"new")
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_file_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("not a folder")
     with pytest.raises(StorageError, match=r"folder/\.file"):

@@ -34,6 +34,7 @@ from lakescan.storage.removal import Named, remove_unnamed
 
 _LOG = logging.getLogger("lakescan")
 _OF_VERSION = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\..+)")
+_HADOOP_CHECKSUM = re.compile(r"\.(\d{20}\..+)\.crc")  # beside local files that Hadoop has written
 _COMPACTED = re.compile(r"(\d{20})\.\d{20}\.compacted\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..+")
 _DAY = timedelta(days=1)
@@ -138,6 +139,8 @@ def _is_usable(checkpoint: Checkpoint, location: str, storage: Storage) -> bool:
 
 def _is_before(name: str, first: int) -> bool:
     """Whether a file of the log is not needed by versions from `first` on, which begins with a checkpoint."""
+    if match := _HADOOP_CHECKSUM.fullmatch(name):
+        return _is_before(match[1], first)
     if match := _COMPACTED.fullmatch(name):
         return int(match[1]) <= first
     match = _OF_VERSION.fullmatch(name)

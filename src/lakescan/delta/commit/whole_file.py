@@ -49,6 +49,9 @@ def _move(storage: Storage, source: str, target: str) -> None:
     with storage_boundary("published", target):
         if filesystem.type_name == "hdfs":
             storage.remove([target])  # its renames do not replace
+        elif filesystem.type_name == "local":
+            folder, _, name = target.rpartition("/")
+            storage.remove([f"{folder}/.{name}.crc"])  # Hadoop's checksum of the file that is replaced
         if filesystem.type_name in _WITH_RENAMES:
             filesystem.move(old, new)
             return
