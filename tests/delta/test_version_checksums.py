@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.version_checksum import add_checksum, next_checksum, read_checksum, write_checksum
+from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
 from lakescan.delta.log.actions import VECTOR
-from lakescan.delta.log.text import Action, LogText
+from lakescan.delta.log.text import Action
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.storage import Storage
 from tests.support.delta_state import added, commit, created, state
@@ -154,23 +154,6 @@ def test_a_checksum_that_is_not_whole_or_of_another_state_is_not_built_upon(
     commit(tmp_path, *FIRST)
     write_checksum(str(tmp_path), 0, {**checksum(), **wrong}, Storage())
     assert read_checksum(str(tmp_path), 0, Storage(), *described()) is None
-
-
-def test_a_commit_adds_its_checksum_to_that_of_the_version_before(tmp_path: Path) -> None:
-    def log_text(version: int, *actions: dict[str, Any]) -> LogText:
-        commit(tmp_path, *actions)
-        return LogText("", "\n".join(json.dumps(each) for each in actions).encode(), version)
-
-    def add(text: LogText, sizes: pa.Table, before: Any) -> bool:
-        return add_checksum(str(tmp_path), text, sizes, files(), before, Storage())
-
-    assert add(log_text(0, *FIRST, txn("a", 1), added("f", size=5)), files(5), None)
-    assert add(log_text(1, txn("a", 2), added("g", size=6)), files(6), described())
-    node = read_checksum(str(tmp_path), 1, Storage(), *described())
-    assert node is not None
-    assert (node["numFiles"], node["tableSizeBytes"], node["setTransactions"][0]["version"]) == (2, 11, 2)
-    log_text(2, added("h", size=7))
-    assert not add(log_text(3, added("i", size=8)), files(8), described())
 
 
 def test_a_checkpoint_gives_its_version_a_checksum(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.delta.log.text import Action, LogText, as_long, parse_object, single_actions
+from lakescan.delta.log.text import Action, as_long, parse_object
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import LakescanError
 from lakescan.storage import Storage, join
@@ -23,7 +23,6 @@ from lakescan.storage.put_if_absent import put_if_absent
 
 Node = Mapping[str, Any]
 _MEMBERS = {"metaData": "metadata", "protocol": "protocol"}  # of a checksum, by the name of the action
-_NAMES = ("commitInfo", *_MEMBERS, "txn", "domainMetadata")
 _COUNTS = ("tableSizeBytes", "numFiles")
 _VECTORS, _DELETED = "numDeletionVectorsOpt", "numDeletedRecordsOpt"
 # Lists of actions that a checksum has whole or not at all: the name of the action, its key, and how many there may be,
@@ -177,26 +176,6 @@ def _are_actions(listed: Any, key: str) -> bool:
     return listed is None or (
         isinstance(listed, list) and all(isinstance(each, dict) and isinstance(each.get(key), str) for each in listed)
     )
-
-
-def add_checksum(
-    location: str,
-    commit: LogText,
-    added: pa.Table,
-    removed: pa.Table,
-    before: tuple[Protocol, Metadata] | None,
-    storage: Storage,
-) -> bool:
-    """Give a commit that was just made its checksum, if it follows from that of the version before; whether it was.
-
-    `added` and `removed` are its file actions (see `next_checksum`); `before` are protocol and metadata of the version
-    before, None for a new table. Raises `StorageError`, and `UnsupportedFeature` as `write_checksum`.
-    """
-    version = commit.version
-    previous = None if before is None else read_checksum(location, version - 1, storage, *before)
-    actions = [{each.name: each.members} for each in single_actions(commit, _NAMES)]
-    checksum = next_checksum(version, previous, reversed(actions), added, removed)
-    return checksum is not None and write_checksum(location, version, checksum, storage)
 
 
 def write_checksum(location: str, version: int, checksum: Node, storage: Storage) -> bool:
