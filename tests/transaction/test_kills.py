@@ -1,0 +1,130 @@
+"""A writer that is killed before each call to storage and to the catalog, which is also after the one before.
+
+Whatever the point: rows are there once or not at all, every reader opens the table, the next commit works, and files
+that no commit references are found. A killed process makes no further calls: all that follow raise as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import lakescan
+from lakescan.delta.commit import put
+from lakescan.storage import Storage
+from tests.transaction.support import maker, now, pairs, rows
+
+A, B, C, D = (1, "a"), (2, "b"), (3, "a"), (4, "c")
+CHANGES: dict[str, tuple[Callable[[], object], list[Any]]] = {
+    "append": (lambda: now().append(rows(C)), [A, B, C]),
+    "overwrite some": (lambda: now().overwrite(rows(C), where="part = 'a'"), [B, C]),
+    "overwrite all": (lambda: now().overwrite(rows(C)), [C]),
+    "compact": (lambda: now().compact(), [A, B]),
+}
+
+
+class Killed(BaseException):
+    """What no handler of errors expects."""
+
+
+class Process:
+    """Counts calls, and dies after so many."""
+
+    def __init__(self, lives: int = 1 << 30) -> None:
+        self.calls, self._lives = 0, lives
+
+    def __call__(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        if self.calls == self._lives:
+            raise Killed
+        self.calls += 1
+        return real(*arguments, **named)
+
+
+def calls_of(kind: str) -> Sequence[tuple[Any, str]]:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    storage = [(Storage, name) for name in ("open", "create", "remove", "read", "list", "walk", "look_up", "exists")]
+    if kind == "delta":
+        return [*storage, (put, "put_if_absent"), (os, "link"), (os, "replace"), (os, "fsync")]
+    of_catalog = [(SqlCatalog, name) for name in ("commit_table", "load_table")]
+    return [*storage, *of_catalog, (PyArrowFileIO, "new_output"), (PyArrowFileIO, "new_input")]
+
+
+@contextmanager
+def watched(kind: str, process: Process) -> Iterator[None]:
+    """Each call goes through the process."""
+
+    def through(real: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, **named: process(real, *arguments, **named)
+
+    with ExitStack() as stack:
+        for owner, name in calls_of(kind):
+            stack.enter_context(patch.object(owner, name, through(getattr(owner, name))))
+        yield
+
+
+def table_in(folder: Path, kind: str) -> None:
+    folder.mkdir()
+    local = lakescan.catalog("local", warehouse=folder)
+    local.create_namespace("db")
+    properties = {"delta.checkpointInterval": "3"} if kind == "delta" else {}
+    table = maker(kind, local)(properties=properties)
+    for pair in (A, B):
+        table.append(rows(pair))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("iceberg", "append"),
+        ("iceberg", "overwrite some"),
+        ("iceberg version 3", "compact"),
+        *(("delta", change) for change in CHANGES),
+    ],
+)
+def test_a_table_is_whole_wherever_its_writer_was_killed(kind: str, change: str, tmp_path: Path) -> None:
+    act, expected = CHANGES[change]
+    table_in(tmp_path / "dry", kind)
+    whole = Process()
+    with watched(kind, whole):
+        act()
+    assert pairs() == expected
+    assert whole.calls > 3
+    for lives in range(whole.calls):
+        table_in(tmp_path / str(lives), kind)
+        with watched(kind, Process(lives)), pytest.raises(Killed):
+            act()
+        _check(kind, expected)
+
+
+def _check(kind: str, expected: list[Any]) -> None:
+    found = pairs()
+    assert found in ([A, B], expected)
+    assert _by_another_reader(kind) == found
+    now().append(rows(D))
+    assert pairs() == sorted([*found, D])
+    named = {Path(path).name for path in now().scan().plan().files["path"].to_pylist()}
+    orphans = {Path(each).name for each in now().remove_orphans(older_than="2100-01-01", dry_run=True)}
+    assert not named & orphans
+
+
+def _by_another_reader(kind: str) -> list[Any]:
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        found = DeltaTable(now().location).to_pyarrow_table()
+    else:
+        from pyiceberg.catalog import load_catalog
+
+        from lakescan.catalogs.registry import given
+
+        found = load_catalog("local", **given()["local"]).load_table("db.t").scan().to_arrow()
+    return sorted((row["id"], row["part"]) for row in found.to_pylist())
