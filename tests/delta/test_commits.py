@@ -6,6 +6,7 @@ The matrix is that of Delta on Spark ("Concurrency control"), where changes of m
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.delta.commit.creation import create_table, replace_table
 from lakescan.delta.commit.json_texts import json_texts
 from lakescan.expressions.sql import parse_filter
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.base import Target
+from lakescan.storage import Storage
+from lakescan.transaction.base import Overwritten, Target
 from lakescan.transaction.overwritten_files import replaced_by
 from lakescan.transaction.rows import rows_of
 from lakescan.write.partitioned_writer import new_write_id
@@ -74,7 +78,8 @@ def append(target: Target) -> None:
 
 def replaces(where: str) -> Write:
     def replace(target: Target) -> None:
-        target.replace(replaced_by(target, [], parse_filter(where), dynamic=False).removed, [])
+        rule = parse_filter(where)
+        target.replace(replaced_by(target, [], rule, dynamic=False).removed, [], Overwritten(rule))
 
     return replace
 
@@ -92,8 +97,6 @@ def overwrite(target: Target) -> None:
 
 
 def adds_column(target: Target) -> None:
-    from lakescan.definition.table_definition import TableDefinition, numbered
-
     new = target.writes.columns_for(pa.schema([("more", pa.int64())]))
     target.with_columns(TableDefinition(numbered(new)))
 
@@ -213,10 +216,6 @@ def test_a_log_has_checkpoints_and_checksums_as_commits_are_made(tmp_path: Path)
 
 
 def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp_path: Path) -> None:
-    from lakescan.definition.table_definition import TableDefinition
-    from lakescan.delta.commit.creation import create_table
-    from lakescan.storage import Storage
-
     lakescan.save(rows((1, "a")), tmp_path, format="delta")
     lakescan.table(tmp_path).checkpoint()
     (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
@@ -224,3 +223,82 @@ def test_a_table_is_not_created_over_a_log_whose_first_commit_was_cleaned_up(tmp
     with pytest.raises(lakescan.TableExists, match="already exists"):
         create_table(str(tmp_path), TableDefinition(columns), Storage())
     assert lakescan.table(tmp_path).scan().count() == 1
+
+
+def test_the_first_row_of_a_table_keeps_its_row_id(tmp_path: Path) -> None:
+    lakescan.save(rows((0, "a")).slice(1), tmp_path, format="delta", properties={"delta.enableRowTracking": "true"})
+    table = lakescan.table(tmp_path)
+    first, second = table._target(WriteOptions()), table._target(WriteOptions())
+    _ = second.scan.snapshot
+    append(first)  # its row has the id 0
+    append(second)
+    assert [actions_of(tmp_path, version, "add")[0]["baseRowId"] for version in (1, 2)] == [0, 1]
+
+
+def test_new_columns_do_not_replace_those_of_rows_added_meanwhile(tmp_path: Path) -> None:
+    lakescan.save(rows((0, "a")).slice(1), tmp_path, format="delta")
+    target = lakescan.table(tmp_path)._target(WriteOptions())
+    other = TableDefinition(numbered(target.writes.columns_for(pa.schema([("other", pa.string())]))))
+    lakescan.table(tmp_path).append(rows((1, "a")))
+    with pytest.raises(lakescan.CommitConflict, match="whose rows this commit may depend on"):
+        target.with_schema(other).replace_all([], [])  # there was nothing to remove
+    assert lakescan.table(tmp_path).to_arrow().to_pylist() == [{"id": 1, "part": "a"}]
+
+
+def replaces_table(folder: Path, properties: dict[str, str]) -> None:
+    columns = lakescan.table(folder)._target(WriteOptions()).writes.schema.fields
+    replace_table(str(folder), TableDefinition(columns, properties=properties), Storage())
+
+
+def test_a_replaced_table_says_since_when_its_commits_have_timestamps(tmp_path: Path) -> None:
+    lakescan.save(rows((1, "a")), tmp_path, format="delta")  # versions 0 and 1
+    before = tmp_path / "_delta_log" / f"{1:020d}.json"
+    os.utime(before, (4e9, 4e9))  # written by a machine whose clock is ahead
+    for _ in range(2):  # the second time, the table has timestamps already
+        replaces_table(tmp_path, {"delta.enableInCommitTimestamps": "true"})
+        lakescan.table(tmp_path).append(rows((2, "a")))
+    since = actions_of(tmp_path, 2, "commitInfo")[0]["inCommitTimestamp"]
+    assert since == 4_000_000_000_001
+    for version in (2, 4):
+        configuration = actions_of(tmp_path, version, "metaData")[0]["configuration"]
+        assert configuration["delta.inCommitTimestampEnablementVersion"] == "2"
+        assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(since)
+    times = lakescan.table(tmp_path).history()["timestamp"].to_pylist()
+    assert len(times) == 6
+    assert times == sorted(set(times))
+
+
+def test_ids_of_new_columns_are_new_even_if_the_highest_was_not_kept(tmp_path: Path) -> None:
+    mapping = {"delta.columnMapping.mode": "name"}
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties=mapping)
+    first = tmp_path / "_delta_log" / f"{0:020d}.json"
+    first.write_text(first.read_text().replace('"delta.columnMapping.maxColumnId":"2"', '"x":""'))
+    lakescan.table(tmp_path).append(rows((2, "a")).append_column("more", [[3]]), merge_schema=True)
+    metadata = actions_of(tmp_path, 2, "metaData")[0]
+    ids = [each["metadata"]["delta.columnMapping.id"] for each in json.loads(metadata["schemaString"])["fields"]]
+    assert ids == [1, 2, 3]
+    assert metadata["configuration"]["delta.columnMapping.maxColumnId"] == "3"
+    assert sorted(lakescan.table(tmp_path).to_arrow()["more"].to_pylist(), key=str) == [3, None]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [({"part": ["a"]}, "by all of its columns"), ({"id": [1], "part": [{"a": 1}]}, "'part' of type struct")],
+)
+def test_partition_columns_have_texts_and_leave_a_column_for_the_rows(
+    columns: dict[str, list[Any]], why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match=why):
+        lakescan.save(pa.table(columns), tmp_path / "new", format="delta", partition_by="part")
+    assert not (tmp_path / "new").exists()
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    with pytest.raises(lakescan.UnsupportedFeature, match=why):
+        lakescan.table(tmp_path).overwrite(pa.table(columns), overwrite_schema=True)
+
+
+def test_rows_without_a_column_for_data_files_are_refused(tmp_path: Path) -> None:
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    first = tmp_path / "_delta_log" / f"{0:020d}.json"
+    first.write_text(first.read_text().replace('"partitionColumns":["part"]', '"partitionColumns":["id","part"]'))
+    with pytest.raises(lakescan.UnsupportedFeature, match="no columns but partition columns"):
+        lakescan.table(tmp_path).append(rows((2, "b")))

@@ -23,7 +23,7 @@ from lakescan.delta.commit.live_adds import live_adds, live_adds_at
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.features import brought_by_type
-from lakescan.delta.metadata.new_schema import mapped, schema_string, with_columns
+from lakescan.delta.metadata.new_schema import check_partitioning, mapped, schema_string, with_columns
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.named_files import added_since, named_files
@@ -230,7 +230,7 @@ class DeltaTarget:
         metadata = self.writes.metadata
         schema, configuration = with_columns(metadata.schema_string, new.columns), dict(metadata.configuration)
         if metadata.column_mapping_mode != "none":
-            schema, last = mapped(schema, int(metadata.properties.max_column_id or 0))
+            schema, last = mapped(schema, metadata.properties.max_column_id)
             configuration[DeltaProperties.max_column_id.name] = str(last)
         brought = {brought_by_type(column.type) for column in t.walk(new.columns)} - {None}
         protocol = self.version.protocol.with_features([name for name in brought if name is not None])
@@ -249,6 +249,7 @@ class DeltaTarget:
             raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has column mapping", instead)
         if dropped := set(metadata.partition_columns).difference(new.schema.names):
             raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(dropped)!r}", instead)
+        check_partitioning(new.columns, metadata.partition_columns)
         known = {column.type for column in t.walk(self.writes.schema.fields)}
         newer = {str(c.type) for c in t.walk(new.columns) if brought_by_type(c.type) and c.type not in known}
         if newer:

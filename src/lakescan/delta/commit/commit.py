@@ -24,12 +24,14 @@ from lakescan.delta.log.pieces import read_commits
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import file_locations
 from lakescan.delta.log.segment import LogFile, commits_from
-from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp
+from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modified
 from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CommitConflict, MissingFile, StorageError
 from lakescan.storage import FileEntry, Storage
 
 _ENGINE = "lakescan"
+_SINCE, _SINCE_TIME = DeltaProperties.in_commit_since.name, DeltaProperties.in_commit_since_time.name
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class DeltaCommit:
                 if winner.info.get(ID) == self.id:
                     return winner.version
                 winner.check(self._intent, self._location)
-                version, mark = winner.version + 1, winner.row_ids or mark
+                version, mark = winner.version + 1, mark if winner.row_ids is None else winner.row_ids
             attempts.again(self._location, CommitConflict(f"version {version - 1} is taken by another writer"))
 
     @property
@@ -116,12 +118,21 @@ class DeltaCommit:
         times = {**self._in_commit_timestamp(version, now), "timestamp": now}
         more = {"readVersion": self.base.segment.version, "isolationLevel": self._isolation, **self.properties}
         info = commit_info_of(self.operation, self.id, times, more)
-        text = CommitText(info, self.protocol, self.metadata, self.transaction)
+        text = CommitText(info, self.protocol, self._metadata(version, times), self.transaction)
         if mark is None:
             return replace(text, files=self.files)
         added, mark_after = with_row_ids(self.files.added, mark, version)
         domains = {ROW_TRACKING: f'{{"rowIdHighWaterMark":{mark_after}}}'} if mark_after != mark else {}
         return replace(text, files=replace(self.files, added=added), domains=domains)
+
+    def _metadata(self, version: int, times: Mapping[str, int]) -> Metadata | None:
+        """The new metadata; it says since when commits have timestamps (protocol, "In-Commit Timestamps")."""
+        if self.metadata is None or "inCommitTimestamp" not in times:
+            return self.metadata
+        before, since = self.base.metadata, {_SINCE: str(version), _SINCE_TIME: str(times["inCommitTimestamp"])}
+        if before.properties.in_commit_timestamps:
+            since = {name: before.configuration[name] for name in since if name in before.configuration}
+        return replace(self.metadata, configuration={**self.metadata.configuration, **since})
 
     @property
     def _isolation(self) -> str:
@@ -133,7 +144,7 @@ class DeltaCommit:
             return {}
         before = LogFile(version - 1, self._entry(version - 1))
         if not has_in_commit_timestamp(before, self.base.metadata.properties):
-            return {"inCommitTimestamp": now}
+            return {"inCommitTimestamp": max(now, modified(before) + 1)}
         return {"inCommitTimestamp": max(now, in_commit_timestamp(before, self.storage) + 1)}
 
     def _entry(self, version: int) -> FileEntry:

@@ -21,7 +21,7 @@ from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.features import Support, brought_by_type, of_new_table
 from lakescan.delta.metadata.new_properties import checked_properties
-from lakescan.delta.metadata.new_schema import mapped, schema_string
+from lakescan.delta.metadata.new_schema import check_partitioning, mapped, schema_string
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CreatedConcurrently, InvalidOption, NotATable, UnsupportedFeature
@@ -101,6 +101,7 @@ def new_table(definition: TableDefinition) -> tuple[Protocol, Metadata]:
     if definition.properties.get(_MAPPING) == "id":
         raise InvalidOption(f"'{_MAPPING}'='id' is only for converted tables: use 'name'")
     partition_by = [_partition_column(definition, term) for term in definition.partition_by]
+    check_partitioning(definition.columns, partition_by)
     properties = checked_properties(definition.properties)
     schema = schema_string(definition.columns)
     if properties.get(_MAPPING, "none") != "none":

@@ -37,7 +37,7 @@ def _raw_times(
         if has_in_commit_timestamp(commit, properties):
             yield commit.version, in_commit_timestamp(commit, storage)
         else:
-            yield commit.version, _modified(commit)
+            yield commit.version, modified(commit)
 
 
 def has_in_commit_timestamp(commit: LogFile, properties: DeltaProperties) -> bool:
@@ -71,9 +71,10 @@ def timestamp_or_none(milliseconds: Any) -> datetime | None:
         return None
 
 
-def _modified(commit: LogFile) -> int:
-    modified = commit.entry.modified
-    return 0 if modified is None else to_millis(modified)
+def modified(commit: LogFile) -> int:
+    """When a commit's file was modified, in milliseconds since 1970; 0 if that is not known."""
+    time = commit.entry.modified
+    return 0 if time is None else to_millis(time)
 
 
 def version_at(listing: LogListing, times: Mapping[int, int], timestamp: datetime) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lakescan.common import types as t
@@ -12,7 +12,9 @@ from lakescan.delta.log.text import parse_json
 from lakescan.errors import UnsupportedFeature
 
 _NAMES = {t.INT: "integer"}
-_NAMED = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.DATE, t.STRING, t.BINARY, t.VARIANT)
+_ATOMIC = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.DATE, t.STRING, t.BINARY)
+_WITH_PARAMETERS = (t.Decimal, t.Timestamp)
+_NAMED = (*_ATOMIC, t.VARIANT)
 _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 
 
@@ -28,8 +30,12 @@ def with_columns(schema: str, columns: Iterable[t.Field]) -> str:
 
 
 def mapped(schema: str, last_id: int) -> tuple[str, int]:
-    """Return a schema's JSON with an id and a physical name for each field that has none, and the highest id."""
+    """Return a schema's JSON with an id and a physical name for each field that has none, and the highest id.
+
+    New ids follow `last_id`, which other writers may not have kept up to date, and those of the schema.
+    """
     node = parse_json(schema, "the table's schema")
+    last_id = max([last_id, *(field.get("metadata", {}).get(_ID, 0) for field in _fields(node))])
     for field in _fields(node):
         metadata = field.setdefault("metadata", {})
         if _ID not in metadata:
@@ -37,6 +43,21 @@ def mapped(schema: str, last_id: int) -> tuple[str, int]:
             metadata[_ID] = last_id
         metadata.setdefault(_PHYSICAL, f"col-{uuid.uuid4()}")
     return json.dumps(node, separators=(",", ":")), last_id
+
+
+def check_partitioning(columns: Collection[t.Field], names: Collection[str]) -> None:
+    """Raise `UnsupportedFeature` for partition columns of types without a text, and if they are all columns.
+
+    Data files do not have the partition columns: without any other, they would not even tell how many rows there are.
+    """
+    for column in columns:
+        if column.name in names and (column.type not in _ATOMIC and not isinstance(column.type, _WITH_PARAMETERS)):
+            raise UnsupportedFeature(
+                f"partitioning a Delta table by column {column.name!r} of type {column.type}",
+                "Partition it by columns of numbers, texts, dates, timestamps or booleans.",
+            )
+    if names and len(columns) == len(names):
+        raise UnsupportedFeature("partitioning a Delta table by all of its columns", "Leave at least one column out.")
 
 
 def _fields(node: Any) -> Iterator[dict[str, Any]]:

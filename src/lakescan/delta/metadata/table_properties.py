@@ -104,8 +104,13 @@ class DeltaProperties(Properties):
         "whether columns are found in data files by id, by physical name, or by their own",
         check=one_of("none", "name"),
     )
-    max_column_id: Property[str | None] = Property(
-        "delta.columnMapping.maxColumnId", None, str, "the highest id of a mapped column", is_internal=True
+    max_column_id = Property(
+        "delta.columnMapping.maxColumnId",
+        0,
+        integer,
+        "the highest id of a mapped column",
+        is_internal=True,
+        error=CorruptMetadata,
     )
     row_tracking = Property(
         "delta.enableRowTracking", False, is_true, "whether rows keep ids and commit versions", check=_flag
@@ -130,6 +135,9 @@ class DeltaProperties(Properties):
         "the first version whose commit holds its time",
         is_internal=True,
         error=CorruptMetadata,
+    )
+    in_commit_since_time: Property[str | None] = Property(
+        "delta.inCommitTimestampEnablementTimestamp", None, str, "the time of that version", is_internal=True
     )
     universal_formats = Property(
         "delta.universalFormat.enabledFormats", "", str.lower, "formats whose metadata is kept of the same files"
