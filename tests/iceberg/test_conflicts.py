@@ -267,6 +267,21 @@ def test_the_first_commit_of_another_writer_is_checked_too(local: lakescan.Catal
         make(NO_OPTIONS, second)
 
 
+@pytest.mark.parametrize("merged", ["1", "100"])
+def test_the_first_commit_of_another_writer_is_missed_once_it_has_expired(merged: str, local: lakescan.Catalog) -> None:
+    """pyiceberg leaves out the parent of a snapshot that has expired: the next one looks like the first."""
+    maker("iceberg", local)(properties={"commit.manifest.min-count-to-merge": merged})
+    target = now()._target(NO_OPTIONS)
+    assert target.scan.snapshot.id is None
+    now().append(rows((1, "a")))
+    first = row_deltas.head().id
+    now().append(rows((2, "b")))
+    row_deltas.opened()[0].maintenance.expire_snapshots().by_id(first).commit()
+    with pytest.raises(lakescan.CommitConflict, match=r"since the table was empty, .* cannot be checked"):
+        overwrite_rows(target, rows_of(rows((9, "a"))), NO_OPTIONS, IN_A)
+    assert pairs() == [(1, "a"), (2, "b")]
+
+
 def test_no_data_file_is_written_again(table: lakescan.Table, tmp_path: Path) -> None:
     make = overwriting("id = 1", [(1, "z")])
     now().append(rows((7, "b")))
@@ -361,3 +376,34 @@ def test_a_compaction_after_equality_deletes_keeps_the_age_of_its_rows(table: la
     assert pairs() == sorted([(1, "a"), (2, "a"), (3, "a"), *B])
     assert now().compact().removed_files > 0
     assert pairs() == sorted([(1, "a"), (2, "a"), (3, "a"), *B])
+
+
+def test_rows_that_equality_deletes_of_one_spec_delete_are_not_moved_to_another_spec(table: lakescan.Table) -> None:
+    """The deletes apply to files of their own spec alone: in the new one, the deleted rows would come back."""
+    with row_deltas.opened()[0].update_spec() as spec:
+        spec.remove_field("part")
+    make = compacting()
+    delta(row_deltas.equality_deletes([2], "a"))
+    with pytest.raises(lakescan.CommitConflict, match="writes rows again in another spec"):
+        make()
+    assert pairs() == [row for row in [*A, *B] if row[0] != 2]
+    assert now().compact().removed_files == 4
+    assert pairs() == [row for row in [*A, *B] if row[0] != 2]
+
+
+def test_rows_that_move_to_another_spec_meet_no_equality_deletes_of_its_partitions(local: lakescan.Catalog) -> None:
+    """Deletes of all partitions make the moved rows keep their age, so that others would apply to them as well."""
+    maker("iceberg", local)(partition_by=())
+    now().append(rows(*A[:2]))
+    now().append(rows(A[2]))
+    with row_deltas.opened()[0].update_spec() as spec:
+        spec.add_identity("part")
+    make = compacting()
+    delta(row_deltas.equality_deletes([2]))
+    commit = row_deltas.commit()
+    in_partition = row_deltas.added(row_deltas.equality_deletes([1], "a"), row_deltas.base().metadata.default_spec_id)
+    commit.row_delta(FileChanges(added_deletes=in_partition), Validation.of(commit.base))
+    assert pairs() == [(1, "a"), (3, "a")]
+    with pytest.raises(lakescan.CommitConflict, match="writes rows again in another spec"):
+        make()
+    assert pairs() == [(1, "a"), (3, "a")]

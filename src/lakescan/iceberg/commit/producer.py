@@ -118,7 +118,7 @@ class SnapshotProducer:
         result = without_files(manifests, lambda _: may_have, is_removed, self._drafts, counters, see)
         check_found(self.base, paths, paths, found, "data files")
         if self.rebase is not None and removed:
-            number = self.rebase.sequence_number(pa.concat_tables(removed).combine_chunks())
+            number = self.rebase.sequence_number(pa.concat_tables(removed).combine_chunks(), self.changes.added)
             if number is not None:
                 self.changes = replace(self.changes, sequence_number=number)
         self._replaced += len(result.rewritten)

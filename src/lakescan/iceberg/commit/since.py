@@ -16,7 +16,7 @@ from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.iceberg.manifests.batches import batches_of
 from lakescan.iceberg.manifests.list_checks import check_specs
 from lakescan.iceberg.manifests.manifest_file import DATA, DELETES, ManifestFile
-from lakescan.iceberg.manifests.manifest_list import MANIFESTS, own_manifests
+from lakescan.iceberg.manifests.manifest_list import MANIFESTS, own_manifests, read_manifest_list
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.scan.manifest_scan import ManifestScan
 from lakescan.storage import Storage
@@ -48,16 +48,31 @@ class CommitsSince:
             if each.id == start:
                 break
             found.append(each)
+        since = CommitsSince(tuple(reversed(found)), metadata, storage)
         at = found[-1].parent_id if found else head
-        if at != start:
+        if at != start or (start is None and not since._begins_with_nothing):
+            read = "the table was empty" if start is None else f"snapshot {start}"
             raise CommitConflict(
-                f"{metadata.location}: the commits since snapshot {start}, which this commit read, cannot be checked: "
+                f"{metadata.location}: the commits since {read}, which this commit read, cannot be checked: "
                 f"snapshots have expired, or the branch was rolled back (it is at {head}). Read it again, and retry."
             )
-        return CommitsSince(tuple(reversed(found)), metadata, storage)
+        return since
 
     def __bool__(self) -> bool:
         return bool(self.snapshots)
+
+    @property
+    def _begins_with_nothing(self) -> bool:
+        """Whether the oldest commit has no files of commits before it.
+
+        Some writers leave out the parent of a snapshot once that has expired, as if the snapshot were the first one.
+        """
+        if not self.snapshots:
+            return True
+        manifests = read_manifest_list(self.snapshots[0], self.storage)
+        is_own = pc.equal(manifests["added_snapshot_id"], self.snapshots[0].id)
+        has_own_files_only = pc.and_(is_own, pc.equal(manifests["existing_files_count"], 0))
+        return bool(pc.all(pc.fill_null(has_own_files_only, False)).as_py())
 
     @property
     def operations(self) -> Mapping[int, str]:

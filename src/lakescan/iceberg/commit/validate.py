@@ -6,6 +6,7 @@ table of manifest entries (`since.CHANGED`); `Validation` says which of them are
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,17 +124,17 @@ class Validation:
             f"({since.operations[by] or 'no operation'}) {did} {path}, {why}. Read them again, and retry."
         )
 
-    def check_deletes(self, since: CommitsSince, removed: pa.Table, places: Places) -> bool:
+    def check_deletes(self, since: CommitsSince, removed: pa.Table, specs: Collection[int], places: Places) -> bool:
         """Raise `CommitConflict` if delete files that were added since apply to data files that the commit removes.
 
-        `removed` are these data files: the columns of `since.CHANGED`, `record_count` and `stats`. Returns whether the
-        files that replace them must keep an old sequence number, so that equality deletes since apply to them, too.
+        `removed` are these data files: the columns of `since.CHANGED`, `record_count` and `stats`; `specs` are the
+        partition specs of the files that replace them. Returns whether these must keep an old sequence number, so that
+        equality deletes since apply to them, too.
         """
         deletes = _newest_vectors(_by(since.all_deletes, since, {_SAME_ROWS}))
         if not deletes.num_rows or not removed.num_rows:
             return False
-        specs = since.metadata.specs.values()
-        unpartitioned = frozenset(spec.id for spec in specs if spec.is_unpartitioned)
+        unpartitioned = frozenset(each.id for each in since.metadata.specs.values() if each.is_unpartitioned)
         index = DeleteIndex.build(deletes, unpartitioned, since.metadata.all_fields, places)
         names = FileNames(pc.unique(removed["file_path"]), places)
         applied = pc.unique(index.match(removed, names).flatten())
@@ -141,6 +142,12 @@ class Validation:
         is_equality = pc.equal(hits["content"], EQUALITY_DELETES)
         others = hits.filter(pc.invert(is_equality)) if self.same_rows else hits
         self._refuse(since, others, "added", "which may delete rows of data files that this commit replaces")
+        if hits.num_rows and not set(removed["spec_id"].unique().to_pylist()) <= set(specs):
+            # Equality deletes apply to files of their own spec alone, unless it is unpartitioned.
+            everywhere = pc.is_in(deletes["spec_id"], value_set=pa.array(sorted(unpartitioned), pa.int32()))
+            scoped = deletes.filter(pc.and_(pc.equal(deletes["content"], EQUALITY_DELETES), pc.invert(everywhere)))
+            why = "which deletes rows of one partition spec, while this commit writes rows again in another spec"
+            self._refuse(since, scoped, "added", why)
         return hits.num_rows > 0
 
 
@@ -168,13 +175,13 @@ class Rebase:
         """Whether the removed data files are to be checked: delete files were added since."""
         return bool(self.since) and self.since.all_deletes.num_rows > 0
 
-    def sequence_number(self, removed: pa.Table) -> int | None:
-        """The sequence number that files in place of the `removed` ones must have; None for the commit's own.
+    def sequence_number(self, removed: pa.Table, specs: Collection[int]) -> int | None:
+        """The sequence number of files of `specs` in place of the `removed` ones; None for the commit's own.
 
         It is older than the commits since, if their equality deletes apply to the rewritten rows. Raises
         `CommitConflict`; see `Validation.check_deletes`.
         """
-        if not self.validation.check_deletes(self.since, removed, self.places):
+        if not self.validation.check_deletes(self.since, removed, specs, self.places):
             return None
         return self.since.snapshots[0].sequence_number - 1
 
