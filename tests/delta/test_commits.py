@@ -302,3 +302,56 @@ def test_rows_without_a_column_for_data_files_are_refused(tmp_path: Path) -> Non
     first.write_text(first.read_text().replace('"partitionColumns":["part"]', '"partitionColumns":["id","part"]'))
     with pytest.raises(lakescan.UnsupportedFeature, match="no columns but partition columns"):
         lakescan.table(tmp_path).append(rows((2, "b")))
+
+
+def test_properties_of_users_do_not_replace_what_delta_says_of_a_commit(tmp_path: Path) -> None:
+    lakescan.save(rows((1, "a")), tmp_path, format="delta")
+    table = lakescan.table(tmp_path)
+    for name in ("inCommitTimestamp", "isBlindAppend", "txnId"):
+        with pytest.raises(lakescan.InvalidOption, match=f"snapshot-property.{name}: Delta's commits have"):
+            table.append(rows((2, "a")), **{f"snapshot-property.{name}": "x"})
+    table.append(rows((2, "a")), **{"snapshot-property.job.name": "nightly"})
+    assert actions_of(tmp_path, 2, "commitInfo")[0]["job.name"] == "nightly"
+    assert len(list(tmp_path.glob("*.parquet"))) == 2
+
+
+def test_a_change_feed_keeps_its_columns_for_itself(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    named = rows((1, "a")).append_column("_Commit_version", [[7]])
+    with pytest.raises(lakescan.UnsupportedFeature, match="'_Commit_version' of a Delta table with a change data feed"):
+        lakescan.save(named, tmp_path, format="delta", properties=feed)
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties=feed)
+    for write in (
+        lambda: lakescan.table(tmp_path).append(named, merge_schema=True),
+        lambda: lakescan.table(tmp_path).overwrite(named, overwrite_schema=True),
+    ):
+        with pytest.raises(lakescan.UnsupportedFeature, match="'_Commit_version'"):
+            write()
+    assert lakescan.table(tmp_path).version == 1
+
+
+def test_metadata_that_nobody_could_read_is_not_committed(tmp_path: Path) -> None:
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", properties={"delta.columnMapping.mode": "name"})
+    first = tmp_path / "_delta_log" / f"{0:020d}.json"
+    first.write_text(first.read_text().replace('maxColumnId":"2"', f'maxColumnId":"{2**31 - 1}"'))
+    with pytest.raises(lakescan.CorruptMetadata, match=r"columnMapping\.id"):  # the next id is too large
+        lakescan.table(tmp_path).append(rows((2, "a")).append_column("more", [[3]]), merge_schema=True)
+    assert lakescan.table(tmp_path).to_arrow().to_pylist() == [{"id": 1, "part": "a"}]
+
+
+def test_what_other_writers_say_of_a_table_is_kept_when_its_columns_change(tmp_path: Path) -> None:
+    deltalake.write_deltalake(tmp_path, rows((1, "a")), name="orders", description="of shops")
+    first = tmp_path / "_delta_log" / f"{0:020d}.json"
+    first.write_text(first.read_text().replace('"options":{}', '"options":{"k":"v"}'))
+    before = actions_of(tmp_path, 0, "metaData")[0]
+    lakescan.table(tmp_path).append(rows((2, "a")).append_column("more", [[3]]), merge_schema=True)
+    after = actions_of(tmp_path, 1, "metaData")[0]
+    assert before["format"]["options"] == {"k": "v"}
+    assert {**after, "schemaString": ""} == {**before, "schemaString": ""}
+
+
+def test_a_constraint_keeps_its_columns(tmp_path: Path) -> None:
+    deltalake.write_deltalake(tmp_path, rows((1, "a")))
+    deltalake.DeltaTable(tmp_path).alter.add_constraint({"positive": "id > 0"})
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"'positive' .*, id > 0, without one of its columns"):
+        lakescan.table(tmp_path).overwrite(pa.table({"part": ["a"]}), overwrite_schema=True)

@@ -16,7 +16,7 @@ from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
-from lakescan.delta.commit.commit import DeltaCommit, Operation
+from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import ADD, REMOVE, FileChanges, adds, removes
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at
@@ -53,7 +53,8 @@ class DeltaTarget:
 
     @staticmethod
     def open(location: str, options: WriteOptions, storage: Storage) -> DeltaTarget:
-        """Open the newest version; raises `NotATable`."""
+        """Open the newest version; raises `NotATable`, and `InvalidOption` for properties of commits."""
+        check_commit_properties(options.commit_properties)
         return DeltaTarget(location, options, storage, DeltaTable.open(location, storage))
 
     @property

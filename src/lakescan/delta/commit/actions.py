@@ -98,7 +98,7 @@ def metadata_action(metadata: Metadata) -> dict[str, Any]:
         "id": metadata.id,
         "name": metadata.name,
         "description": metadata.description,
-        "format": {"provider": "parquet", "options": {}},
+        "format": {"provider": "parquet", "options": dict(metadata.format_options)},
         "schemaString": metadata.schema_string,
         "partitionColumns": list(metadata.partition_columns),
         "configuration": dict(metadata.configuration),

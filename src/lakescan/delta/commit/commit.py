@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,13 +25,41 @@ from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import file_locations
 from lakescan.delta.log.segment import LogFile, commits_from
 from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modified
+from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.errors import CommitConflict, MissingFile, StorageError
+from lakescan.errors import CommitConflict, InvalidOption, MissingFile, StorageError
 from lakescan.storage import FileEntry, Storage
 
 _ENGINE = "lakescan"
 _SINCE, _SINCE_TIME = DeltaProperties.in_commit_since.name, DeltaProperties.in_commit_since_time.name
+
+
+# Members of commitInfo that writers set, or that readers expect to be no texts: Delta's own.
+_OWN_MEMBERS = frozenset(
+    [
+        "inCommitTimestamp",
+        "timestamp",
+        "operation",
+        "operationParameters",
+        "operationMetrics",
+        "isBlindAppend",
+        "engineInfo",
+        "readVersion",
+        "isolationLevel",
+        "txnId",
+        "version",
+        "job",
+        "notebook",
+        "tags",
+    ]
+)
+
+
+def check_commit_properties(names: Iterable[str]) -> None:
+    """Raise `InvalidOption` if a member that a user adds to commitInfo is one of Delta's own."""
+    if own := sorted(_OWN_MEMBERS.intersection(names)):
+        raise InvalidOption(f"snapshot-property.{own[0]}: Delta's commits have a member {own[0]!r} of their own")
 
 
 @dataclass(frozen=True)
@@ -67,9 +95,11 @@ class DeltaCommit:
         """Commit, and return the version; files are written before. Checkpoints that are due follow.
 
         Raises `CommitConflict` if another writer's commit conflicts, `CommitStateUnknown` if the outcome cannot be
-        learnt, `UnsupportedFeature` for a store without atomic creation.
+        learnt, `UnsupportedFeature` for a store without atomic creation or columns that a table cannot have.
         """
         self._check_same_table()
+        if self.metadata is not None:
+            check_columns(self.metadata)
         version, mark, attempts = self.base.segment.version + 1, self._row_id_mark(), Attempts(self.policy)
         while True:
             text = self._text(version, mark)

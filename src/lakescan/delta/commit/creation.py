@@ -20,6 +20,7 @@ from lakescan.delta.commit.put import put_commit
 from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.features import Support, brought_by_type, of_new_table
+from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_properties import checked_properties
 from lakescan.delta.metadata.new_schema import check_partitioning, mapped, schema_string
 from lakescan.delta.metadata.protocol import Metadata, Protocol
@@ -121,6 +122,7 @@ def new_table(definition: TableDefinition) -> tuple[Protocol, Metadata]:
         properties,
         int(time.time() * 1000),
     )
+    check_columns(metadata)
     return protocol_of(definition, properties), metadata
 
 

@@ -107,6 +107,7 @@ class Metadata:
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
     created_time: int | None
+    format_options: Mapping[str, str] = field(default_factory=dict)
     where: str = field(default="", compare=False)  # the action's file and line, for messages
 
     @staticmethod
@@ -126,7 +127,7 @@ class Metadata:
             raise CorruptMetadata(
                 f"{action.where}: {_MAPPING_MODE} is {shown(mode)}; it must be {', '.join(_MAPPING_MODES)}. {ADVICE}"
             )
-        _check_format(action)
+        format_options = _format_options(action)
         return Metadata(
             id=action.text("id") or "",
             name=action.text("name"),
@@ -135,6 +136,7 @@ class Metadata:
             partition_columns=columns,
             configuration=configuration,
             created_time=action.whole_number("createdTime"),
+            format_options=format_options,
             where=action.where,
         )
 
@@ -167,8 +169,8 @@ class Metadata:
         return DeltaProperties(self.configuration, self.where)
 
 
-def _check_format(action: Action) -> None:
-    """Refuse data files of another format than Parquet; writers may omit the format."""
+def _format_options(action: Action) -> dict[str, str]:
+    """The options of the data files' format; one other than Parquet is refused. Writers may omit the format."""
     file_format = action.get("format")
     provider = file_format.get("provider") if isinstance(file_format, dict) else None
     if (file_format is not None and not isinstance(file_format, dict)) or not isinstance(provider, str | None):
@@ -177,3 +179,5 @@ def _check_format(action: Action) -> None:
         raise UnsupportedFeature(
             f"Delta tables of {shown(provider)} files", f"{action.where} declares this format; only Parquet is read."
         )
+    options = (file_format or {}).get("options")  # only kept for others, so nothing depends on what it is
+    return {k: v for k, v in options.items() if isinstance(v, str)} if isinstance(options, dict) else {}

@@ -77,7 +77,12 @@ class DeltaWrites(ByOptions):
             try:
                 constraints[name] = parse_filter(text)
                 bind(constraints[name], self.schema)
-            except (InvalidFilter, NoSuchColumn) as error:
+            except NoSuchColumn as error:
+                raise UnsupportedFeature(
+                    f"the constraint {name!r} of {self.location}, {text}, without one of its columns",
+                    "Drop the constraint before the column.",
+                ) from error
+            except InvalidFilter as error:
                 raise UnsupportedFeature(
                     f"the constraint {name!r} of {self.location}, {text}",
                     "Only constraints in the syntax of lakescan's filters can be checked.",
