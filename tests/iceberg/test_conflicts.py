@@ -23,7 +23,7 @@ from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.maintenance import compact
 from lakescan.options.write import WriteOptions
-from lakescan.transaction.into import overwrite_rows
+from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.rows import rows_of
 from lakescan.write.partitioned_writer import write_rows
 from tests.support import own_catalog, row_deltas
@@ -267,6 +267,39 @@ def test_the_first_commit_of_another_writer_is_checked_too(local: lakescan.Catal
         make(NO_OPTIONS, second)
 
 
+@pytest.mark.parametrize("kind", ["append", "overwrite", "rewrite manifests"])
+def test_a_branch_that_was_removed_is_not_made_again(kind: str, table: lakescan.Table) -> None:
+    """A new one would have no rows of the one before."""
+    options = WriteOptions.of({"branch": "dev"})
+    target = now()._target(options)
+    make = {
+        "append": lambda: append_rows(target, rows_of(rows((9, "a"))), options),
+        "overwrite": lambda: overwrite_rows(target, rows_of(rows((9, "a"))), options, IN_A),
+        "rewrite manifests": target.rewrite_manifests,
+    }[kind]
+    assert target.scan.snapshot.id is not None
+    with row_deltas.opened()[0].manage_snapshots() as refs:
+        refs.remove_branch("dev")
+    with pytest.raises(lakescan.CommitConflict, match="another writer removed the branch 'dev'"):
+        make()
+    assert list(row_deltas.base().metadata.refs) == ["main"]
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_tag_is_not_written_to(when: str, table: lakescan.Table) -> None:
+    tagged, options = row_deltas.head().id, WriteOptions.of({"branch": "x"})
+    target = now()._target(options) if when == "meanwhile" else None
+    with row_deltas.opened()[0].manage_snapshots() as refs:
+        if target is not None:
+            refs.remove_branch("x")
+        refs.create_tag(tagged, "x")
+    now().append(rows((8, "b")))
+    with pytest.raises((lakescan.CommitConflict, lakescan.InvalidOption), match=r"removed the branch 'x'|is a tag"):
+        append_rows(target or now()._target(options), rows_of(rows((9, "a"))), options)
+    reference = row_deltas.base().metadata.refs["x"]
+    assert (reference.kind, reference.snapshot_id) == ("tag", tagged)
+
+
 @pytest.mark.parametrize("merged", ["1", "100"])
 def test_the_first_commit_of_another_writer_is_missed_once_it_has_expired(merged: str, local: lakescan.Catalog) -> None:
     """pyiceberg leaves out the parent of a snapshot that has expired: the next one looks like the first."""
@@ -350,6 +383,17 @@ def test_a_data_file_is_not_removed_and_deleted_from_at_once(table: lakescan.Tab
     )
     with pytest.raises(lakescan.CommitConflict, match="is to be removed, but delete files to add refer to it"):
         commit.row_delta(both, Validation.of(commit.base, referenced=both.removed))
+
+
+def test_a_delete_that_wrote_rows_again_moved_them(table: lakescan.Table) -> None:
+    """Some writers call their copy-on-write deletes `delete`, as if no row of the removed files were left."""
+    make = deleting("id = 1", isolation="snapshot")
+    commit = row_deltas.commit()
+    written = write_rows(commit.writes, rows((1, "a")).to_batches(), "w")
+    row_deltas.publish("delete", FileChanges(added_files(written, commit.base), files_of("a")))
+    with pytest.raises(lakescan.CommitConflict, match="to which delete files of this commit refer"):
+        make()
+    assert pairs() == [(1, "a"), *B]
 
 
 def test_position_deletes_of_unknown_data_files_are_refused(local: lakescan.Catalog) -> None:

@@ -42,7 +42,8 @@ class Validation:
     - `checks_removed`: no other commit may have removed data files that may have had such rows.
     - `checks_deletes`: no other commit may have added delete files that may apply to such rows.
     - `referenced`: data files that the commit's delete files refer to; they must still be there.
-    - `ignores_deletes`: files that commits of the operation `delete` removed are not missed: their rows are gone.
+    - `ignores_deletes`: files that commits of the operation `delete` removed are not missed, if these
+      added none: their rows are gone.
     - `vectors`: data files for which the commit adds a deletion vector; no other commit may have added one.
     - `same_rows`: the removed files are rewritten. Equality deletes that were added since still apply to new files that
       keep the old sequence number, so they are no conflict.
@@ -84,7 +85,7 @@ class Validation:
         if self._filter is not None:
             self._check_rows(since, self._filter)
         if len(self.referenced):
-            removed = _by(since.all_removed, since, {_DELETE} if self.ignores_deletes else set())
+            removed = _not_deleted(since) if self.ignores_deletes else since.all_removed
             missing = removed.filter(_named(removed["file_path"], self.referenced, places))
             self._refuse(since, missing, "removed", "to which delete files of this commit refer")
         if len(self.vectors):
@@ -195,6 +196,17 @@ def _by(files: pa.Table, since: CommitsSince, ignored: set[str]) -> pa.Table:
     """The files that snapshots changed whose operation is not to be ignored."""
     ids = [number for number, operation in since.operations.items() if operation not in ignored]
     return files.filter(pc.is_in(files["changed_by"], value_set=pa.array(ids, pa.int64())))
+
+
+def _not_deleted(since: CommitsSince) -> pa.Table:
+    """The removed files, without those all of whose rows were deleted.
+
+    Some writers call it `delete`, too, if they write the other rows of the files again.
+    """
+    rewriting = pc.unique(since.all_added["changed_by"])
+    others = _by(since.all_removed, since, {_DELETE})
+    rewritten = since.all_removed.filter(pc.is_in(since.all_removed["changed_by"], value_set=rewriting))
+    return pa.concat_tables([others, rewritten], promote_options="permissive")
 
 
 def _partition(files: pa.Table) -> pa.ChunkedArray:

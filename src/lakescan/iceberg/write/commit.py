@@ -152,6 +152,11 @@ class IcebergCommit:
             table, now = failed.table, failed.now
 
     def _base(self, table: Table, now: IcebergTable) -> CommitBase:
+        reference = now.metadata.refs.get(self.branch)
+        if self.branch != MAIN and (reference is None or reference.kind != "branch"):
+            raise CommitConflict(
+                f"{self._where}: another writer removed the branch {self.branch!r}. Write to it again."
+            )
         return CommitBase(now.metadata, table.metadata, self.branch)
 
     def _publish(self, table: Table, producer: SnapshotProducer) -> Failed | None:
