@@ -12,6 +12,7 @@ from rich.markdown import Markdown
 
 from benchmarks import (
     appending,
+    commits,
     delta_log,
     huge_deletes,
     local_read,
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "huge_deletes": huge_deletes,
     "streaming": streaming,
     "appending": appending,
+    "commits": commits,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

@@ -198,7 +198,7 @@ class DeltaCommit:
         commits = commits_from(self._location, version, self.storage)
         if not commits or commits[0].version != version:
             raise StorageError(f"{commit_file(self._location, version)} exists, but cannot be found: repeat the write")
-        return [Winner.of(text, reader) for text in read_commits(commits, self.storage)]
+        return [Winner(text, reader) for text in read_commits(commits, self.storage)]
 
 
 def commit_info_of(

@@ -7,7 +7,8 @@ conflict, since files are written by them. What fits is rebased: nothing is read
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,22 +55,36 @@ class Intent:
     domains: frozenset[str] = frozenset()
     passes_blind_appends: bool = False  # isolation level WriteSerializable
 
+    @property
+    def depends_on_files(self) -> bool:
+        """Whether files that other writers add or remove may conflict; not those of an append."""
+        return len(self.removed) > 0 or self.reads != Reads()
+
 
 @dataclass(frozen=True)
 class Winner:
-    """A commit by another writer: its version, its file actions and its other actions by name."""
+    """A commit by another writer. What is read of it raises `CorruptMetadata` where it is damaged."""
 
-    version: int
-    files: pa.Table
-    others: Mapping[str, list[Action]] = field(default_factory=dict)
+    text: LogText
+    reader: ActionReader
 
-    @staticmethod
-    def of(text: LogText, reader: ActionReader) -> Winner:
-        """Parse a commit; raises `CorruptMetadata`."""
+    @property
+    def version(self) -> int:
+        """Its version."""
+        return self.text.version
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """Its file actions (see `ActionReader.changes`)."""
+        return self.reader.changes([self.text])
+
+    @cached_property
+    def others(self) -> Mapping[str, list[Action]]:
+        """Its other actions, by name."""
         others: dict[str, list[Action]] = {}
-        for action in single_actions(text, _OTHERS):
+        for action in single_actions(self.text, _OTHERS):
             others.setdefault(action.name, []).append(action)
-        return Winner(text.version, reader.changes([text]), others)
+        return others
 
     @property
     def info(self) -> Mapping[str, object]:
@@ -86,7 +101,9 @@ class Winner:
 
     def check(self, intent: Intent, location: str) -> None:
         """Raise `CommitConflict` if the commit does not fit the table after this one."""
-        problem = self._of_table(intent) or self._of_files(intent, location)
+        problem = self._of_table(intent)
+        if not problem and intent.depends_on_files:
+            problem = self._of_files(intent, location)
         if problem:
             operation = self.info.get("operation")
             by = f"version {self.version}{f' ({operation})' if isinstance(operation, str) else ''}"

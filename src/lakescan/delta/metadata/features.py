@@ -87,7 +87,7 @@ _ALL = (
     Feature("timestampNtz", _R | _W | _V, brought_by=_is_zoneless),
     Feature("typeWidening", _R | _W | _V),
     Feature("typeWidening-preview", _R | _W | _V),
-    Feature("v2Checkpoint", _R | _W | _V),
+    Feature("v2Checkpoint", _R | _W | _V, property=("delta.checkpointPolicy", "v2")),
     Feature("vacuumProtocolCheck", _R | _W | _V),
     Feature("variantShredding", _R | _V),
     Feature("variantShredding-preview", _R | _V),

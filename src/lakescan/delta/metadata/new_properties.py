@@ -17,7 +17,6 @@ from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 _FEATURE = "delta.feature."
 # Unsupported properties, with the only value that is accepted, and why others are not.
 _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
-    "delta.checkpointPolicy": ("classic", "Only classic checkpoints are written."),
     "delta.compatibility.symlinkFormatManifest.enabled": ("false", "lakescan does not maintain symlink manifests."),
     "delta.enableIcebergCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
     "delta.enableIcebergCompatV2": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),

@@ -125,7 +125,7 @@ class DeltaWrites(ByOptions):
             raise UnsupportedFeature(f"writing to {self.location}, which has no columns but partition columns")
         return written
 
-    @property
+    @cached_property
     def partition_fields(self) -> tuple[t.Field, ...]:
         """The fields of the partition columns, in their order."""
         return tuple(self.schema.column(name) for name in self.metadata.partition_columns)

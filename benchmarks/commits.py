@@ -1,0 +1,102 @@
+"""Commits to Delta logs, in process: against deltalake, which makes the same commits.
+
+Of small ones, 200 are made by one writer, or 25 by each of eight threads at once. A large one adds 100,000 files that
+exist in name only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import lakescan
+from benchmarks.data import FOLDER
+from benchmarks.harness import Result, compare
+from lakescan.options.write import WriteOptions
+from lakescan.write.table_writes import WrittenFile
+
+_PLACES = itertools.count()
+_COMMITS, _WRITERS, _FILES = 200, 8, 100_000
+_ROWS = pa.table({"id": [1]})
+
+
+def run(rows: int, runs: int) -> list[Result]:
+    """Small commits by one writer and by eight, and one of 100,000 files."""
+    folder = (FOLDER / "commits").absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tasks: list[tuple[str, Callable[[str], None], Callable[[str], None], float]] = [
+        (f"{_COMMITS} commits", partial(_small, writers=1), partial(_small_of_deltalake, writers=1), 1.5),
+        (
+            f"{_COMMITS} commits by {_WRITERS} threads",
+            partial(_small, writers=_WRITERS),
+            partial(_small_of_deltalake, writers=_WRITERS),
+            1.5,
+        ),
+        (f"{_FILES:,} files in one commit", _large, _large_of_deltalake, 1.0),
+    ]
+    results = [
+        compare(
+            title,
+            ("lakescan", partial(_in_new, folder, ours)),
+            ("deltalake", partial(_in_new, folder, theirs)),
+            runs=min(runs, 3),
+            aim=aim,
+        )
+        for title, ours, theirs, aim in tasks
+    ]
+    shutil.rmtree(folder, ignore_errors=True)
+    return results
+
+
+def _in_new(folder: Path, write: Callable[[str], None]) -> None:
+    path = str(folder / f"t{next(_PLACES)}")
+    lakescan.save(_ROWS, path, format="delta")
+    write(path)
+
+
+def _by(writers: int, commit: Callable[[], Any]) -> None:
+    def many(number: int) -> None:
+        for _ in range(_COMMITS // writers):
+            commit()
+
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(many, range(writers)))
+
+
+def _small(path: str, writers: int) -> None:
+    _by(writers, lambda: lakescan.table(path).append(_ROWS))
+
+
+def _small_of_deltalake(path: str, writers: int) -> None:
+    from deltalake import CommitProperties, write_deltalake
+
+    often = CommitProperties(max_commit_retries=1_000)  # its default of 15 is too few for eight writers
+    _by(writers, lambda: write_deltalake(path, _ROWS, mode="append", commit_properties=often))
+
+
+def _stats(number: int) -> str:
+    bound = {"id": number}
+    return json.dumps({"numRecords": 1, "minValues": bound, "maxValues": bound, "nullCount": {"id": 0}})
+
+
+def _large(path: str) -> None:
+    files = [WrittenFile(f"{path}/f{n}.parquet", (), 1, 500, {"stats": _stats(n)}) for n in range(_FILES)]
+    lakescan.table(path)._target(WriteOptions()).append(files)
+
+
+def _large_of_deltalake(path: str) -> None:
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction
+
+    table = DeltaTable(path)
+    files = [AddAction(f"f{n}.parquet", 500, {}, 0, True, _stats(n)) for n in range(_FILES)]
+    table.create_write_transaction(files, "append", table.schema(), [])
