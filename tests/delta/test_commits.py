@@ -119,8 +119,8 @@ AFTER: dict[str, Callable[[list[int]], list[int]]] = {
 }
 FITS_AFTER = {
     "append": {"append", "replace a", "replace b", "compact a", "overwrite"},
-    "replace a": set(),
-    "replace b": {"compact a"},
+    "replace a": {"replace b"},
+    "replace b": {"append", "replace a", "compact a"},
     "compact a": {"append", "replace b"},
     "overwrite": set(),
     "add column": {"append", "replace a", "replace b", "compact a", "overwrite"},

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.retries import COMMITS, RetryPolicy
@@ -27,9 +28,11 @@ from lakescan.delta.metadata.new_schema import check_partitioning, mapped, schem
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.named_files import added_since, named_files
+from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.expressions.bind import bind
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
@@ -167,16 +170,30 @@ class DeltaTarget:
             raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
     def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], what: Overwritten) -> None:
-        """Commit the replacement; raises `CommitConflict` if any rows changed since."""
+        """Commit the replacement; raises `CommitConflict` if rows changed since that it may replace."""
         live = self._live(removed)
         operation = _write("Overwrite", self.writes, files, removed=live.num_rows)
         self._commit(
             operation,
             adds(files, self.writes),
             removes(live),
-            Reads.of_table(),
+            self._reads(what),
             transaction=self.options.transaction,
         )
+
+    def _reads(self, what: Overwritten) -> Reads:
+        """The files that an overwrite would have replaced as well: by a filter, those in partitions that may match."""
+        if what.where is None:
+            return Reads.of_table()
+        schema = self.scan.snapshot.schema
+        fields = self.version.partition_fields(schema)
+        planner = ScanFiles(self.location, schema, fields, bind(what.where, schema), {}, {}, {})
+
+        def may_match(files: pa.Table) -> pa.Array:
+            kept = planner.candidates(files).table.files["path"]
+            return pc.is_in(files["path"].combine_chunks(), value_set=kept.combine_chunks())
+
+        return Reads(may_match)
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
