@@ -323,7 +323,7 @@ def test_not_a_number_is_one_partition(local: lakescan.Catalog) -> None:
 
 
 def test_partitions_of_a_new_table_are_a_text_or_a_list(local: lakescan.Catalog, tmp_path: Path) -> None:
-    priced = rows(A).append_column("price", [[1.0] * len(A)])
+    priced = rows(A).append_column("price", [[1.0] * rows(A).num_rows])
     for n, said in enumerate(["part, id", ["part", "id"], ("part", "id")]):
         lakescan.save(priced, tmp_path / str(n), format="delta", partition_by=said)
         assert lakescan.table(tmp_path / str(n)).partitioning == "part, id"
