@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -40,10 +41,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that takes the Spark session is a Spark test: `-m "not spark"` leaves it out."""
+    """A test that takes the Spark session is a Spark test: `-m "not spark"` leaves it out.
+
+    Files with Spark tests or slow ones come first, so that processes which share the files end together.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    weights = Counter(item.path for item in items if {"spark", "slow"} & {mark.name for mark in item.iter_markers()})
+    items.sort(key=lambda item: (-weights[item.path], str(item.path)))
 
 
 @pytest.hookimpl(wrapper=True)
