@@ -7,7 +7,7 @@ Each commit begins on the same table; another one is made; then the first goes o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,23 +182,34 @@ def outcome(ours: str, theirs: str) -> str:
     return end
 
 
-@pytest.mark.parametrize("ours", OURS)
-def test_a_commit_goes_onto_another_or_conflicts_with_it(ours: str, table: lakescan.Table) -> None:
+V2, V3 = "iceberg", "iceberg version 3"
+SOME = ("append to a", "delete by position in a", "delete by position in b", "delete by key in a", "compact a")
+FAR = ("delete by position in b", "overwrite b", "delete the files of b", "compact b")
+NEAR = tuple(name for name in THEIRS if name not in FAR)
+
+
+def cases() -> Iterator[Any]:
+    """The kind of table, our commit, and theirs; some overwrites stand for the others where tests must be fast."""
+    for ours in OURS:
+        others = [pytest.mark.slow] if ours in ("overwrite of partitions", "overwrite of all") else []
+        yield pytest.param(V2, ours, NEAR, id=f"{ours}-near", marks=others)
+        yield pytest.param(V2, ours, FAR, id=f"{ours}-far", marks=pytest.mark.slow)
+        vectors_are_as_files = [pytest.mark.slow] if ours.startswith("overwrite") else []
+        yield pytest.param(V3, ours, SOME, id=f"{ours}-version 3", marks=vectors_are_as_files)
+
+
+@pytest.mark.parametrize(("table", "ours", "others"), cases(), indirect=["table"])
+def test_a_commit_goes_onto_another_or_conflicts_with_it(
+    ours: str, others: Sequence[str], table: lakescan.Table
+) -> None:
     conflicts = set(OURS[ours][3])
-    if ours == "delete of a row" and is_version_3():  # a vector for the same file
+    if ours == "delete of a row" and row_deltas.base().format_version > 2:  # a vector for the same file
         conflicts.add("delete by position in a")
     begun, found = row_deltas.head().id, {}
-    for theirs in SOME if is_version_3() else THEIRS:
+    for theirs in others:
         found[theirs] = outcome(ours, theirs)
         row_deltas.roll_back(begun)
     assert found == {theirs: "conflict" if theirs in conflicts else "goes on" for theirs in found}
-
-
-def is_version_3() -> bool:
-    return row_deltas.base().format_version > 2
-
-
-SOME = ("append to a", "delete by position in a", "delete by position in b", "delete by key in a", "compact a")
 
 
 # Isolation, and the snapshot from which on commits are checked
