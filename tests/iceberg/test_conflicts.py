@@ -198,7 +198,7 @@ def cases() -> Iterator[Any]:
         yield pytest.param(V3, ours, SOME, id=f"{ours}-version 3", marks=vectors_are_as_files)
 
 
-@pytest.mark.parametrize(("table", "ours", "others"), cases(), indirect=["table"])
+@pytest.mark.parametrize(("table", "ours", "others"), list(cases()), indirect=["table"])
 def test_a_commit_goes_onto_another_or_conflicts_with_it(
     ours: str, others: Sequence[str], table: lakescan.Table
 ) -> None:
