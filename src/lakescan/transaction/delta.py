@@ -298,7 +298,9 @@ class DeltaTarget:
     def following(self, before: TableFormat) -> DeltaTarget:
         """Return this target if it continues `before`; raise `CommitConflict` if another table has replaced it."""
         if not isinstance(before, DeltaTable) or not self._opened.continues(before):
-            raise CommitConflict(f"{self.location} was dropped and recreated since it was opened: open it again")
+            raise CommitConflict(
+                f"{self.location} was dropped and recreated, or replaced, since it was opened: open it again"
+            )
         return self
 
     def expire(

@@ -9,6 +9,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from lakescan.errors import UnsupportedFeature
 from lakescan.write.conform import Fit, renamed
 from lakescan.write.parquet import PartitionWriter
 from lakescan.write.partition_key import by_partition, identity
@@ -49,6 +50,8 @@ class _Task:
         self._writes = writes
         self._fit: tuple[pa.Schema, Fit] | None = None
         columns = writes.file_columns()
+        if not columns:  # a file without columns would have no rows
+            raise UnsupportedFeature(f"writing to {writes.data_folder}, which has no columns for data files")
         self._places, self._schema = [place for place, _ in columns], pa.schema([field for _, field in columns])
         self._leaves = leaves_of([writes.schema.fields[place] for place in self._places])
         self._open: dict[Key, PartitionWriter] = {}  # in order of use, the latest last

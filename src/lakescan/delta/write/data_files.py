@@ -120,10 +120,7 @@ class DeltaWrites(ByOptions):
         mapped = self.metadata.column_mapping_mode != "none"
         names = self.metadata.partition_columns
         columns = enumerate(self.schema.fields)
-        written = [(n, _physical(f, mapped)) for n, f in columns if f.name not in names and f.type != t.UNKNOWN]
-        if not written:  # a file without columns would have no rows
-            raise UnsupportedFeature(f"writing to {self.location}, which has no columns but partition columns")
-        return written
+        return [(n, _physical(f, mapped)) for n, f in columns if f.name not in names and f.type != t.UNKNOWN]
 
     @cached_property
     def partition_fields(self) -> tuple[t.Field, ...]:
