@@ -180,16 +180,25 @@ def test_rows_that_break_a_constraint_of_java_are_not_written(jvm, warehouse: Pa
 
 
 def test_what_java_asks_of_writers_is_refused_where_it_is_not_done(jvm, warehouse: Path) -> None:
-    asked = {
-        "constraint": "ALTER TABLE {0} ADD CONSTRAINT short CHECK (length(cast(id as string)) < 3)",
-        "rowTracking": "ALTER TABLE {0} SET TBLPROPERTIES ('delta.enableRowTracking'='true')",
-    }
-    for name, statement in asked.items():
-        path = f"delta.`{warehouse}/asks_{name}`"
-        jvm.sql(f"CREATE TABLE {path} (id BIGINT) USING delta")
-        jvm.sql(statement.format(path))
-        with pytest.raises(lakescan.UnsupportedFeature, match=name):
-            lakescan.table(f"{warehouse}/asks_{name}").append(pa.table({"id": [-1]}))
+    path = f"{warehouse}/asks_constraint"
+    jvm.sql(f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta")
+    jvm.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT short CHECK (length(cast(id as string)) < 3)")
+    with pytest.raises(lakescan.UnsupportedFeature, match="constraint"):
+        lakescan.table(path).append(pa.table({"id": [-1]}))
+
+
+def test_rows_that_are_added_in_turn_have_ids_of_their_own(jvm, warehouse: Path) -> None:
+    path = f"{warehouse}/tracked"
+    jvm.sql(f"CREATE TABLE delta.`{path}` (id BIGINT) USING delta")
+    jvm.sql(f"INSERT INTO delta.`{path}` VALUES (0), (1)")
+    jvm.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableRowTracking'='true')")
+    lakescan.table(path).append(pa.table({"id": [2, 3]}))
+    jvm.sql(f"INSERT INTO delta.`{path}` VALUES (4)")
+    lakescan.table(path).append(pa.table({"id": [5]}))
+    theirs = jvm.sql(f"SELECT id, _metadata.row_id AS row FROM delta.`{path}`").collect()
+    ours = lakescan.table(path).scan().select("id", "_row_id").to_arrow().to_pylist()
+    assert len({row["row"] for row in theirs}) == 6
+    assert {row["id"]: row["row"] for row in theirs} == {row["id"]: row["_row_id"] for row in ours}
 
 
 def test_iceberg_tables_are_written_in_turn(jvm, warehouse: Path) -> None:
