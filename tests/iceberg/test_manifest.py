@@ -22,7 +22,7 @@ from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.avro import FILE, _by_columns, read_avro
 from lakescan.iceberg.manifests.avro_container import open_container
 from lakescan.iceberg.manifests.bounds import column_stats, decode_values
-from lakescan.iceberg.manifests.manifest import _NAMES, _STATS, read_manifests
+from lakescan.iceberg.manifests.manifest import _NAMES, STATS, read_manifests
 from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import _NAMES as LIST_NAMES
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
@@ -195,7 +195,7 @@ def test_both_decoders_read_every_manifest_alike() -> None:
     for path in every_manifest():
         try:
             file = open_container(path.read_bytes(), str(path))
-            names = _NAMES | _STATS if b'"data_file"' in file.schema else LIST_NAMES
+            names = _NAMES | STATS if b'"data_file"' in file.schema else LIST_NAMES
             slow = read_avro([file], names, fast=False)
         except CorruptMetadata:
             continue
