@@ -50,6 +50,20 @@ def numbered(kind: t.Type, ids: Any) -> t.Type:
     return kind
 
 
+def without_booleans(kind: t.Type) -> t.Type:
+    """The type with longs for booleans.
+
+    Arrow 26 writes booleans below nested nulls wrongly into ORC files: Java's reader and Arrow's find the same other
+    values in them.
+    """
+    match kind:
+        case t.Struct():
+            return t.Struct(tuple(replace(f, type=without_booleans(f.type)) for f in kind.fields))
+        case t.ListOf():
+            return t.ListOf(replace(kind.element, type=without_booleans(kind.element.type)))
+    return t.LONG if kind == t.BOOLEAN else kind
+
+
 def evolved(kind: t.Type, ids: Any, chance: random.Random) -> t.Type:
     """A later state of a type: members are renamed, dropped, moved and added, some under the names of dropped ones."""
     if isinstance(kind, t.ListOf):
@@ -155,7 +169,7 @@ def test_selected_members_have_the_values_that_they_have_in_their_structs(
     file_format: str, kind: t.Struct, seed: int, data: st.DataObject
 ) -> None:
     chance, ids = random.Random(seed), iter(range(1, 10_000))
-    old = numbered(kind, ids)
+    old = numbered(without_booleans(kind) if file_format == "orc" else kind, ids)
     assert isinstance(old, t.Struct)
     values = [{f.id: value(f.type, chance) for f in old.fields} for _ in range(20)]
     now = evolved(old, ids, chance)
