@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import deltalake
 import pyarrow as pa
@@ -355,3 +356,25 @@ def test_a_constraint_keeps_its_columns(tmp_path: Path) -> None:
     deltalake.DeltaTable(tmp_path).alter.add_constraint({"positive": "id > 0"})
     with pytest.raises(lakescan.UnsupportedFeature, match=r"'positive' .*, id > 0, without one of its columns"):
         lakescan.table(tmp_path).overwrite(pa.table({"part": ["a"]}), overwrite_schema=True)
+
+
+def test_a_commit_that_is_made_while_others_are_looked_up_is_checked_as_well(tmp_path: Path) -> None:
+    """Of three commits since, the look for the second came too early, and that for the third did not."""
+    lakescan.save(rows((1, "a")), tmp_path, format="delta", partition_by="part")
+    target = lakescan.table(tmp_path)._target(WriteOptions())
+    read = target.scan.snapshot.id
+    other = lakescan.table(tmp_path)
+    other.append(rows((2, "b")))
+    other.overwrite(rows((3, "a")), where="part = 'a'")
+    other.append(rows((4, "b")))
+    look_up, hidden = Storage.look_up, [f"{read + 2:020d}.json"]
+
+    def too_early(storage: Storage, locations: Sequence[str]) -> list[Any]:
+        found, names = look_up(storage, locations), [each.rpartition("/")[2] for each in locations]
+        if hidden and hidden[0] in names and len(names) > 1:
+            found[names.index(hidden.pop())] = None
+        return found
+
+    with patch.object(Storage, "look_up", too_early), pytest.raises(lakescan.CommitConflict, match=f"{read + 2} "):
+        target.rewrite(replaced_by(target, [], parse_filter("part = 'a'"), dynamic=False).removed, [])
+    assert not hidden

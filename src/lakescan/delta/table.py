@@ -19,7 +19,7 @@ from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.reader import DeltaVersion, LogReader
-from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, commits_from, end_of_log, list_log
+from lakescan.delta.log.segment import LogFile, LogListing, LogSegment, end_of_log, list_log, next_commits
 from lakescan.delta.log.text import single_actions
 from lakescan.delta.log.time_travel import (
     commit_info,
@@ -99,8 +99,7 @@ class DeltaTable:
 
     def refreshed(self) -> DeltaTable:
         """The table with commits made since it was listed, looked up by name from its newest version on."""
-        later = commits_from(self._location, self._end.latest + 1, self.storage)
-        new = [each for place, each in enumerate(later, self._end.latest + 1) if each.version == place]  # up to a gap
+        new = next_commits(self._location, self._end.latest + 1, self.storage)
         if not new:
             return self
         end = replace(self._end, commits=(*self._end.commits, *new))

@@ -23,7 +23,7 @@ from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.pieces import read_commits
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.replay import file_locations
-from lakescan.delta.log.segment import LogFile, commits_from
+from lakescan.delta.log.segment import LogFile, next_commits
 from lakescan.delta.log.time_travel import has_in_commit_timestamp, in_commit_timestamp, modified
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.protocol import Metadata, Protocol
@@ -194,10 +194,10 @@ class DeltaCommit:
     def _winners(self, version: int) -> list[Winner]:
         """The commits of other writers from this version on, oldest first."""
         columns = tuple(each.physical_name for each in self.base.partition_fields(self.base.schema()))
-        reader = ActionReader(self.storage, columns)
-        commits = commits_from(self._location, version, self.storage)
-        if not commits or commits[0].version != version:
+        commits = next_commits(self._location, version, self.storage)
+        if not commits:
             raise StorageError(f"{commit_file(self._location, version)} exists, but cannot be found: repeat the write")
+        reader = ActionReader(self.storage, columns)
         return [Winner(text, reader) for text in read_commits(commits, self.storage)]
 
 

@@ -96,6 +96,16 @@ def first_gap(commits: Sequence[LogFile], start: int) -> int:
     return next((v for v, commit in enumerate(commits, start) if commit.version != v), start + len(commits))
 
 
+def next_commits(location: str, start: int, storage: Storage) -> list[LogFile]:
+    """Look up the commits from a version on, up to the first that is missing.
+
+    Commits are looked up one beside another: a later one may be found although the one before it was made after its
+    own look.
+    """
+    commits = commits_from(location, start, storage)
+    return commits[: first_gap(commits, start) - start]
+
+
 @dataclass(frozen=True)
 class LogSegment:
     """The log files of one version: replaying the checkpoint, then the commits in order, yields its state."""
