@@ -77,7 +77,8 @@ class DeltaCommit:
     """One commit to a table that was read at the version `base`.
 
     `metadata` and `protocol` are new ones, if the commit changes them; `properties` are members that the user adds to
-    commitInfo."""
+    commitInfo.
+    """
 
     base: DeltaVersion
     storage: Storage
