@@ -186,12 +186,16 @@ def test_a_bound_that_is_not_of_the_columns_type_becomes_unknown(tmp_path: Path)
 def test_texts_are_made_where_the_last_checkpoint_has_only_columns(tmp_path: Path) -> None:
     only_columns = {"delta.checkpoint.writeStatsAsJson": "false"}
     stats = {"numRecords": 3, "minValues": BOUNDS, "maxValues": BOUNDS, "nullCount": {"long": 0}}
-    commit(tmp_path, *created(TYPES, (), only_columns), added("a", stats=json.dumps(stats)))
+    only_counts = [added(name, stats='{"numRecords":1}') for name in ("c", "d", "e")]
+    commit(tmp_path, *created(TYPES, (), only_columns), added("a", stats=json.dumps(stats)), added("f"), *only_counts)
     checkpoint(tmp_path)
     commit(tmp_path, created(TYPES)[1], added("b", stats=json.dumps(stats)))
     leave_only(tmp_path, f"{0:020d}.checkpoint.parquet")
     commit(tmp_path, created(TYPES)[1], added("b", stats=json.dumps(stats)), version=1)
-    texts = {each["path"]: json.loads(each["stats"]) for each in actions(checkpoint(tmp_path), "add")}
+    adds = {each["path"]: each["stats"] for each in actions(checkpoint(tmp_path), "add")}
+    assert adds.pop("f") is None
+    texts = {path: json.loads(stats) for path, stats in adds.items()}
+    assert [texts[each["add"]["path"]]["numRecords"] for each in only_counts] == [1, 1, 1]
     zoned = {**BOUNDS, "at": "2026-01-31T11:00:00.123Z"}
     assert texts["a"] == {**stats, "minValues": zoned, "maxValues": zoned, "nullCount": {"long": 0, "s": {}}}
     assert texts["b"] == stats

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _CONTROLS = "[\x00-\x1f]"
+_AS_CAST = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating, pa.types.is_decimal)
 
 
 def json_texts(values: pa.Array) -> pa.Array:
     """Return each value as JSON text; nulls stay null.
 
-    Takes structs, maps with text keys, texts, whole numbers and booleans. Null members of structs are left out; null
+    Takes structs, maps with text keys, texts, finite numbers and booleans. Null members of structs are left out; null
     values of maps are written as `null`.
 
     Example:
@@ -31,7 +32,7 @@ def json_texts(values: pa.Array) -> pa.Array:
         return _maps(values)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _quoted(values.cast(pa.large_string()))
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+    if any(is_kind(kind) for is_kind in _AS_CAST):
         return values.cast(pa.large_string())
     raise TypeError(f"no JSON text of {kind}")
 
