@@ -166,8 +166,9 @@ def _reconciled(segment: LogSegment, reader: FileActions, pieces: list[LogPiece]
     recent = pa.concat_tables([reader.empty(), *(reader.commits(each) for each in texts)])
     replaced = pa.array([], pa.string())
     if recent.num_rows:
-        recent = kept_rows(recent, newest(located(recent, segment.location)))
-        replaced = identity(located(recent, segment.location))
+        found = located(recent, segment.location)
+        is_newest = newest(found)
+        recent, replaced = kept_rows(recent, is_newest), identity(found).filter(pa.array(is_newest))
     for piece in pieces:
         if piece.checkpoint is None:
             continue

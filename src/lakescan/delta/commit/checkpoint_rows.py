@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.delta.commit.file_actions import ADD, REMOVE
+from lakescan.delta.commit.file_changes import ADD, REMOVE
 from lakescan.delta.commit.parsed_stats import ParsedStats, parsed_partitions, partition_type
 from lakescan.delta.commit.stats_texts import stats_texts
 from lakescan.delta.log.kept_rows import kept_rows
@@ -48,7 +48,7 @@ class CheckpointRows:
             fields.append(pa.field("stats_parsed", self.parsed.type()))
             if self.partition_fields:
                 fields.append(pa.field("partitionValues_parsed", partition_type(self.partition_fields)))
-        return pa.schema([pa.field("add", pa.struct(fields)), pa.field("remove", REMOVE)])
+        return pa.schema([pa.field("add", pa.struct(fields)), pa.field("remove", pa.struct(list(REMOVE)))])
 
     def of(self, actions: pa.Table) -> pa.Table:
         """The rows of reconciled actions, those that have expired left out; raises `CorruptMetadata`."""

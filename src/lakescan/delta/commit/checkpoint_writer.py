@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakescan.delta.commit.file_actions import TEXTS
+from lakescan.delta.commit.file_changes import TEXTS
 from lakescan.delta.commit.other_actions import OTHER_ACTIONS
 from lakescan.delta.commit.whole_file import published
 from lakescan.delta.log.segment import LOG_FOLDER

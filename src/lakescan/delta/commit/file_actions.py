@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.delta.commit.file_changes import ADD, REMOVE, TEXTS, as_map
 from lakescan.delta.commit.json_members import Names, names_in
 from lakescan.delta.log.action_checks import (
     Where,
@@ -28,34 +29,7 @@ from lakescan.delta.log.text import ADVICE, LogText
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 from lakescan.storage import Storage
 
-TEXTS = pa.map_(pa.string(), pa.string())
-_BOTH = [
-    pa.field("partitionValues", TEXTS),
-    pa.field("size", pa.int64()),
-    pa.field("dataChange", pa.bool_()),
-    pa.field("deletionVector", VECTOR),
-    pa.field("baseRowId", pa.int64()),
-    pa.field("defaultRowCommitVersion", pa.int64()),
-]
-ADD = pa.struct(
-    [
-        pa.field("path", pa.string()),
-        *_BOTH,
-        pa.field("modificationTime", pa.int64()),
-        pa.field("tags", TEXTS),
-        pa.field("clusteringProvider", pa.string()),
-        pa.field("stats", pa.string()),
-    ]
-)
-REMOVE = pa.struct(
-    [
-        pa.field("path", pa.string()),
-        *_BOTH,
-        pa.field("deletionTimestamp", pa.int64()),
-        pa.field("extendedFileMetadata", pa.bool_()),
-    ]
-)
-_KINDS = {"add": ADD, "remove": REMOVE}
+_KINDS = {"add": pa.struct(list(ADD)), "remove": pa.struct(list(REMOVE))}
 FILE_ACTIONS = tuple(_KINDS)
 # What checkpoints leave out (protocol, "Checkpoints"), and what is recomputed for them.
 _LEFT_OUT = {"add": {"stats_parsed", "partitionValues_parsed"}, "remove": {"stats", "tags"}}
@@ -133,7 +107,7 @@ class FileActions:
 
         columns = self.partition_columns if name == "add" else ()
         complete = names_in_lines(texts, columns, lambda rows: lines.raw.take(pa.array(at[rows])))
-        built = [_map_of(pc.struct_field(texts, member), self._always(member)) for member in _MAPS[name]]
+        built = [as_map(pc.struct_field(texts, member), self._always(member)) for member in _MAPS[name]]
         whole = pa.StructArray.from_arrays([*own.flatten(), *built], names=[*(f.name for f in own.type), *_MAPS[name]])
         table = _table(name, whole, complete, lines.version[at], lines.line[at])
         _check(table, own, name, where)
@@ -192,20 +166,6 @@ def _vectors(actions: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(
         vector_of(actions).flatten(), fields=list(VECTOR), mask=pc.invert(has_vector(actions))
     )
-
-
-def _map_of(texts: pa.StructArray, always: Sequence[str]) -> pa.MapArray:
-    """Maps of the members of structs: those of `always`, and of the others those that are not null."""
-    names, rows = [field.name for field in texts.type], len(texts)
-    values = pa.concat_arrays([pa.array([], pa.string()), *texts.flatten()])
-    kept = values.is_valid().to_numpy(zero_copy_only=False).reshape(len(names), rows).T.copy()
-    kept[:, [name in always for name in names]] = True
-    kept[texts.is_null().to_numpy(zero_copy_only=False)] = False
-    row, name = np.nonzero(kept)
-    offsets = np.append(0, np.cumsum(kept.sum(axis=1))).astype(np.int32)
-    keys = pa.array(names, pa.string()).take(pa.array(name))
-    items = values.take(pa.array(name * rows + row))
-    return pa.MapArray.from_arrays(pa.array(offsets), keys, items, mask=texts.is_null())
 
 
 def _check(table: pa.Table, own: pa.StructArray, name: str, where: Where) -> None:

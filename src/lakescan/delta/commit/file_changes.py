@@ -6,7 +6,7 @@ Protocol, "Add File and Remove File" and "Add CDC File".
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -19,17 +19,17 @@ from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.write.table_writes import WrittenFile
 
-_TEXTS = pa.map_(pa.string(), pa.string())
+TEXTS = pa.map_(pa.string(), pa.string())
 _LINEAGE = [pa.field("baseRowId", pa.int64()), pa.field("defaultRowCommitVersion", pa.int64())]
 ADD = pa.schema(
     [
         pa.field("path", pa.string()),
-        pa.field("partitionValues", _TEXTS),
+        pa.field("partitionValues", TEXTS),
         pa.field("size", pa.int64()),
         pa.field("modificationTime", pa.int64()),
         pa.field("dataChange", pa.bool_()),
         pa.field("stats", pa.string()),
-        pa.field("tags", _TEXTS),
+        pa.field("tags", TEXTS),
         pa.field("deletionVector", VECTOR),
         *_LINEAGE,
         pa.field("clusteringProvider", pa.string()),
@@ -41,7 +41,7 @@ REMOVE = pa.schema(
         pa.field("deletionTimestamp", pa.int64()),
         pa.field("dataChange", pa.bool_()),
         pa.field("extendedFileMetadata", pa.bool_()),
-        pa.field("partitionValues", _TEXTS),
+        pa.field("partitionValues", TEXTS),
         pa.field("size", pa.int64()),
         pa.field("deletionVector", VECTOR),
         *_LINEAGE,
@@ -50,7 +50,7 @@ REMOVE = pa.schema(
 CDC = pa.schema(
     [
         pa.field("path", pa.string()),
-        pa.field("partitionValues", _TEXTS),
+        pa.field("partitionValues", TEXTS),
         pa.field("size", pa.int64()),
         pa.field("dataChange", pa.bool_()),
     ]
@@ -119,15 +119,19 @@ def _table(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table
     return pa.table(arrays, schema=schema)
 
 
-def as_map(values: pa.StructArray) -> pa.MapArray:
-    """Return structs of texts as maps from their members' names, nulls included."""
-    names = [each.name for each in values.type]
-    rows, count = len(values), len(names)
-    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * count)
-    columns = [pa.array([], pa.string()), *(each.cast(pa.string()) for each in values.flatten())]
-    by_row = np.arange(rows * count).reshape(count, rows).T.ravel() if count else np.zeros(0, np.int64)
-    keys = pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(count), rows)))
-    return pa.MapArray.from_arrays(offsets, keys, pa.concat_arrays(columns).take(pa.array(by_row)))
+def as_map(values: pa.StructArray, always: Collection[str] | None = None) -> pa.MapArray:
+    """Return structs of texts as maps: members of these names, by default all, and others where they are not null."""
+    names, rows = [each.name for each in values.type], len(values)
+    items = pa.concat_arrays([pa.array([], pa.string()), *(each.cast(pa.string()) for each in values.flatten())])
+    kept = items.is_valid().to_numpy(zero_copy_only=False).reshape(len(names), rows).T.copy()
+    kept[:, [always is None or name in always for name in names]] = True
+    kept[values.is_null().to_numpy(zero_copy_only=False)] = False
+    row, name = np.nonzero(kept)
+    offsets = np.append(0, np.cumsum(kept.sum(axis=1))).astype(np.int32)
+    keys = pa.array(names, pa.string()).take(pa.array(name))
+    return pa.MapArray.from_arrays(
+        pa.array(offsets), keys, items.take(pa.array(name * rows + row)), mask=values.is_null()
+    )
 
 
 def _null_if_empty(vectors: pa.StructArray) -> pa.StructArray:

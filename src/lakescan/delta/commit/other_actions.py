@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.delta.commit.file_actions import TEXTS
+from lakescan.delta.commit.file_changes import TEXTS
 from lakescan.delta.log.text import Action, LogText, only_actions, single_actions
 from lakescan.errors import CorruptMetadata, UnsupportedFeature
 
