@@ -98,6 +98,29 @@ def test_a_store_that_cannot_is_refused_before_anything_is_committed(answer, set
         lakescan.table(path, storage_options=settings)
 
 
+def test_every_endpoint_is_probed(settings, tmp_path: Path) -> None:
+    """Two stores may have a bucket of the same name."""
+    path = f"s3://lake/{tmp_path.name}"
+    lakescan.save(ROWS, f"{path}/here", format="delta", storage_options=settings)
+    with s3_server("lake") as endpoint, patch.object(obstore, "put", ignoring):
+        other = {**settings, "s3.endpoint": endpoint}
+        with pytest.raises(lakescan.UnsupportedFeature, match="does not refuse"):
+            lakescan.save(ROWS, f"{path}/there", format="delta", storage_options=other)
+
+
+@pytest.mark.parametrize(
+    ("location", "options"),
+    [
+        ("gs://lake/f", {"gcs.service.host": "http://127.0.0.1:4443"}),
+        ("abfss://lake@account.dfs.core.windows.net/f", {"adls.dfs-storage-authority": ".dfs.local"}),
+        ("abfss://lake@account.dfs.core.windows.net/f", {"adls.blob-storage-authority": "127.0.0.1:10000"}),
+    ],
+)
+def test_an_endpoint_that_puts_would_not_reach_is_refused(location: str, options: dict[str, str]) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="at the endpoint"):
+        put(Storage(options), location, b"")
+
+
 def test_a_lock_table_is_refused_since_its_writers_overwrite(settings, tmp_path: Path) -> None:
     options = {**settings, "aws_s3_locking_provider": "dynamodb"}
     with pytest.raises(lakescan.UnsupportedFeature, match="locking provider"):

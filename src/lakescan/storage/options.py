@@ -16,6 +16,13 @@ from typing import Any
 from lakescan.errors import InvalidOption, missing_dependency
 from lakescan.storage.settings import SETTINGS, settings_of
 
+# Settings and environment variables that put another address in the place of the cloud's own, the first that is set.
+_ENDPOINTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "s3": (("endpoint_override",), ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")),
+    "gcs": (("endpoint_override",), ("CLOUD_STORAGE_EMULATOR_ENDPOINT",)),
+    "abfs": (("blob_storage_authority", "dfs_storage_authority"), ()),
+}
+
 
 @dataclass(frozen=True)
 class StorageOptions:
@@ -70,7 +77,7 @@ class StorageOptions:
                         "is not set: set both"
                     )
                 arguments[name] = environment[variable]
-        if (endpoint := self._endpoint(environment)) is not None:
+        if (endpoint := self.endpoint("s3", environment)) is not None:
             arguments["endpoint_override"] = endpoint
             plain = endpoint.startswith("http://") or self._own("aws_use_ssl") is False
             plain |= "://" not in endpoint and self._own("aws_allow_http") is True
@@ -81,11 +88,13 @@ class StorageOptions:
             arguments["region"] = region
         return arguments
 
-    def _endpoint(self, environment: Mapping[str, str]) -> str | None:
-        endpoint = self.values.get(("s3", "endpoint_override"))
-        if endpoint is None and environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() != "true":
-            endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-        return endpoint or None
+    def endpoint(self, store: str, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The address of a store (s3, gcs, abfs) that is not the cloud's own, or None."""
+        names, variables = _ENDPOINTS[store]
+        if environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+            variables = tuple(name for name in variables if not name.startswith("AWS"))
+        set_by = (*(self.values.get((store, name)) for name in names), *map(environment.get, variables))
+        return next((str(each) for each in set_by if each), None)
 
     def gcs(self) -> dict[str, Any]:
         """The arguments of pyarrow's `GcsFileSystem`. Retries are limited to 60 s; pyarrow's default is 15 minutes."""
@@ -117,7 +126,7 @@ class StorageOptions:
         names = {setting.key: setting.delta for setting in SETTINGS if setting.delta}
         own = {names[key]: value for key, value in self.values.items() if key in names and names[key] != "aws_use_ssl"}
         options = {name: _as_text(name, value) for name, value in own.items()}
-        endpoint = self._endpoint(environment)
+        endpoint = self.endpoint("s3", environment)
         if endpoint is not None:
             plain = endpoint.startswith("http://") or self._own("aws_use_ssl") is False
             options["aws_endpoint_url"] = (

@@ -118,7 +118,13 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         import obstore
     except ImportError as error:
         raise missing_dependency("obstore", "delta", f"committing to {scheme}:// locations") from error
-    settings = _settings(storage)
+    options = StorageOptions.of({**storage.io_properties, **storage.options}, ignore_unknown=True)
+    settings = options.delta_rs()
+    if (endpoint := options.endpoint(scheme)) is not None and scheme != "s3":
+        raise UnsupportedFeature(
+            f"committing to {location} at the endpoint {endpoint}",
+            f"Conditional puts to {_SCHEMES[scheme]}:// locations go to the cloud's own endpoint alone.",
+        )
     if settings.pop("aws_s3_locking_provider", None) or os.environ.get("AWS_S3_LOCKING_PROVIDER"):
         raise UnsupportedFeature(
             f"committing to {location} with a locking provider",
@@ -129,8 +135,8 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
     with storage_boundary("created", location, passing=UnsupportedFeature):
         store = _store(root, tuple(sorted(settings.items())))
         path = split_location(storage.relocated(location))[2].lstrip("/")
-        if _endpoint(settings) is not None:
-            _probe(store, root, path.rpartition("/")[0])
+        if endpoint is not None:
+            _probe(store, root, endpoint, path.rpartition("/")[0])
         return _created(obstore, store, root, path, data)
 
 
@@ -146,16 +152,6 @@ def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> boo
             raise NotCreated(str(storage_error("created", f"{root}/{path}", error))) from error
         raise
     return True
-
-
-def _settings(storage: Storage) -> dict[str, str]:
-    """The storage's settings under the names of the Rust crate `object_store`; those of a catalog if it has no own."""
-    options = {**storage.io_properties, **storage.options}
-    return StorageOptions.of(options, ignore_unknown=True).delta_rs()
-
-
-def _endpoint(settings: Mapping[str, str]) -> str | None:
-    return settings.get("aws_endpoint_url")
 
 
 @lru_cache(maxsize=32)
@@ -203,14 +199,14 @@ def _aws_credentials(settings: Mapping[str, str]) -> Any:
     return None if session.get_credentials() is None else Boto3CredentialProvider(session)
 
 
-_PROBED: set[str] = set()
+_PROBED: set[tuple[str, str]] = set()
 
 
-def _probe(store: Any, root: str, folder: str) -> None:
-    """Check once that a store that is not AWS's own refuses to create a file twice; some ignore the condition."""
+def _probe(store: Any, root: str, endpoint: str, folder: str) -> None:
+    """Check once that an endpoint which is not AWS's own refuses to create a file twice; some ignore the condition."""
     import obstore
 
-    if root in _PROBED:
+    if (endpoint, root) in _PROBED:
         return
     path = join(folder, f".lakescan-probe-{uuid.uuid4().hex}")
     try:
@@ -221,7 +217,7 @@ def _probe(store: Any, root: str, folder: str) -> None:
             obstore.delete(store, path)
     if not first or again:
         raise _refused(root)
-    _PROBED.add(root)
+    _PROBED.add((endpoint, root))
 
 
 def _refused(root: str) -> UnsupportedFeature:
