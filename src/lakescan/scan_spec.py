@@ -29,6 +29,7 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
 from lakescan.options.read import ReadOptions
 from lakescan.planning.candidates import Candidates, concatenated
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.read_properties import ReadProperties
 from lakescan.planning.report import ScanMetrics, ScanReport, total_report
@@ -255,8 +256,11 @@ class ScanSpec:
         """Plan again only those files of `plan` (a plan of this spec) for which `mask` is true."""
         if pc.all(mask).as_py() and not self.ignores_residuals:
             return plan
-        some = Candidates.pruned(plan.table.filter(mask), self.filter, {})
-        return self._plan(some, ScanMetrics(), parallelism)
+        return self.plan_table(plan.table.filter(mask), parallelism=parallelism)
+
+    def plan_table(self, table: FileTable, *, parallelism: int | None = None) -> ScanPlan:
+        """Plan these files instead of the snapshot's; they have its columns, and may not be committed yet."""
+        return self._plan(Candidates.pruned(table, self.filter, {}), ScanMetrics(), parallelism)
 
     def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
         """Ask the format for the files that may match."""

@@ -303,8 +303,8 @@ class Table:
     ) -> CompactResult:
         """Rewrite small files of each partition as larger ones, and files with deletes without the deleted rows.
 
-        Streams skip the commit, because it changes no rows. Files of Delta tables that have deletion vectors are left
-        as they are.
+        Streams and changes skip the commit, because it changes no rows. Rows keep their ids where the table tracks
+        them.
 
         Args:
             where: Compact only files that may have rows that match.

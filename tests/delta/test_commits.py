@@ -195,10 +195,6 @@ def test_rows_of_tables_with_row_tracking_have_ids_of_their_own(tmp_path: Path) 
     assert [actions_of(tmp_path, v, "add")[0]["defaultRowCommitVersion"] for v in (1, 2, 3)] == [1, 2, 3]
     found = lakescan.table(tmp_path).scan().select("id", "_row_id").to_arrow()
     assert sorted(found["_row_id"].to_pylist()) == [0, 1, 2, 3]
-    now = lakescan.table(tmp_path)
-    for change in (lambda: now.overwrite(rows(), where="id = 1"), now.compact):
-        with pytest.raises(lakescan.UnsupportedFeature, match="row tracking"):
-            change()
 
 
 def test_a_log_has_checkpoints_and_checksums_as_commits_are_made(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -84,12 +85,24 @@ def test_deletion_vectors_stay(folder: Path, place: str) -> None:
     assert lakescan.table(folder).scan().to_arrow()["id"].to_pylist() == [2, 3]
 
 
-def test_change_files_stay_while_the_log_names_them(folder: Path) -> None:
-    kept, gone = folder / "_change_data" / "cdc-kept.parquet", folder / "_change_data" / "cdc-gone.parquet"
-    stray(kept, gone)
-    cdc = {"path": f"_change_data/{kept.name}", "partitionValues": {}, "size": 1, "dataChange": False}
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+@pytest.mark.parametrize(("ago", "goes"), [(timedelta(days=8), True), (timedelta(days=6), False)])
+def test_change_files_go_with_the_retention_of_their_commit(
+    folder: Path, ago: timedelta, goes: bool, is_checkpointed: bool
+) -> None:
+    names = ("cdc-kept.parquet", "cdc-orphan.parquet")
+    stray(*(folder / "_change_data" / name for name in names))
+    cdc = {"path": f"_change_data/{names[0]}", "partitionValues": {}, "size": 1, "dataChange": False}
     commit(folder, {"cdc": cdc}, {"commitInfo": {"timestamp": 0}})
-    assert removed(folder) == [f"_change_data/{gone.name}"]
+    recorded = max((folder / "_delta_log").glob("*.json"))
+    if is_checkpointed:
+        lakescan.table(folder).append(rows(C))
+        lakescan.table(folder).checkpoint()
+    age(folder)
+    committed = time.time() - ago.total_seconds()
+    os.utime(recorded, (committed, committed))
+    found = lakescan.table(folder).remove_orphans()
+    assert sorted(each.rpartition("/")[2] for each in found) == [*(names[:1] if goes else []), names[1]]
 
 
 def test_hidden_files_other_tables_and_iceberg_metadata_stay(tmp_path: Path) -> None:

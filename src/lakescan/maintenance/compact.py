@@ -30,8 +30,8 @@ _SMALL = 0.75  # of the target file size: smaller files are merged
 def compact(target: Target, where: str | None = None, executor: PlanningExecutor | None = None) -> CompactResult:
     """Rewrite the small files of each partition, and all files that have deletes, in one commit.
 
-    `where` limits the compaction to files that may have matching rows. Files of Delta tables that have deletion vectors
-    are not rewritten; a warning says how many there are. Raises `CommitConflict` if another writer changed the files.
+    `where` limits the compaction to files that may have matching rows. Rows keep their ids where the table tracks them.
+    Raises `CommitConflict` if another writer changed the files.
     """
     writes = target.writes.of_moved_rows
     scan = _all_rows(target, where)
@@ -42,7 +42,6 @@ def compact(target: Target, where: str | None = None, executor: PlanningExecutor
     some = scan.plan_of(plan, pa.array(selected))
     if not some.files.num_rows:
         return CompactResult(0, 0, 0)
-    target.check_rewrites()
     files = rewrite_rows(writes, some, scan.read_context(some), executor)
     with removed_on_failure(target, files):
         _commit_as_planned(target, where, some.table, files)

@@ -19,6 +19,7 @@ from lakescan.formats.table_format import TableFormat
 from lakescan.formats.table_path import TablePath
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
+from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
@@ -67,6 +68,17 @@ class FileRules:
     is_shared: bool = False
 
 
+class ChangeFiles(Protocol):
+    """Files that record the changes of rows, for commits that readers cannot infer them from."""
+
+    @property
+    def writes(self) -> TableWrites:
+        """How to write them: the table's columns, then the kind of change."""
+
+    def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
+        """The rows of data files that are written, but not committed yet: what a scan of the table plans."""
+
+
 class Target(Protocol):
     """A table opened for a write, at the snapshot or version that was current then (its base)."""
 
@@ -108,14 +120,12 @@ class Target(Protocol):
         Otherwise, commits go onto concurrent ones themselves, and a `CommitConflict` is final.
         """
 
-    def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """Raise `UnsupportedFeature` if these files cannot be replaced.
+    def check_removable(self) -> None:
+        """Raise `UnsupportedFeature` if files of the table cannot be replaced."""
 
-        `deletes` is the number of deletes of each file. With `partly`, some of the rows of the files are kept.
-        """
-
-    def check_rewrites(self) -> None:
-        """Raise `UnsupportedFeature` if rows of the table cannot be written again as they are."""
+    @property
+    def change_files(self) -> ChangeFiles | None:
+        """How to record the changes of a commit that replaces files in part; None if the table does not."""
 
     def has_committed(self) -> bool:
         """Whether the transaction that the options name was already committed."""
@@ -129,9 +139,16 @@ class Target(Protocol):
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit files that replace the whole table; raises `CommitConflict` if the base changed; see `append`."""
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], what: Overwritten) -> None:
+    def replace(
+        self,
+        removed: Sequence[Removed],
+        files: Sequence[WrittenFile],
+        what: Overwritten,
+        changes: Sequence[WrittenFile] | None = None,
+    ) -> None:
         """Commit files that replace others, which are all that have rows of `what`; see `append`.
 
+        `changes` are change files of all rows that differ, which may be none; None if the files themselves tell.
         Raises `CommitConflict` if another commit changed what this one read.
         """
 

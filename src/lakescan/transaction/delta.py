@@ -19,8 +19,8 @@ from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
-from lakescan.delta.commit.file_changes import ADD, REMOVE, FileChanges, adds, removes
-from lakescan.delta.commit.live_adds import live_adds, live_adds_at
+from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_files, removes
+from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.features import brought_by_type
@@ -33,8 +33,10 @@ from lakescan.delta.table import DeltaTable
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.expressions.bind import bind
+from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
+from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.transaction.base import FileRules, Overwritten, Removed
@@ -42,6 +44,23 @@ from lakescan.transaction.results import CheckpointResult, ExpireResult, Manifes
 from lakescan.write.table_writes import WrittenFile
 
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
+
+
+@dataclass(frozen=True)
+class DeltaChangeFiles:
+    """The change data files of a table (`lakescan.transaction.base.ChangeFiles`)."""
+
+    _table: DeltaWrites
+    _planner: ScanFiles
+
+    @property
+    def writes(self) -> DeltaWrites:
+        """The table's columns, then `_change_type`."""
+        return self._table.of_change_files
+
+    def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
+        """The files with their partition values."""
+        return self._planner.candidates(written_actions(files, self._table)).table
 
 
 @dataclass(frozen=True)
@@ -115,24 +134,15 @@ class DeltaTarget:
         """True: what an overwrite replaces is planned again if rows have changed since."""
         return True
 
-    def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """Refuse append-only tables, and partial replacements with a change feed or row tracking."""
-        self._check_not_append_only()
-        properties = self.writes.metadata.properties
-        if partly and properties.change_feed:
-            raise UnsupportedFeature(
-                f"replacing some rows of files of {self.name}, which has a change data feed",
-                "Replace whole partitions, or set delta.enableChangeDataFeed to false.",
-            )
-        if partly:
-            self._check_no_row_ids("replacing some rows of files of")
+    def check_removable(self) -> None:
+        """Refuse append-only tables."""
+        if self.writes.metadata.properties.append_only:
+            raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
 
-    def _check_no_row_ids(self, doing: str) -> None:
-        if self.writes.metadata.properties.row_tracking:
-            raise UnsupportedFeature(
-                f"{doing} {self.name}, which has row tracking",
-                "Rows that are written again would lose their ids: set delta.enableRowTracking to false.",
-            )
+    @property
+    def change_files(self) -> DeltaChangeFiles | None:
+        """The change data files of a table with `delta.enableChangeDataFeed`."""
+        return DeltaChangeFiles(self.writes, self._planner()) if self.writes.metadata.properties.change_feed else None
 
     def has_committed(self) -> bool:
         """Whether the log has a `txn` action of the application with this version or a later one."""
@@ -154,7 +164,7 @@ class DeltaTarget:
         """Commit an overwrite of the whole table; raises `CommitConflict` if rows changed since."""
         live = live_adds(self.version, self.storage)
         if live.num_rows:
-            self._check_not_append_only()
+            self.check_removable()
         metadata = None if self._columns is None else self.writes.metadata
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows),
@@ -165,29 +175,30 @@ class DeltaTarget:
             transaction=self.options.transaction,
         )
 
-    def _check_not_append_only(self) -> None:
-        if self.writes.metadata.properties.append_only:
-            raise UnsupportedFeature(f"replacing files of {self.name}, whose delta.appendOnly is true", "Append to it.")
-
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], what: Overwritten) -> None:
+    def replace(
+        self,
+        removed: Sequence[Removed],
+        files: Sequence[WrittenFile],
+        what: Overwritten,
+        changes: Sequence[WrittenFile] | None = None,
+    ) -> None:
         """Commit the replacement; raises `CommitConflict` if rows changed since that it may replace."""
         live = self._live(removed)
-        operation = _write("Overwrite", self.writes, files, removed=live.num_rows)
+        changed = changes is None or bool(changes)  # else readers would take moved rows for changed ones
         self._commit(
-            operation,
-            adds(files, self.writes),
-            removes(live),
+            _write("Overwrite", self.writes, files, removed=live.num_rows, changes=changes or ()),
+            adds(files, self.writes, changes_data=changed),
+            removes(live, changes_data=changed),
             self._reads(what),
             transaction=self.options.transaction,
+            changes=change_files(changes or (), self.writes),
         )
 
     def _reads(self, what: Overwritten) -> Reads:
         """The files that an overwrite would have replaced as well: by a filter, those in partitions that may match."""
         if what.where is None:
             return Reads.of_table()
-        schema = self.scan.snapshot.schema
-        fields = self.version.partition_fields(schema)
-        planner = ScanFiles(self.location, schema, fields, bind(what.where, schema), {}, {}, {})
+        planner = self._planner(bind(what.where, self.scan.snapshot.schema))
 
         def may_match(files: pa.Table) -> pa.Array:
             kept = planner.candidates(files).table.files["path"]
@@ -195,9 +206,13 @@ class DeltaTarget:
 
         return Reads(may_match)
 
+    def _planner(self, predicate: Predicate = TRUE) -> ScanFiles:
+        schema = self.scan.snapshot.schema
+        fields = self.version.partition_fields(schema)
+        return ScanFiles(self.location, schema, fields, predicate, {}, {}, {})
+
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
-        self.check_rewrites()
         live = self._live(removed)
         metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
         operation = Operation("OPTIMIZE", {"predicate": "[]", "auto": "false"}, metrics)
@@ -206,10 +221,6 @@ class DeltaTarget:
 
     def _live(self, removed: Sequence[Removed]) -> pa.Table:
         return live_adds_at(self.version, self.storage, [each.location for each in removed])
-
-    def check_rewrites(self) -> None:
-        """Refuse tables with row tracking."""
-        self._check_no_row_ids("rewriting files of")
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Raise `UnsupportedFeature`: the log has no manifests."""
@@ -228,13 +239,16 @@ class DeltaTarget:
         metadata: Metadata | None = None,
         protocol: Protocol | None = None,
         transaction: tuple[str, int] | None = None,
+        changes: pa.Table | None = None,
     ) -> None:
         DeltaCommit(
             self.version,
             self.storage,
             operation,
             FileChanges(
-                ADD.empty_table() if added is None else added, REMOVE.empty_table() if removed is None else removed
+                ADD.empty_table() if added is None else added,
+                REMOVE.empty_table() if removed is None else removed,
+                CDC.empty_table() if changes is None else changes,
             ),
             reads or Reads(),
             metadata,
@@ -339,6 +353,7 @@ def _write(
     files: Sequence[WrittenFile],
     *,
     removed: int = 0,
+    changes: Sequence[WrittenFile] = (),
     is_blind_append: bool = False,
 ) -> Operation:
     """The operation of a write, as Delta on Spark records it."""
@@ -348,4 +363,8 @@ def _write(
         "numOutputRows": sum(each.rows for each in files),
         "numOutputBytes": sum(each.size for each in files),
     }
-    return Operation("WRITE", parameters, metrics | ({"numRemovedFiles": removed} if removed else {}), is_blind_append)
+    if removed:
+        metrics["numRemovedFiles"] = removed
+    if changes:
+        metrics["numAddedChangeFiles"] = len(changes)
+    return Operation("WRITE", parameters, metrics, is_blind_append)

@@ -133,11 +133,12 @@ class IcebergTarget:
         """False: commits are validated, and go onto concurrent ones that do not conflict with them."""
         return False
 
-    def check_removable(self, deletes: pa.ChunkedArray, *, partly: bool) -> None:
-        """Accept all files."""
+    def check_removable(self) -> None:
+        """Accept all tables."""
 
-    def check_rewrites(self) -> None:
-        """Accept all tables: rows that are written again keep their ids."""
+    @property
+    def change_files(self) -> None:
+        """None: changes are computed from data files and deletes."""
 
     def has_committed(self) -> bool:
         """Whether a snapshot of the branch records this epoch of the query, or a later one."""
@@ -150,7 +151,13 @@ class IcebergTarget:
         with translated(self.identifier):
             self._commit().append(files)
 
-    def replace(self, removed: Sequence[Removed], files: Sequence[WrittenFile], what: Overwritten) -> None:
+    def replace(
+        self,
+        removed: Sequence[Removed],
+        files: Sequence[WrittenFile],
+        what: Overwritten,
+        changes: Sequence[WrittenFile] | None = None,
+    ) -> None:
         """Commit the replacement; it is retried after commits that do not touch what it read."""
         with translated(self.identifier):
             commit = self._commit()

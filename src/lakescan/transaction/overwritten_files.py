@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.scan_spec import ScanSpec
-from lakescan.transaction.base import Removed, Target
+from lakescan.transaction.base import ChangeFiles, Removed, Target
 from lakescan.transaction.rewrite import rewrite_rows
 from lakescan.write.partition_key import identity, physical
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
@@ -48,7 +48,18 @@ class Replaced:
             return []
         context = self.scan.read_context(self.cut)
         without = bind(self.where, self.scan.snapshot.schema)
-        return rewrite_rows(target.writes.of_moved_rows, self.cut, context, executor, without)
+        return rewrite_rows(target.writes.of_moved_rows, self.cut, context, executor, without=without)
+
+    def write_changes(
+        self, target: Target, changes: ChangeFiles, new: Sequence[WrittenFile], executor: PlanningExecutor | None
+    ) -> Iterator[list[WrittenFile]]:
+        """Write change files of the rows that are removed, then of those in the `new` files; needs `cut`."""
+        assert self.where is not None
+        rows = target.scan.select_columns(target.writes.schema)
+        parts = (rows.where(self.where), self.table, "delete"), (rows, changes.as_table(new), "insert")
+        for scan, table, kind in parts:
+            plan = scan.plan_table(table)
+            yield rewrite_rows(changes.writes, plan, scan.read_context(plan), executor, change=kind)
 
 
 def replaced_by(target: Target, files: Sequence[WrittenFile], where: Predicate | None, *, dynamic: bool) -> Replaced:
@@ -63,21 +74,20 @@ def replaced_by(target: Target, files: Sequence[WrittenFile], where: Predicate |
     table = target.scan.plan().table
     if dynamic:
         table = table.filter(_in_partitions(table, target.writes, {identity(file.key) for file in files}))
-        target.check_removable(delete_counts(table.files), partly=False)
+        target.check_removable()
     return Replaced(table)
 
 
 def _matching(target: Target, where: Predicate) -> Replaced:
     """The files that may have rows that match a filter; those with a residual may have other rows, too, and are cut."""
-    scan = target.scan.select_columns(target.writes.of_moved_rows.schema).where(where)
+    scan = target.scan.where(where)
     plan = scan.plan()
     is_cut = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     cut = pc.is_in(pa.array(np.arange(len(plan.table))), value_set=plan.splits["file"].filter(is_cut).combine_chunks())
-    some_are_cut = bool(pc.any(cut).as_py())
-    target.check_removable(delete_counts(plan.files), partly=some_are_cut)
-    if not some_are_cut:
+    target.check_removable()
+    if not pc.any(cut).as_py():
         return Replaced(plan.table)
-    whole = replace(scan, ignores_residuals=True)
+    whole = replace(scan.select_columns(target.writes.of_moved_rows.schema), ignores_residuals=True)
     return Replaced(plan.table, where, whole.plan_of(plan, cut), whole)
 
 

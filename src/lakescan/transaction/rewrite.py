@@ -1,4 +1,4 @@
-"""Rewrite rows of existing data files into new ones: each partition separately, on an executor."""
+"""Write rows of data files into other files: each partition separately, on an executor."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common.metadata_columns import CHANGE_TYPE
 from lakescan.executors import LOCAL, PlanningExecutor
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
@@ -22,12 +23,13 @@ from lakescan.write.table_writes import TableWrites, WrittenFile
 
 @dataclass(frozen=True)
 class _Rewrite:
-    """Write the rows of a task group, except those that match the bound filter `without`. Pickled for workers."""
+    """Write the rows of a task group, as `rewrite_rows` does. Pickled for workers."""
 
     writes: TableWrites
     context: ReadContext
     write_id: str
     without: Predicate | None
+    change: str | None
     equality: EqualityDeletes | None = None
 
     def __call__(self, group: TaskGroup) -> list[WrittenFile]:
@@ -36,11 +38,12 @@ class _Rewrite:
     def _rows(self, group: TaskGroup) -> Iterator[pa.RecordBatch]:
         schema = self.context.table_schema
         for batch in read_group(group, self.context, self.equality):
-            if self.without is None:
-                yield batch
-            else:
+            if self.without is not None:
                 hit = keep(self.without, columns_of(batch, schema), batch.num_rows)
-                yield batch.filter(pc.invert(hit))
+                batch = batch.filter(pc.invert(hit))
+            if self.change is not None:
+                batch = batch.append_column(CHANGE_TYPE.name, pa.repeat(self.change, batch.num_rows))
+            yield batch
 
 
 def rewrite_rows(
@@ -48,16 +51,20 @@ def rewrite_rows(
     plan: ScanPlan,
     context: ReadContext,
     executor: PlanningExecutor | None,
+    *,
     without: Predicate | None = None,
+    change: str | None = None,
 ) -> list[WrittenFile]:
     """Write the rows of a plan, except those that match the bound filter `without`; remove all new files on failure.
 
-    The first columns of the plan must be all columns of the table. Without an executor, threads write; an executor may
-    run in other processes.
+    The first columns of the plan must be all columns of the table. With `change`, the files are change files, and all
+    rows have this kind of change. Without an executor, threads write; an executor may run in other processes.
     """
+    if not len(plan.table):
+        return []
     groups, write_id = groups_by_partition(plan, writes.target_size), new_write_id()
     local_deletes = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
-    work = _Rewrite(writes, context, write_id, without, local_deletes)
+    work = _Rewrite(writes, context, write_id, without, change, local_deletes)
     try:
         return [file for files in (executor or LOCAL).map(work, groups) for file in files]
     except BaseException:

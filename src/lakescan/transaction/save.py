@@ -18,7 +18,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
 from lakescan.transaction.base import Overwritten, Target
-from lakescan.transaction.overwritten_files import replaced_by
+from lakescan.transaction.overwritten_files import Replaced, replaced_by
 from lakescan.transaction.results import WriteResult
 from lakescan.write.conform import Fit
 from lakescan.write.partitioned_writer import write_rows
@@ -75,7 +75,7 @@ def overwrite(
     read, and raises `CommitConflict` for others. If a concurrent writer committed the same transaction, the files are
     removed and nothing is committed.
     """
-    written, replaced, conflict, first = list(files), None, None, target
+    written, kept, changes, replaced, conflict, first = list(files), [], None, None, None, target
     attempts = Attempts(target.retries)
     with removed_on_failure(target, written) as remove:
         while True:
@@ -89,20 +89,40 @@ def overwrite(
             if replaced is None or not now.has_same_files(replaced):
                 remove(written[len(files) :])
                 del written[len(files) :]
-                written += now.rewrite_kept_rows(target, executor)
+                kept = now.rewrite_kept_rows(target, executor)
+                written += kept
+                changes = _changes(target, now, files, executor, written)
                 replaced = now
             try:
                 removed = now.removed
                 if where is None and not dynamic:
-                    target.replace_all(removed, written)
+                    target.replace_all(removed, files)
                 else:
-                    target.replace(removed, written, Overwritten(where, dynamic))
+                    target.replace(removed, [*files, *kept], Overwritten(where, dynamic), changes)
                 return saved(files, len(removed))
             except CommitConflict as error:
                 conflict = error
                 if target.retries_overwrites:
                     attempts.again(target.name, error)
                 target = target.reopened()
+
+
+def _changes(
+    target: Target,
+    replaced: Replaced,
+    files: Sequence[WrittenFile],
+    executor: PlanningExecutor | None,
+    written: list[WrittenFile],
+) -> list[WrittenFile] | None:
+    """Write the change files of an overwrite, and add them to `written`; None if its data files tell the changes."""
+    recorded = target.change_files
+    if replaced.cut is None or recorded is None:
+        return None
+    changes: list[WrittenFile] = []
+    for some in replaced.write_changes(target, recorded, files, executor):
+        written += some
+        changes += some
+    return changes
 
 
 def write_checked(

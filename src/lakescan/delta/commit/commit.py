@@ -18,7 +18,7 @@ from lakescan.delta.commit.after import after_commit
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Intent, Reads, Winner, row_id_mark
 from lakescan.delta.commit.file_changes import FileChanges
 from lakescan.delta.commit.put import ID, commit_file, put_commit
-from lakescan.delta.commit.row_ids import with_row_ids
+from lakescan.delta.commit.row_ids import PRESERVED, assigns_row_ids, with_row_ids
 from lakescan.delta.log.actions import ActionReader
 from lakescan.delta.log.pieces import read_commits
 from lakescan.delta.log.reader import DeltaVersion, LogReader
@@ -148,6 +148,8 @@ class DeltaCommit:
         now = int(time.time() * 1000)
         times = {**self._in_commit_timestamp(version, now), "timestamp": now}
         more = {"readVersion": self.base.segment.version, "isolationLevel": self._isolation, **self.properties}
+        if mark is not None and self._now.properties.row_tracking:
+            more["tags"] = PRESERVED
         info = commit_info_of(self.operation, self.id, times, more)
         text = CommitText(info, self.protocol, self._metadata(version, times), self.transaction)
         if mark is None:
@@ -186,8 +188,8 @@ class DeltaCommit:
         return entry
 
     def _row_id_mark(self) -> int | None:
-        """The highest row id in use, -1 for none; None for a table without row tracking."""
-        if "rowTracking" not in (self.protocol or self.base.protocol).features:
+        """The highest row id in use, -1 for none; None if files get no row ids."""
+        if not assigns_row_ids(self.protocol or self.base.protocol, self._now):
             return None
         action = LogReader(self._location, self.storage).domain(self.base.segment, ROW_TRACKING)
         return -1 if action is None else row_id_mark(action)

@@ -128,7 +128,7 @@ class Winner:
         touched = pc.and_(pc.is_in(places, value_set=canonical_paths(intent.removed)), pc.not_equal(kinds, "cdc"))
         if (place := pc.index(touched, True).as_py()) >= 0:
             return f"removed or changed {places[place].as_py()}, which this commit removes"
-        if not intent.changes_data and not intent.reads.everything:
+        if not intent.changes_data and intent.reads == Reads():
             return None  # snapshot isolation: the same rows in other files
         removed = pc.and_(pc.equal(kinds, "remove"), self.files["data_change"])
         if intent.reads.everything and (place := pc.index(removed, True).as_py()) >= 0:

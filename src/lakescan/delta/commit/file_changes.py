@@ -76,15 +76,32 @@ class FileChanges:
 
 def adds(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: bool = True) -> pa.Table:
     """Return the add actions of written files (`ADD`)."""
-    columns: dict[str, Any] = {
-        "path": log_paths(pa.array([writes.relative_path(each.location) for each in files], pa.string())),
-        "partitionValues": [list(writes.partition_values(each.key).items()) for each in files],
-        "size": [each.size for each in files],
+    columns = {
+        **_files(files, writes),
         "modificationTime": [_now()] * len(files),
         "dataChange": [changes_data] * len(files),
         "stats": [each.details["stats"] for each in files],
     }
     return _table(columns, ADD, len(files))
+
+
+def change_files(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
+    """Return the cdc actions (`CDC`) of files written by `DeltaWrites.of_change_files`.
+
+    Readers then take all changes of the commit from them, and none from its adds and removes. So they must hold each
+    changed row, new rows too, and no row that is only moved from one file to another.
+    """
+    columns = {**_files(files, writes), "dataChange": [False] * len(files)}
+    return _table(columns, CDC, len(files))
+
+
+def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
+    """The members that actions of all written files have."""
+    return {
+        "path": log_paths(pa.array([writes.relative_path(each.location) for each in files], pa.string())),
+        "partitionValues": [list(writes.partition_values(each.key).items()) for each in files],
+        "size": [each.size for each in files],
+    }
 
 
 def removes(live: pa.Table, *, changes_data: bool = True) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The live files of a version with their paths as the log writes them: what remove actions are made from."""
+"""Files as file actions: the live files of a version, with their paths as the log writes them, and new files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.delta.log.actions import ActionReader
+from lakescan.delta.log.actions import VECTOR, ActionReader
 from lakescan.delta.log.pieces import pieces_of, read_piece
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.log.replay import canonical_paths, live_files
+from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict
 from lakescan.storage import Storage
+from lakescan.write.table_writes import WrittenFile
 
 
 def live_adds(version: DeltaVersion, storage: Storage) -> pa.Table:
@@ -22,6 +24,24 @@ def live_adds(version: DeltaVersion, storage: Storage) -> pa.Table:
     parts = [read_piece(reader, piece) for piece in pieces_of(version.segment, reader)]
     actions = pa.concat_tables([reader.commits(()), *parts], promote_options="permissive")
     return live_files([actions.append_column("written_path", actions["path"])], version.segment.location)
+
+
+def written_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
+    """Return written files as file actions that a scan can plan before they are committed."""
+    values = [writes.partition_values(each.key) for each in files]
+    partition = pa.struct([pa.field(each.physical_name, pa.string()) for each in writes.partition_fields])
+    rows = len(files)
+    return pa.table(
+        {
+            "path": pa.array([each.location for each in files], pa.string()),
+            "partition": pa.array(values, partition),
+            "size": pa.array([each.size for each in files], pa.int64()),
+            "stats": pa.array([each.details["stats"] for each in files], pa.string()),
+            "vector": pa.nulls(rows, VECTOR),
+            "base_row_id": pa.nulls(rows, pa.int64()),
+            "row_commit_version": pa.nulls(rows, pa.int64()),
+        }
+    )
 
 
 def live_adds_at(version: DeltaVersion, storage: Storage, locations: Sequence[str]) -> pa.Table:

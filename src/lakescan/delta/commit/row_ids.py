@@ -1,4 +1,7 @@
-"""Assign row ids to added files (protocol, "Row Tracking"): each file takes as many ids as it has rows."""
+"""Assign row ids to added files (protocol, "Row Tracking"): each file takes as many ids as it has rows.
+
+Rows that are moved from one file to another keep theirs in columns of the new file (`DeltaWrites.of_moved_rows`).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.delta.log.json_lines import parse_json_texts
+from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.errors import UnsupportedFeature
 
 _ROWS = pa.schema([pa.field("numRecords", pa.int64())])
+
+PRESERVED = {"delta.rowTracking.preserved": "true"}  # tags of a commit after which all rows have the ids of before
+
+
+def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+    """Return whether new files get row ids.
+
+    Raises `UnsupportedFeature` for properties that demand row ids and suspend them at once, as Delta does.
+    """
+    properties = metadata.properties
+    if "rowTracking" not in protocol.features or not properties.suspends_row_tracking:
+        return "rowTracking" in protocol.features
+    if properties.row_tracking:
+        raise UnsupportedFeature(
+            "row tracking that is enabled and suspended",
+            f"Set one of {type(properties).row_tracking.name} and {type(properties).suspends_row_tracking.name} "
+            "to false.",
+        )
+    return False
 
 
 def with_row_ids(added: pa.Table, mark: int, version: int) -> tuple[pa.Table, int]:

@@ -125,6 +125,9 @@ class DeltaProperties(Properties):
         "the column of moved rows' commit versions",
         is_internal=True,
     )
+    suspends_row_tracking = Property(
+        "delta.rowTrackingSuspended", False, is_true, "whether new rows get no ids", is_internal=True
+    )
     in_commit_timestamps = Property(
         "delta.enableInCommitTimestamps", False, is_true, "whether commits hold their time", check=_flag
     )

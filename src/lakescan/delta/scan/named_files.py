@@ -1,7 +1,7 @@
 """All files that a Delta table references now, or has referenced since a time: those VACUUM keeps (protocol, "Remove").
 
-A removed file is kept until its tombstone is older than the retention; its deletion vector is kept with it. The change
-data files of all commits in the log are kept, too.
+A removed file is kept until its tombstone is older than the retention; its deletion vector is kept with it. Change data
+files are kept until their commit is older.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ def named_files(location: str, storage: Storage, cutoff: int) -> Iterator[pa.Arr
     """The locations of all files that the newest version references, or that were removed since `cutoff`.
 
     `cutoff` is in milliseconds since 1970. The result covers every version that was current since then, as far as the
-    log still tells, with deletion vectors, and the change data files of all commits in the log. Lists the log again;
-    its own files are not part of the result.
+    log still tells, with deletion vectors, and the change data files of commits since then. Lists the log again; its
+    own files are not part of the result.
     """
     listing = list_log(location, storage)
+    since = pa.array([each.version for each in listing.commits if _since(each, cutoff)], pa.int64())
     segment = listing.segment()
     pieces = pieces_of(segment, ActionReader(storage, ()))
     parts = [_Part.of_checkpoint(each.checkpoint.location, storage) for each in pieces if each.checkpoint is not None]
     parts += [_Part.of_commits(batch, storage) for batch in batches(segment.commits)]
     yield from _located(_retained([part.actions for part in parts], cutoff), location)
     for part in parts:
-        yield from _spellings(part.changes, location)
+        yield from _spellings(part.changes_of(since), location)
     first = segment.version + 1 - len(segment.commits)
     earlier = tuple(each for each in listing.commits if each.version < first)
-    since = pa.array([each.version for each in earlier if _since(each, cutoff)], pa.int64())
     for batch in batches(earlier):
         part = _Part.of_commits(batch, storage)
-        yield from _spellings(part.changes, location)
+        yield from _spellings(part.changes_of(since), location)
         # Versions before the checkpoint may have been current since the cutoff, and the checkpoint may have dropped
         # tombstones of their files.
         yield from _located(part.actions.filter(pc.is_in(part.actions["version"], value_set=since)), location)
@@ -77,7 +77,13 @@ class _Part:
 
     def __init__(self, rows: pa.Table, source: str) -> None:
         self.actions = pa.concat_tables([_actions(rows, name, source) for name in ("remove", "add")])
-        self.changes = _paths(rows["cdc"].combine_chunks(), source)
+        cdc = rows["cdc"].combine_chunks()
+        self.changes = _paths(cdc, source)
+        self._changed = rows["version"].combine_chunks().filter(pc.is_valid(pc.struct_field(cdc, "path")))
+
+    def changes_of(self, versions: pa.Array) -> pa.Array:
+        """The paths of the change data files of these versions."""
+        return self.changes.filter(pc.is_in(self._changed, value_set=versions))
 
     @staticmethod
     def of_commits(commits: Sequence[LogFile], storage: Storage) -> _Part:

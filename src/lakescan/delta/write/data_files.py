@@ -6,13 +6,14 @@ Implements "Per-file Statistics" and "Partition Value Serialization" of the prot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
+from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import delta_columns
@@ -33,6 +34,7 @@ from lakescan.write.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # pyarrow's names
 _KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
+_CHANGES = "_change_data"  # the folder of change data files
 _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
 
 
@@ -40,6 +42,7 @@ _DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.s
 class DeltaWrites(ByOptions):
     """A table to write to, by its newest protocol and metadata; write options replace its properties.
 
+    `hidden` are columns that files have beside those of the table. With `of_changes`, files are change data files.
     Raises `UnsupportedFeature` for a table that cannot be written.
     """
 
@@ -48,6 +51,8 @@ class DeltaWrites(ByOptions):
     metadata: Metadata
     storage: Storage
     options: WriteOptions
+    hidden: tuple[t.Field, ...] = ()
+    of_changes: bool = False
 
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
@@ -55,13 +60,35 @@ class DeltaWrites(ByOptions):
 
     @cached_property
     def schema(self) -> Schema:
-        """The table's current columns."""
-        return parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
+        """The table's current columns, then the hidden ones; raises `UnsupportedFeature` if two have the same name."""
+        schema = parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
+        if taken := {field.name for field in self.hidden}.intersection(schema.names):
+            raise UnsupportedFeature(
+                f"writing rows of {self.location} again, which has its own column {min(taken)!r}", "Rename the column."
+            )
+        return schema.extended(self.hidden)
 
     @property
     def of_moved_rows(self) -> DeltaWrites:
-        """Itself: tables with row tracking cannot be written, so moved rows need no extra columns."""
-        return self
+        """Settings for rows moved between files: with row tracking, they keep their ids and commit versions.
+
+        Raises `UnsupportedFeature` for row tracking without names of the columns that hold them.
+        """
+        properties = self.metadata.properties
+        if not (properties.row_tracking and "rowTracking" in self.protocol.features):
+            return self
+        names = properties.row_id_column, properties.row_version_column
+        if None in names:
+            raise UnsupportedFeature(
+                f"writing rows of {self.location} again, whose row tracking has no columns for ids",
+                f"Set {type(properties).row_id_column.name} and {type(properties).row_version_column.name}.",
+            )
+        return replace(self, hidden=m.row_tracking_columns(*names))
+
+    @property
+    def of_change_files(self) -> DeltaWrites:
+        """Settings for change data files: rows have their kind of change in `_change_type`."""
+        return replace(self, hidden=(m.CHANGE_TYPE,), of_changes=True)
 
     @property
     def target_size(self) -> int:
@@ -150,11 +177,16 @@ class DeltaWrites(ByOptions):
         return {f.physical_name: text_of(value, f) for f, value in zip(self.partition_fields, key, strict=True)}
 
     def new_location(self, key: Key, name: str) -> str:
-        """A location in the partition's Hive-style folder; with column mapping, in the table's folder."""
+        """A location in the partition's Hive-style folder; with column mapping, in the table's folder.
+
+        Change data files have the same folders below their own.
+        """
         values = self.partition_values(key)
-        if self.metadata.column_mapping_mode != "none":
-            return join(self.location, f"part-{name}")
         folders = [f"{_escaped(n)}={NULL_PARTITION if v is None else _escaped(v)}" for n, v in values.items()]
+        if self.metadata.column_mapping_mode != "none":
+            folders = []
+        if self.of_changes:
+            return join(self.location, _CHANGES, *folders, f"cdc-{name}")
         return join(self.location, *folders, f"part-{name}")
 
     def relative_path(self, location: str) -> str:
@@ -167,8 +199,10 @@ class DeltaWrites(ByOptions):
         return self.location
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
-        """The file's statistics as JSON text, by the member's name `stats`."""
-        return {"stats": stats_text(statistics, self.metadata.properties)}
+        """The file's statistics as JSON text, by the member's name `stats`; hidden columns have none."""
+        hidden = {field.id for field in self.hidden}
+        leaves = [each for each in statistics.leaves if each.leaf.way[0].id not in hidden]
+        return {"stats": stats_text(replace(statistics, leaves=leaves), self.metadata.properties)}
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
