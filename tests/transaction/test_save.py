@@ -378,7 +378,7 @@ def test_mapped_columns_of_a_new_delta_table_are_written_by_their_physical_names
 def test_what_is_only_appended_to_is_not_replaced(local: lakescan.Catalog, tmp_path: Path) -> None:
     properties = {"delta.appendOnly": "true"}
     local.create_table("db.t", "id BIGINT, part STRING", format="delta", properties=properties).append(rows(A, B))
-    with pytest.raises(lakescan.UnsupportedFeature, match="whose delta.appendOnly is true"):
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"whose delta\.appendOnly is true"):
         now().overwrite(rows((1, "a")), where="part = 'a'")
     assert pairs() == [A, B]
     assert data_files(tmp_path) == 1

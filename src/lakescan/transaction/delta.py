@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import pyarrow as pa
@@ -343,8 +343,13 @@ class DeltaTarget:
         )
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
-        """The files of the newest version, and those removed after `since`; the log names all of them."""
-        return named_files(self.reopened().location, self.storage, to_millis(since))
+        """The files of the newest version, and those removed after `since`; the log names all of them.
+
+        Change data files are in use for the retention at least.
+        """
+        retained = datetime.now(UTC) - self.version.metadata.properties.removed_file_retention
+        location = self.reopened().location
+        return named_files(location, self.storage, to_millis(since), to_millis(min(since, retained)))
 
 
 def _write(

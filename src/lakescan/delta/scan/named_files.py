@@ -18,7 +18,7 @@ from lakescan.delta.log.actions import VECTOR, ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
 from lakescan.delta.log.pieces import batches, pieces_of, read_commits
 from lakescan.delta.log.replay import file_locations, identity
-from lakescan.delta.log.segment import LogFile, list_log
+from lakescan.delta.log.segment import LogFile, LogListing, list_log
 from lakescan.delta.log.text import LogText
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CorruptMetadata, StorageError
@@ -34,27 +34,27 @@ _ACTIONS = pa.schema(
 )
 
 
-def named_files(location: str, storage: Storage, cutoff: int) -> Iterator[pa.Array]:
+def named_files(location: str, storage: Storage, cutoff: int, changes_cutoff: int) -> Iterator[pa.Array]:
     """The locations of all files that the newest version references, or that were removed since `cutoff`.
 
-    `cutoff` is in milliseconds since 1970. The result covers every version that was current since then, as far as the
-    log still tells, with deletion vectors, and the change data files of commits since then. Lists the log again; its
-    own files are not part of the result.
+    The result covers every version that was current since then, as far as the log still tells, with deletion vectors,
+    and the change data files of commits since `changes_cutoff`. Cutoffs are in milliseconds since 1970. Lists the log
+    again; its own files are not part of the result.
     """
     listing = list_log(location, storage)
-    since = pa.array([each.version for each in listing.commits if _since(each, cutoff)], pa.int64())
+    since, changed = _versions_since(listing, cutoff), _versions_since(listing, changes_cutoff)
     segment = listing.segment()
     pieces = pieces_of(segment, ActionReader(storage, ()))
     parts = [_Part.of_checkpoint(each.checkpoint.location, storage) for each in pieces if each.checkpoint is not None]
     parts += [_Part.of_commits(batch, storage) for batch in batches(segment.commits)]
     yield from _located(_retained([part.actions for part in parts], cutoff), location)
     for part in parts:
-        yield from _spellings(part.changes_of(since), location)
+        yield from _spellings(part.changes_of(changed), location)
     first = segment.version + 1 - len(segment.commits)
     earlier = tuple(each for each in listing.commits if each.version < first)
     for batch in batches(earlier):
         part = _Part.of_commits(batch, storage)
-        yield from _spellings(part.changes_of(since), location)
+        yield from _spellings(part.changes_of(changed), location)
         # Versions before the checkpoint may have been current since the cutoff, and the checkpoint may have dropped
         # tombstones of their files.
         yield from _located(part.actions.filter(pc.is_in(part.actions["version"], value_set=since)), location)
@@ -187,6 +187,7 @@ def _spellings(paths: pa.Array, location: str) -> Iterable[pa.Array]:
     return file_locations(paths, location), raw
 
 
-def _since(commit: LogFile, cutoff: int) -> bool:
-    modified = commit.entry.modified
-    return modified is None or modified >= from_millis(cutoff)
+def _versions_since(listing: LogListing, cutoff: int) -> pa.Array:
+    """The versions of the commits since a time."""
+    times = ((each.version, each.entry.modified) for each in listing.commits)
+    return pa.array([version for version, at in times if at is None or at >= from_millis(cutoff)], pa.int64())
