@@ -34,7 +34,7 @@ ICEBERG_VALUES = {
     "write.distribution-mode": "none",
     "write.merge.isolation-level": "serializable",
     "write.update.isolation-level": "Snapshot",
-    "write.metadata.compression-codec": "none",
+    "write.metadata.compression-codec": "gzip",
     "write.metadata.metrics.default": "truncate(4)",
     "write.parquet.compression-codec": "gzip",
     "write.parquet.compression-level": "3",
@@ -46,6 +46,8 @@ ICEBERG_VALUES = {
     "schema.name-mapping.default": "[]",
     "write.format.default": "PARQUET",
     "write.metadata.delete-after-commit.enabled": "true",
+    "write.object-storage.enabled": "true",
+    "write.object-storage.partitioned-paths": "false",
 }
 
 

@@ -115,6 +115,21 @@ def test_folders_elsewhere_are_looked_through_where_that_is_asked_for(local, tmp
     assert "stray" in [Path(each).name for each in now().remove_orphans(location=shared, dry_run=True)]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_folders_of_an_object_store_s_layout_are_looked_through(local, tmp_path: Path, elsewhere: bool) -> None:
+    folder = tmp_path / "store"
+    path = {"write.data.path": f"file://{folder}"} if elsewhere else {}
+    properties = {"write.object-storage.enabled": "true", **path}
+    local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"], properties=properties)
+    now().append(rows(A, B))
+    partition = next(tmp_path.rglob("part=a"))
+    entropy = partition.parts[-7:-3] if elsewhere else partition.parts[-5:-1]
+    assert [len(step) for step in entropy] == [4, 4, 4, 8]
+    stray(partition / "stray.parquet")
+    assert removed(tmp_path, **({"location": folder} if elsewhere else {})) == ["stray.parquet"]
+    assert pairs() == [A, B]
+
+
 def test_other_tables_within_the_folders_stay(table: lakescan.Table, local: lakescan.Catalog, tmp_path: Path) -> None:
     inner = place() / "data" / "inner"
     local.create_table("db.inner", "id BIGINT, part STRING", location=str(inner / "i")).append(rows(A))

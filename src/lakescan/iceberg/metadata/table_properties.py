@@ -61,10 +61,16 @@ class IcebergProperties(ReadProperties):
         "write.metadata.path", None, str, "the folder of metadata files (pyiceberg)", check=_path
     )
     object_path: Property[str | None] = Property(
-        "write.object-storage.path", None, str, "the folder of data files, by an old name"
+        "write.object-storage.path", None, _path, "the folder of data files, by an old name"
     )
     folder_path: Property[str | None] = Property(
-        "write.folder-storage.path", None, str, "the folder of data files, by an old name"
+        "write.folder-storage.path", None, _path, "the folder of data files, by an old name"
+    )
+    is_object_store = Property(
+        "write.object-storage.enabled", False, is_true, "whether a hash spreads data files over folders", check=boolean
+    )
+    has_partitions_in_object_store = Property(
+        "write.object-storage.partitioned-paths", True, is_true, "whether such paths name partitions", check=boolean
     )
     # Metrics
     default_metrics: Property[MetricsMode | None] = Property(
@@ -110,7 +116,11 @@ class IcebergProperties(ReadProperties):
         "write.metadata.compression-codec", "none", one_of("none", "gzip"), "codec of metadata files"
     )
     removes_metadata = Property(
-        "write.metadata.delete-after-commit.enabled", False, boolean, "whether commits remove old metadata files"
+        "write.metadata.delete-after-commit.enabled",
+        False,
+        is_true,
+        "whether commits remove old metadata files",
+        check=boolean,
     )
     metadata_versions = Property(
         "write.metadata.previous-versions-max", 100, positive, "old metadata files in the metadata log"
@@ -179,7 +189,17 @@ class IcebergProperties(ReadProperties):
         return [each for each in named if each is not None]
 
     def check_obeyed(self) -> None:
-        """Parse what every write depends on; raises `InvalidOption` for an invalid value."""
+        """Parse what every write depends on.
+
+        Raises `InvalidOption` for an invalid value, `UnsupportedFeature` for a class that chooses locations: lakescan
+        runs no code that a table names.
+        """
+        if named := [name for name in _PROVIDERS if name in self.texts]:
+            raise UnsupportedFeature(
+                f"'{named[0]}'={self.texts[named[0]]!r} of a table to write to ({self.where})",
+                "Only Iceberg's own providers are supported: remove the property, or set write.data.path or "
+                "write.object-storage.enabled.",
+            )
         _ = (
             *(self.min_manifests_to_merge, self.manifest_size, self.data_path, self.columns_with_metrics),
             *(self.codec, self.compression_level, self.page_size, self.partitions_in_summary, self.target_file_size),

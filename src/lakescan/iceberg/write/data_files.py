@@ -22,6 +22,7 @@ from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import metadata_text
+from lakescan.iceberg.write.locations import DataLocations
 from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.options.write import WriteOptions
 from lakescan.reading.casting import cast_leaf
@@ -203,25 +204,13 @@ class IcebergWrites(ByOptions):
         return Record(*key)
 
     def new_location(self, key: Key, name: str) -> str:
-        """The location that the table's location provider chooses for a new file."""
-        from pyiceberg.partitioning import PartitionKey
-        from pyiceberg.table.locations import load_location_provider
+        """The location of a new file by the table's properties (`DataLocations`)."""
+        partition = None if self.metadata.spec().is_unpartitioned() else self._folder(key)
+        return self._locations.new(name, partition)
 
-        folder = self._folder(key)
-
-        class OfPartition(PartitionKey):
-            def to_path(self) -> str:
-                return folder
-
-        try:
-            provider = load_location_provider(self.metadata.location, dict(self._properties.texts))
-        except ValueError as error:
-            raise UnsupportedFeature(
-                f"writing to {self.metadata.location} with its custom location provider", str(error)
-            ) from error
-        spec = self.metadata.spec()
-        partition = None if spec.is_unpartitioned() else OfPartition([], spec, self.metadata.schema())
-        return str(provider.new_data_location(name, partition))
+    @cached_property
+    def _locations(self) -> DataLocations:
+        return DataLocations.of(self.metadata.location, self._properties)
 
     def _folder(self, key: Key) -> str:
         """The partition's path; checked here because pyiceberg formats it again for the commit's summary."""
@@ -236,8 +225,8 @@ class IcebergWrites(ByOptions):
 
     @property
     def data_folder(self) -> str:
-        """The property `write.data.path`, or `data` in the table's folder."""
-        return self._properties.data_path or f"{self.metadata.location.rstrip('/')}/data"
+        """The folder that contains all new files; `data` in the table's own, unless a property names another."""
+        return self._locations.folder
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
