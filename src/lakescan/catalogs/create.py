@@ -13,7 +13,9 @@ from lakescan.delta.commit.creation import create_table
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
 from lakescan.iceberg.commit.publish import commit_emptied
+from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
+from lakescan.iceberg.metadata.write import metadata_writes
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.create import create_version_3, iceberg_arguments
 from lakescan.storage import Storage, join
@@ -60,7 +62,7 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
             "pyiceberg, which creates it, cuts locations at ? or # and would write elsewhere. Give the table another "
             "name, or a location without these characters.",
         )
-    with translated(identifier):
+    with translated(identifier), metadata_writes(arguments["properties"], str(identifier)):
         try:
             if chosen_version(arguments["properties"]).row_lineage:
                 create_version_3(catalog, identifier.within, arguments)
@@ -87,15 +89,14 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
     storage = Storage(io_properties=of_storage({**catalog.properties, **opened.io.properties}))
     before = IcebergTable.open(opened.metadata_location, storage)
 
-    transaction = opened.transaction()
     try:
-        _redefine(transaction, opened, arguments)
+        changes = MetadataChanges.of(opened, lambda transaction: _redefine(transaction, opened, arguments))
     except ValueError as error:
         raise UnsupportedFeature(
             f"replacing {identifier} with this definition", f"{error}. Drop it and create it again."
         ) from error
     with translated(identifier):
-        failed = commit_emptied(opened, transaction, before, storage)
+        failed = commit_emptied(opened, changes, before, storage)
     if failed is not None:
         raise CommitConflict(
             f"{identifier} was changed concurrently while it was being replaced: {failed.error}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakescan.errors import InvalidOption, NoSuchCatalog, StorageError, missing_dependency, nearest
-from lakescan.iceberg.metadata.write import write_metadata
+from lakescan.iceberg.metadata.write import with_all_metadata
 from lakescan.storage.faults import storage_boundary, told
 from lakescan.storage.locations import split_location
 
@@ -76,7 +76,7 @@ def connection(name: str) -> Catalog:
 
 def _connect(name: str, properties: dict[str, str]) -> Catalog:
     try:
-        from pyiceberg.catalog import MetastoreCatalog, load_catalog
+        from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NotInstalledError
     except ImportError as error:
         raise missing_dependency("pyiceberg", "iceberg", "catalogs") from error
@@ -88,16 +88,13 @@ def _connect(name: str, properties: dict[str, str]) -> Catalog:
             "(type, uri, ...), or add it to pyiceberg's configuration; on Spark, before lakescan.spark.register."
         )
     try:
-        opened = load_catalog(name, **properties)
+        return with_all_metadata(load_catalog(name, **properties))
     except (ValueError, NotInstalledError) as error:
         raise InvalidOption(f"catalog {name!r} cannot be opened with its configuration: {error}") from error
     except Exception as error:
         if (why := refusal(error)) is None:
             raise
         raise StorageError(f"catalog {name!r} cannot be opened: {why}") from error
-    if isinstance(opened, MetastoreCatalog):  # with other catalogs the server writes metadata files
-        vars(opened)["_write_metadata"] = write_metadata
-    return opened
 
 
 def refusal(error: Exception) -> str | None:

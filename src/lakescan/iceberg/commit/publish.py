@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import NewSnapshot, SnapshotProducer
+from lakescan.iceberg.commit.recorded import MetadataChanges
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
@@ -16,7 +17,7 @@ from lakescan.storage import Storage
 from lakescan.storage.removal import discard
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table import Table
 
 _RETENTION = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
 
@@ -48,8 +49,8 @@ def commit_snapshot(
     return failed
 
 
-def commit_emptied(table: Table, changes: Transaction, opened: IcebergTable, storage: Storage) -> Failed | None:
-    """Commit the changes of a transaction, with a snapshot that removes all files; see `commit_snapshot`.
+def commit_emptied(table: Table, changes: MetadataChanges, opened: IcebergTable, storage: Storage) -> Failed | None:
+    """Commit changes of a table's metadata, with a snapshot that removes all files; see `commit_snapshot`.
 
     `opened` is the table as lakescan read it before.
     """
@@ -57,7 +58,7 @@ def commit_emptied(table: Table, changes: Transaction, opened: IcebergTable, sto
 
     base = CommitBase(opened.metadata, table.metadata)
     producer = SnapshotProducer(base, storage, "delete", FileChanges(removes_all=True))
-    then, requirements = tuple(changes._updates), tuple(changes._requirements)
+    then, requirements = changes.updates, changes.requirements
     if producer.base.head is not None:
         return commit_snapshot(table, producer, set(opened.metadata.snapshots), storage, then, requirements)
     empty = AssertRefSnapshotId(ref=MAIN, snapshot_id=None)

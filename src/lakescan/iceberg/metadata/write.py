@@ -1,11 +1,26 @@
-"""Write table metadata as JSON, for all format versions: pyiceberg models version 3 but refuses to write it."""
+"""How pyiceberg writes table metadata for lakescan: in all format versions, and compressed if the table asks for it.
+
+pyiceberg models format version 3 but refuses to write it, and its catalogs do not compress metadata. Both go through
+public methods, which behave as lakescan's commits need while one of them runs, and as pyiceberg's own otherwise.
+"""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
-from lakescan.iceberg.metadata.format_versions import VERSIONS
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+_GZIP, _EXTENSION = "gzip", ".metadata.json"
+_CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where lakescan does not commit
+_LOCK = Lock()
+_IS_EXTENDED = False
 
 
 def metadata_text(metadata: Any) -> str:
@@ -15,24 +30,82 @@ def metadata_text(metadata: Any) -> str:
     return IcebergBaseModel.model_dump_json(metadata)
 
 
-def write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
-    """Write a metadata file, as pyiceberg's catalogs do."""
-    from pyiceberg.serializers import ToOutputFile
+def with_all_metadata(catalog: Catalog) -> Catalog:
+    """Let a catalog commit metadata of any format version, with the codec that a table's properties name; return it.
 
-    if VERSIONS[metadata.format_version].row_lineage:
-        metadata = _writable().model_construct(**dict(metadata))
-    ToOutputFile.table_metadata(metadata, io.new_output(metadata_path))
+    Tables that other catalogs of pyiceberg's commit are as pyiceberg writes them.
+    """
+
+    def commit_table(table: Any, requirements: Any, updates: Any) -> Any:
+        with metadata_writes(table.properties, ".".join(table.name())):
+            return type(catalog).commit_table(catalog, table, requirements, updates)
+
+    catalog.commit_table = commit_table
+    return catalog
 
 
-@cache
-def _writable() -> Any:
-    """A model of version 3 that can be written; cached, because defining a model is slow."""
+def check_metadata_writes(table: Any) -> None:
+    """Raise `InvalidOption` if a table's properties name an unknown codec of metadata."""
+    _codec(table.properties, ".".join(table.name()))
+
+
+@contextmanager
+def metadata_writes(properties: Mapping[str, str], where: str) -> Iterator[None]:
+    """Let pyiceberg's catalogs write metadata of any format version, with the codec that a table's properties name.
+
+    `properties` are those of the table that is created or committed to, `where` is its name. Raises `InvalidOption`
+    for an unknown codec.
+
+    Example:
+        >>> with metadata_writes({"write.metadata.compression-codec": "gzip"}, "shop.orders"):
+        ...     catalog.create_table("shop.orders", schema)
+    """
+    _extend()
+    token = _CODEC.set(_codec(properties, where))
+    try:
+        yield
+    finally:
+        _CODEC.reset(token)
+
+
+def _codec(properties: Mapping[str, str], where: str) -> str:
+    return IcebergProperties(properties, where).metadata_codec
+
+
+def _extend() -> None:
+    global _IS_EXTENDED
+    with _LOCK:
+        if not _IS_EXTENDED:
+            _write_version_3()
+            _name_compressed()
+            _IS_EXTENDED = True
+
+
+def _write_version_3() -> None:
     from pyiceberg.table.metadata import TableMetadataV3
-    from pyiceberg.typedef import IcebergBaseModel
 
-    class Writable(TableMetadataV3):
-        """Metadata of format version 3."""
+    theirs = TableMetadataV3.model_dump_json
 
-        model_dump_json = IcebergBaseModel.model_dump_json
+    def model_dump_json(self: Any, *args: Any, **kwargs: Any) -> str:
+        try:
+            return str(theirs(self, *args, **kwargs))
+        except NotImplementedError:
+            if _CODEC.get() is None:
+                raise
+            return metadata_text(self)
 
-    return Writable
+    TableMetadataV3.model_dump_json = model_dump_json
+
+
+def _name_compressed() -> None:
+    """pyiceberg compresses the metadata files whose names say so."""
+    from pyiceberg.table.locations import LocationProvider
+
+    theirs = LocationProvider.new_table_metadata_file_location
+
+    def new_table_metadata_file_location(self: Any, *args: Any, **kwargs: Any) -> str:
+        location = str(theirs(self, *args, **kwargs))
+        is_plain = _CODEC.get() != _GZIP or location.endswith(f".gz{_EXTENSION}")
+        return location if is_plain else f"{location.removesuffix(_EXTENSION)}.gz{_EXTENSION}"
+
+    LocationProvider.new_table_metadata_file_location = new_table_metadata_file_location

@@ -23,8 +23,18 @@ def named_files(table: IcebergTable) -> Iterator[pa.Array]:
     They cover every snapshot in the metadata, on any branch or tag or on none (staged): data files, delete files,
     manifests and manifest lists; statistics files; the metadata file and its predecessors in the metadata log.
     """
-    yield pa.array(_of_metadata(table), pa.string())
+    yield pa.array(named_by_metadata(table), pa.string())
     yield from _of_manifests(table, known=())
+
+
+def named_by_metadata(table: IcebergTable) -> list[str]:
+    """The files that the metadata file itself references; raises `CorruptMetadata` if one of its lists is damaged."""
+    metadata = table.metadata
+    for name in ("metadata-log", *STATISTICS):
+        metadata.check_log(name)
+    lists = [each.manifest_list for each in metadata.snapshots.values() if each.manifest_list is not None]
+    log = [file for _, file in metadata.metadata_log]
+    return [metadata.source, join(metadata.location, "metadata", HINT), *log, *lists, *metadata.statistics_files]
 
 
 def added_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:
@@ -35,16 +45,6 @@ def added_since(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Arra
     new = [each for each in table.metadata.snapshots.values() if each.id not in known]
     yield pa.array([each.manifest_list for each in new if each.manifest_list is not None], pa.string())
     yield from _of_manifests(table, known)
-
-
-def _of_metadata(table: IcebergTable) -> list[str]:
-    """The files that the metadata file itself references; raises `CorruptMetadata` if one of its lists is damaged."""
-    metadata = table.metadata
-    for name in ("metadata-log", *STATISTICS):
-        metadata.check_log(name)
-    lists = [each.manifest_list for each in metadata.snapshots.values() if each.manifest_list is not None]
-    log = [file for _, file in metadata.metadata_log]
-    return [metadata.source, join(metadata.location, "metadata", HINT), *log, *lists, *metadata.statistics_files]
 
 
 def _of_manifests(table: IcebergTable, known: Collection[int]) -> Iterator[pa.Array]:

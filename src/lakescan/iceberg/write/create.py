@@ -54,28 +54,62 @@ def as_schema(definition: TableDefinition) -> Schema:
 
 
 def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> None:
-    """Create a table of format version 3, with the next row id and column defaults that pyiceberg leaves out."""
-    from pyiceberg.catalog import MetastoreCatalog
-    from pyiceberg.exceptions import TableAlreadyExistsError
-    from pyiceberg.table.update import AddSchemaUpdate
+    """Create a table of format version 3, with the next row id and column defaults that pyiceberg leaves out.
 
-    schema = arguments["schema"]
-    if not isinstance(catalog, MetastoreCatalog):  # a server writes the metadata
-        with catalog.create_table_transaction(name, **arguments) as transaction:
-            transaction._updates = tuple(
-                AddSchemaUpdate(schema_=schema) if isinstance(each, AddSchemaUpdate) else each
-                for each in transaction._updates
-            )
+    Raises pyiceberg's errors, `TableAlreadyExistsError` among them.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.io import load_file_io
+    from pyiceberg.table import CreateTableTransaction, StagedTable
+    from pyiceberg.table.locations import load_location_provider
+
+    schema, is_server = arguments["schema"], not isinstance(catalog, MetastoreCatalog)
+    if is_server and all(schema.find_field(each).initial_default is None for each in schema.field_ids):
+        catalog.create_table(name, **arguments)
         return
-    staged = catalog._create_staged_table(name, **arguments)
-    metadata = staged.metadata.model_copy(update={"next_row_id": 0, "schemas": [schema]})
-    catalog._write_metadata(metadata, staged.io, staged.metadata_location)
+    metadata = _new_metadata(catalog, name, **arguments)
+    location = load_location_provider(metadata.location, metadata.properties).new_table_metadata_file_location()
+    io = load_file_io({**catalog.properties, **metadata.properties}, location)
+    if is_server:  # it writes the metadata
+        CreateTableTransaction(StagedTable(name, metadata, location, io, catalog)).commit_transaction()
+    else:
+        _register(catalog, name, metadata, location, io)
+
+
+def _new_metadata(
+    catalog: Any,
+    name: tuple[str, ...],
+    schema: Schema,
+    location: str | None,
+    properties: Mapping[str, str],
+    **order: Any,
+) -> Any:
+    """The metadata of a new table at the place, and with the properties, that the catalog gives it.
+
+    The catalog is asked with an empty schema of version 2, the newest that pyiceberg's transactions take.
+    """
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import new_table_metadata
+
+    given = {each: value for each, value in properties.items() if each != PROPERTY}
+    staged = catalog.create_table_transaction(name, Schema(), location, properties=given).table_metadata
+    chosen = {**staged.properties, PROPERTY: properties[PROPERTY]}
+    metadata = new_table_metadata(schema=schema, location=staged.location, properties=chosen, **order)
+    return metadata.model_copy(update={"next_row_id": 0, "schemas": [schema]})
+
+
+def _register(catalog: Any, name: tuple[str, ...], metadata: Any, location: str, io: Any) -> None:
+    """Write a new table's metadata, and give the table its name."""
+    from pyiceberg.exceptions import TableAlreadyExistsError
+    from pyiceberg.serializers import ToOutputFile
+
+    ToOutputFile.table_metadata(metadata, io.new_output(location))
     try:
-        catalog.register_table(name, staged.metadata_location)
+        catalog.register_table(name, location)
     except TableAlreadyExistsError:
-        if catalog.load_table(name).metadata_location == staged.metadata_location:
+        if catalog.load_table(name).metadata_location == location:
             return  # registered by an attempt whose response was lost
-        staged.io.delete(staged.metadata_location)
+        io.delete(location)
         raise
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.retries import outcome_of
 from lakescan.errors import CommitConflict, NoSuchTable
+from lakescan.iceberg.metadata.write import check_metadata_writes
 from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.old_metadata import remove_old_metadata
 from lakescan.storage import Storage
 
 if TYPE_CHECKING:
@@ -34,17 +36,20 @@ def commit(
     """Commit changes to a table. Returns None on success, else the definite failure.
 
     `is_made` tells from the reloaded table whether the changes were committed. Raises `CommitStateUnknown` if the
-    outcome is unknown, `CommitConflict` if another table has the name now, and `NoSuchTable`.
+    outcome is unknown, `CommitConflict` if another table has the name now, `NoSuchTable`, and `InvalidOption` for a
+    property that says wrongly how to write metadata.
     """
     from pyiceberg.table.update import AssertTableUUID
 
     if not updates:
         return None
+    check_metadata_writes(table)
     try:
         same = AssertTableUUID(uuid=table.metadata.table_uuid)
-        table.catalog.commit_table(table, (*requirements, same), updates)
+        made = table.catalog.commit_table(table, (*requirements, same), updates)
     except Exception as error:
         return _looked_up(table, error, storage, is_made)
+    remove_old_metadata(table, made.metadata, made.metadata_location, storage)
     return None
 
 

@@ -1,0 +1,42 @@
+"""Changes of a table's metadata that pyiceberg works out, as what a commit sends to the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
+
+@dataclass(frozen=True)
+class MetadataChanges:
+    """Updates of a table's metadata, and what they require of the table (both pyiceberg's)."""
+
+    updates: tuple[Any, ...]
+    requirements: tuple[Any, ...]
+
+    @staticmethod
+    def of(table: Table, change: Callable[[Transaction], None]) -> MetadataChanges:
+        """Return what `change` does to a transaction of the table; nothing is committed. Raises what `change` raises.
+
+        Example:
+            >>> MetadataChanges.of(table, lambda transaction: transaction.set_properties({"owner": "me"}))
+        """
+        from pyiceberg.catalog.noop import NoopCatalog
+        from pyiceberg.table import CommitTableResponse, Table
+
+        recorded: list[MetadataChanges] = []
+
+        class Recorder(NoopCatalog):
+            """Records the one commit of a transaction."""
+
+            def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
+                recorded.append(MetadataChanges(tuple(updates), tuple(requirements)))
+                return CommitTableResponse(metadata=table.metadata, metadata_location=table.metadata_location)
+
+        of = Table(table.name(), table.metadata, table.metadata_location, table.io, Recorder("recorder"))
+        with of.transaction() as transaction:
+            change(transaction)
+        return recorded[0] if recorded else MetadataChanges((), ())
