@@ -18,6 +18,7 @@ from lakescan.catalogs.registry import give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
+from lakescan.spark.workers import task_number
 from lakescan.storage import Storage, join
 from lakescan.storage.removal import discard
 from lakescan.transaction.base import Target
@@ -76,7 +77,7 @@ class _Tasks:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
-        return Written(write_checked(self._writes, iterator, self._write_id, self._where))
+        return Written(write_checked(self._writes, iterator, self._write_id, self._where, task_number()))
 
     def _save(self, sink: Sink, files: list[WrittenFile]) -> None:
         target = self._reopened(sink)

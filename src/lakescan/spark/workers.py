@@ -93,3 +93,12 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
             yield pa.RecordBatch.from_arrays([pa.array(names), pa.array(versions)], names=["name", "version"])
 
     return probe
+
+
+def task_number() -> int:
+    """The number of the task, among those of its stage, that this worker runs; a task that is repeated keeps it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.partitionId())

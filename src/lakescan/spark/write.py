@@ -12,7 +12,7 @@ from pyspark.sql.functions import arrow_udf, col
 from lakescan.expressions.predicate import Predicate
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import quoted, schema_of_rows
-from lakescan.spark.workers import use_this_python
+from lakescan.spark.workers import task_number, use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.save import write_checked
 from lakescan.write.clustering import partition_codes
@@ -46,7 +46,8 @@ class SparkRows:
         writes = target.writes
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            files = [pickle.dumps(file, protocol=5) for file in write_checked(writes, batches, write_id, where)]
+            written = write_checked(writes, batches, write_id, where, task_number())
+            files = [pickle.dumps(file, protocol=5) for file in written]
             yield pa.RecordBatch.from_pydict({"file": pa.array(files, pa.binary())})
 
         frame = _clustered(self._frame, writes) if writes.is_clustered else self._frame

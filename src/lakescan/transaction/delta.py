@@ -24,7 +24,13 @@ from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_act
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.features import brought_by_type
-from lakescan.delta.metadata.new_schema import check_partitioning, mapped, schema_string, with_columns
+from lakescan.delta.metadata.new_schema import (
+    check_partitioning,
+    mapped,
+    schema_string,
+    with_columns,
+    with_identity_marks,
+)
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.named_files import added_since, named_files
@@ -41,6 +47,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.transaction.base import FileRules, Overwritten, Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
+from lakescan.write.column_rules import MARKS
 from lakescan.write.table_writes import WrittenFile
 
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
@@ -158,14 +165,15 @@ class DeltaTarget:
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append, after any number of concurrent commits."""
         operation = _write("Append", self.writes, files, is_blind_append=True)
-        self._commit(operation, adds(files, self.writes), transaction=self.options.transaction)
+        added, metadata = adds(files, self.writes), self._with_identity_marks(files)
+        self._commit(operation, added, metadata=metadata, transaction=self.options.transaction)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit an overwrite of the whole table; raises `CommitConflict` if rows changed since."""
         live = live_adds(self.version, self.storage)
         if live.num_rows:
             self.check_removable()
-        metadata = None if self._columns is None else self.writes.metadata
+        metadata = self._with_identity_marks(files) if self._columns is None else self.writes.metadata
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows),
             adds(files, self.writes),
@@ -190,9 +198,16 @@ class DeltaTarget:
             adds(files, self.writes, changes_data=changed),
             removes(live, changes_data=changed),
             self._reads(what),
+            self._with_identity_marks(files),
             transaction=self.options.transaction,
             changes=change_files(changes or (), self.writes),
         )
+
+    def _with_identity_marks(self, files: Sequence[WrittenFile]) -> Metadata | None:
+        """The metadata with the ids that writers of these files have assigned; None if they assigned none."""
+        metadata = self.writes.metadata
+        schema = with_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
+        return None if schema is None else replace(metadata, schema_string=schema)
 
     def _reads(self, what: Overwritten) -> Reads:
         """The files that an overwrite would have replaced as well: by a filter, those in partitions that may match."""

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakescan.common.retries import Attempts
 from lakescan.definition.table_definition import TableDefinition, numbered
-from lakescan.errors import CommitConflict, SchemaMismatch
+from lakescan.errors import CommitConflict
 from lakescan.executors import PlanningExecutor
-from lakescan.expressions.bind import bind
-from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
+from lakescan.expressions.scalar.condition import Condition
 from lakescan.options.write import WriteOptions
 from lakescan.storage.removal import PROVABLE_FAILURES, discard
 from lakescan.transaction.base import Overwritten, Target
 from lakescan.transaction.overwritten_files import Replaced, replaced_by
 from lakescan.transaction.results import WriteResult
+from lakescan.write.column_rules import MARKS, NewRows
 from lakescan.write.conform import Fit
 from lakescan.write.partitioned_writer import write_rows
 from lakescan.write.table_writes import TableWrites, WrittenFile
@@ -36,10 +36,14 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
         known = {name.lower() for name in target.writes.schema.names}
         new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
         others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
-        Fit.of(target.writes.schema, others)  # check first: added columns cannot be undone
+        _check_fit(target, others)  # first: added columns cannot be undone
         target = target.with_columns(TableDefinition(numbered(new))) if new else target
-    Fit.of(target.writes.schema, rows)
+    _check_fit(target, rows)
     return target
+
+
+def _check_fit(target: Target, rows: pa.Schema) -> None:
+    Fit.of(target.writes.rules.given(target.writes.schema, rows), rows)
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:
@@ -126,32 +130,25 @@ def _changes(
 
 
 def write_checked(
-    writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id: str, where: Predicate | None
+    writes: TableWrites,
+    batches: Iterable[pa.RecordBatch],
+    write_id: str,
+    where: Predicate | None,
+    task: int | None = None,
 ) -> list[WrittenFile]:
-    """Write rows as one task.
+    """Write new rows as one task: the only one of the write, or the one with the number `task`.
 
-    Raises `SchemaMismatch` for rows that violate a constraint of the table, or do not match `where`.
+    Raises `SchemaMismatch` for rows that violate a rule of the table (`ColumnRules`), or do not match `where`.
     """
-    rules = {f"violate the constraint {name!r} of the table": rule for name, rule in writes.constraints.items()}
+    more = {}
     if where is not None:
-        rules["do not match replaceWhere, and would be added beside the rows it replaces"] = where
-    return write_rows(writes, _checked(batches, rules, writes) if rules else batches, write_id)
-
-
-def _checked(
-    batches: Iterable[pa.RecordBatch], rules: Mapping[str, Predicate], writes: TableWrites
-) -> Iterator[pa.RecordBatch]:
-    """The batches, cast to the table's schema, with every rule checked on all rows; `rules` maps messages to rules."""
-    schema, fit = writes.schema, None
-    bound = {violation: bind(rule, schema) for violation, rule in rules.items()}
-    for batch in batches:
-        fit = fit or Fit.of(schema, batch.schema)
-        for rows in fit.pieces(batch):
-            for violation, rule in bound.items():
-                others = rows.num_rows - (pc.sum(keep(rule, columns_of(rows, schema), rows.num_rows)).as_py() or 0)
-                if others:
-                    raise SchemaMismatch(f"{others:,} rows {violation}: {rules[violation]}")
-            yield rows
+        said = "do not match replaceWhere, and would be added beside the rows it replaces"
+        more[said] = Condition.of_predicate(where, writes.schema)
+    if not writes.rules and not more:
+        return write_rows(writes, batches, write_id)
+    rows = NewRows(writes.rules, writes.schema, more, task)
+    files = write_rows(writes, rows.completed(batches), write_id)
+    return [replace(file, details={**file.details, MARKS: rows.marks}) for file in files] if rows.marks else files
 
 
 def saved(files: Sequence[WrittenFile], removed: int = 0) -> WriteResult:

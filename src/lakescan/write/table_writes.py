@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.expressions.predicate import Predicate
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
+from lakescan.write.column_rules import ColumnRules
 from lakescan.write.statistics import FileStatistics
 
 Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical`)
@@ -61,8 +61,8 @@ class TableWrites(Protocol):
         """Target file size in bytes: past it, the next file is started."""
 
     @property
-    def constraints(self) -> Mapping[str, Predicate]:
-        """The constraints that every row must satisfy, by name."""
+    def rules(self) -> ColumnRules:
+        """What new rows must satisfy, and how columns that they lack are filled."""
 
     @property
     def max_rows(self) -> int | None:

@@ -60,7 +60,7 @@ _CATALOG = (
     "the table with the catalog's own engine, or drop the feature from the table."
 )
 _ALL = (
-    Feature("allowColumnDefaults", _V),
+    Feature("allowColumnDefaults", _W | _V),
     Feature("appendOnly", _W | _V, writer_version=2),
     Feature("catalogManaged", Support.NONE, why_not=_CATALOG),
     Feature("catalogOwned-preview", Support.NONE, why_not=_CATALOG),
@@ -78,7 +78,7 @@ _ALL = (
     Feature("icebergCompatV1", _V),
     Feature("icebergCompatV2", _V),
     Feature("icebergCompatV3", _V),
-    Feature("identityColumns", _V, writer_version=6),
+    Feature("identityColumns", _W | _V, writer_version=6),
     Feature("inCommitTimestamp", _W | _V, property=("delta.enableInCommitTimestamps", "true")),
     Feature("inCommitTimestamp-preview", _W | _V),
     Feature("invariants", _W | _V, writer_version=2),

@@ -15,6 +15,7 @@ _NAMES = {t.INT: "integer"}
 _ATOMIC = (t.BOOLEAN, t.BYTE, t.SHORT, t.INT, t.LONG, t.FLOAT, t.DOUBLE, t.DATE, t.STRING, t.BINARY)
 _WITH_PARAMETERS = (t.Decimal, t.Timestamp)
 _NAMED = (*_ATOMIC, t.VARIANT)
+IDENTITY_STEP, IDENTITY_MARK = "delta.identity.step", "delta.identity.highWaterMark"
 _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 
 
@@ -27,6 +28,24 @@ def with_columns(schema: str, columns: Iterable[t.Field]) -> str:
     """Return a schema's JSON with more columns at its end; what it says of the others is kept."""
     node = parse_json(schema, "the table's schema")
     return json.dumps({**node, "fields": [*node["fields"], *map(_field, columns)]}, separators=(",", ":"))
+
+
+def with_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str | None:
+    """Return a schema's JSON with the last ids of identity columns, of all that tasks have assigned, by column.
+
+    None if there are none.
+    """
+    by_column: dict[str, list[int]] = {}
+    for each in marks:
+        for name, last in each.items():
+            by_column.setdefault(name, []).append(last)
+    if not by_column:
+        return None
+    node = parse_json(schema, "the table's schema")
+    for field in node["fields"]:
+        if (given := by_column.get(field["name"])) is not None:
+            field["metadata"][IDENTITY_MARK] = max(given) if field["metadata"][IDENTITY_STEP] > 0 else min(given)
+    return json.dumps(node, separators=(",", ":"))
 
 
 def mapped(schema: str, last_id: int) -> tuple[str, int]:

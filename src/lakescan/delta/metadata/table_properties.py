@@ -271,7 +271,7 @@ class DeltaProperties(Properties):
     @property
     def constraints(self) -> dict[str, str]:
         """The CHECK constraints of the table, as SQL, by name."""
-        return {n.removeprefix(CONSTRAINT): sql for n, sql in self.texts.items() if n.startswith(CONSTRAINT)}
+        return {n[len(CONSTRAINT) :]: sql for n, sql in self.texts.items() if n.lower().startswith(CONSTRAINT)}
 
     @property
     def has_iceberg_metadata(self) -> bool:

@@ -6,7 +6,8 @@ Implements "Per-file Statistics" and "Partition Value Serialization" of the prot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -21,21 +22,19 @@ from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.schema_json import parse_schema
 from lakescan.delta.scan.partition_values import NULL_PARTITION
+from lakescan.delta.write.column_rules import DeclaredRules
 from lakescan.delta.write.partition_text import text_of
 from lakescan.delta.write.statistics import stats_text
-from lakescan.errors import InvalidFilter, InvalidOption, NoSuchColumn, UnsupportedFeature
-from lakescan.expressions.bind import bind
-from lakescan.expressions.predicate import Predicate
-from lakescan.expressions.sql import parse_filter
+from lakescan.errors import InvalidOption
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
+from lakescan.write.column_rules import ColumnRules
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}  # pyarrow's names
 _KNOWN_CODECS = ("snappy", "zstd", "gzip", "brotli", "lz4", "lz4_raw", "uncompressed", "none")
 _CHANGES = "_change_data"  # the folder of change data files
-_DECLARED = ("delta.invariants", "delta.generationExpression", "delta.identity.start", "delta.identity.step")
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,11 @@ class DeltaWrites(ByOptions):
     options: WriteOptions
     hidden: tuple[t.Field, ...] = ()
     of_changes: bool = False
+    now: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)  # of current_timestamp()
 
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
-        _ = self.constraints  # refuse unsupported constraints before anything is written
+        _ = self.rules  # refuse what is not supported before anything is written
 
     @cached_property
     def schema(self) -> Schema:
@@ -97,24 +97,9 @@ class DeltaWrites(ByOptions):
         return self.options.target_file_size_bytes or own
 
     @cached_property
-    def constraints(self) -> Mapping[str, Predicate]:
-        """CHECK constraints by name (`delta.constraints.NAME`; protocol, "CHECK Constraints"); null is a violation."""
-        constraints = {}
-        for name, text in self.metadata.properties.constraints.items():
-            try:
-                constraints[name] = parse_filter(text)
-                bind(constraints[name], self.schema)
-            except NoSuchColumn as error:
-                raise UnsupportedFeature(
-                    f"the constraint {name!r} of {self.location}, {text}, without one of its columns",
-                    "Drop the constraint before the column.",
-                ) from error
-            except InvalidFilter as error:
-                raise UnsupportedFeature(
-                    f"the constraint {name!r} of {self.location}, {text}",
-                    "Only constraints in the syntax of lakescan's filters can be checked.",
-                ) from error
-        return constraints
+    def rules(self) -> ColumnRules:
+        """What the metadata declares for the columns; raises `UnsupportedFeature` for what cannot be obeyed."""
+        return DeclaredRules(self.protocol, self.metadata, self.schema, self.location, self.now).rules()
 
     @property
     def is_clustered(self) -> bool:
@@ -206,11 +191,8 @@ class DeltaWrites(ByOptions):
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:
-    """Raise `UnsupportedFeature` for a writer version, feature or column property that writers here do not support."""
+    """Raise `UnsupportedFeature` for a writer version or feature that writers here do not support."""
     protocol.check_supports(Support.WRITE, "writing to", location)
-    for name in _DECLARED:
-        if f'"{name}"' in metadata.schema_string:
-            raise UnsupportedFeature(f"writing to Delta tables with columns that have {name}", f"{location} has one.")
 
 
 def _physical(field: t.Field, mapped: bool) -> pa.Field:

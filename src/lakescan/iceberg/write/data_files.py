@@ -17,7 +17,6 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import iceberg_columns
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
-from lakescan.expressions.predicate import Predicate
 from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
 from lakescan.iceberg.metadata.schema_json import parse_schema
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
@@ -27,6 +26,7 @@ from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.options.write import WriteOptions
 from lakescan.reading.casting import cast_leaf
 from lakescan.storage import Storage
+from lakescan.write.column_rules import ColumnRules
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
@@ -103,9 +103,9 @@ class IcebergWrites(ByOptions):
         return self._properties.target_file_size
 
     @property
-    def constraints(self) -> Mapping[str, Predicate]:
-        """Empty: Iceberg has no constraints."""
-        return {}
+    def rules(self) -> ColumnRules:
+        """None: Iceberg's columns have no rules beside their types."""
+        return ColumnRules()
 
     @property
     def is_clustered(self) -> bool:

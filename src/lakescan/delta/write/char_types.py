@@ -1,0 +1,68 @@
+"""The CHAR and VARCHAR types of a column, which Delta keeps as text beside the type `string`.
+
+The text is Spark's name of the column's type, such as `char(3)` or `array<struct<code:varchar(2),n:int>>`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lakescan.common import types as t
+from lakescan.errors import CorruptMetadata
+from lakescan.write.text_lengths import Lengths, NestedLengths, TextLength
+
+_TEXT = re.compile(r"(char|varchar)\((\d{1,9})\)", re.IGNORECASE)
+_ATOMIC = re.compile(r"[a-z_]+(\([^()]*\))?( collate \w+)?", re.IGNORECASE)
+_NAME = re.compile(r"(?:`(?:[^`]|``)*`|[^:`]+):")
+
+
+def text_lengths(text: str, kind: t.Type, where: str) -> Lengths | None:
+    """Return the lengths within a column of a type; None if its texts have none.
+
+    Raises `CorruptMetadata`, beginning with `where`, for text that is not the type.
+    """
+    lengths, end = _Reader(text, where).lengths(kind, 0)
+    if end != len(text):
+        raise _wrong(text, where)
+    return lengths
+
+
+def _wrong(text: str, where: str) -> CorruptMetadata:
+    return CorruptMetadata(f"{where} has a type with lengths that is not its own: {text!r}")
+
+
+class _Reader:
+    """Reads one text; positions are offsets in it."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self._text, self._where = text, where
+
+    def lengths(self, kind: t.Type, at: int) -> tuple[Lengths | None, int]:
+        """The lengths of the type that begins at a position, and its end."""
+        match kind:
+            case t.Struct():
+                return self._nested("struct<", [each.type for each in kind.fields], at, named=True)
+            case t.ListOf():
+                return self._nested("array<", [kind.element.type], at)
+            case t.MapOf():
+                return self._nested("map<", [kind.key.type, kind.value.type], at)
+        if kind == t.STRING and (match := _TEXT.match(self._text, at)):
+            return TextLength(int(match[2]), match[1].lower() == "char"), match.end()
+        return None, self._after(_ATOMIC, at)
+
+    def _nested(self, opening: str, kinds: list[t.Type], at: int, *, named: bool = False) -> tuple[Lengths | None, int]:
+        at = self._after(re.compile(re.escape(opening), re.IGNORECASE), at)
+        children: list[Lengths | None] = []
+        for place, kind in enumerate(kinds):
+            at = self._after(re.compile(","), at) if place else at
+            at = self._after(_NAME, at) if named else at
+            child, at = self.lengths(kind, at)
+            children.append(child)
+        at = self._after(re.compile(">"), at)
+        return NestedLengths(tuple(children)) if any(children) else None, at
+
+    def _after(self, pattern: re.Pattern[str], at: int) -> int:
+        match = pattern.match(self._text, at)
+        if match is None:
+            raise _wrong(self._text, self._where)
+        return match.end()

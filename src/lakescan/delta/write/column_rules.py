@@ -1,0 +1,208 @@
+"""The rules that a Delta table's metadata declares for its columns, parsed for writers.
+
+Protocol: "Column Invariants", "CHECK Constraints", "Generated Columns", "Default Columns", "Identity Columns".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.delta.log.text import as_long, parse_json, shown
+from lakescan.delta.metadata.new_schema import IDENTITY_MARK, IDENTITY_STEP
+from lakescan.delta.metadata.protocol import Metadata, Protocol
+from lakescan.delta.write.char_types import text_lengths
+from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature
+from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.expression import ScalarExpression
+from lakescan.expressions.scalar.typed import Typed, literal
+from lakescan.write.column_rules import ColumnRules
+from lakescan.write.conform import fitted
+from lakescan.write.identity_values import Identity
+from lakescan.write.text_lengths import Lengths
+
+_INVARIANT, _GENERATED = "delta.invariants", "delta.generationExpression"
+_START, _STEP, _MARK = "delta.identity.start", IDENTITY_STEP, IDENTITY_MARK
+_EXPLICIT, _DEFAULT = "delta.identity.allowExplicitInsert", "CURRENT_DEFAULT"
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+_OF_COLUMNS = (_GENERATED, _START, _STEP, _DEFAULT)  # nothing writes them to fields within columns
+Rule = TypeVar("Rule")
+
+
+@dataclass(frozen=True)
+class DeclaredRules:
+    """The rules of one table; `now` is the time of the write. What cannot be obeyed raises `UnsupportedFeature`."""
+
+    protocol: Protocol
+    metadata: Metadata
+    schema: Schema
+    location: str
+    now: datetime
+
+    def rules(self) -> ColumnRules:
+        """Return all rules; raises `CorruptMetadata` for declarations that make no sense."""
+        self._check_nested()
+        return ColumnRules(
+            {**self._checks(), **self._invariants()},
+            self._of_columns(self._generated),
+            self._of_columns(self._default),
+            self._of_columns(self._identity),
+            self._of_columns(self._lengths),
+        )
+
+    @cached_property
+    def _fields(self) -> list[dict[str, Any]]:
+        """The columns as the schema's JSON has them."""
+        fields: list[dict[str, Any]] = parse_json(self.metadata.schema_string, self.location)["fields"]
+        return fields
+
+    def _of_columns(self, parse: Callable[[t.Field, Mapping[str, Any]], Rule | None]) -> dict[str, Rule]:
+        found = {}
+        for column, node in zip(self.schema.fields, self._fields, strict=False):  # hidden columns come last
+            if (rule := parse(column, node.get("metadata") or {})) is not None:
+                found[column.name] = rule
+        return found
+
+    def _check_nested(self) -> None:
+        """Refuse what no writer declares: rules of fields where Delta on Spark does not look for them."""
+        for each in _declared(self._fields):
+            names = () if each.is_column else (*_OF_COLUMNS, *((_INVARIANT,) if each.is_repeated else ()))
+            for name in names:
+                if name in each.metadata:
+                    raise UnsupportedFeature(
+                        f"writing to Delta tables with {name} of a field within a column",
+                        f"{self.location}: {each.path} has it.",
+                    )
+
+    def _checks(self) -> dict[str, Condition]:
+        texts = self.metadata.properties.constraints
+        return {name: self._condition(f"the constraint {name!r}", text) for name, text in texts.items()}
+
+    def _invariants(self) -> dict[str, Condition]:
+        found = {}
+        for each in _declared(self._fields):
+            if (raw := each.metadata.get(_INVARIANT)) is None:
+                continue
+            node = parse_json(raw, f"{self.location}: {_INVARIANT} of {each.path}") if isinstance(raw, str) else None
+            rule = node.get("expression") if isinstance(node, dict) else None
+            text = rule.get("expression") if isinstance(rule, dict) else None
+            if not isinstance(text, str):
+                raise CorruptMetadata(f"{self.location}: {_INVARIANT} of {each.path} is {shown(raw)}, no expression")
+            found[f"{_INVARIANT} of {each.path}"] = self._condition(f"the invariant of column {each.path!r}", text)
+        return found
+
+    def _condition(self, what: str, text: str) -> Condition:
+        return self._understood(what, text, lambda: Condition.of(text, self.schema))
+
+    def _understood(self, what: str, text: str, parse: Callable[[], Rule]) -> Rule:
+        """A parsed rule; raises `UnsupportedFeature` that names it."""
+        whole = f"{what} of {self.location}, {text}"
+        try:
+            return parse()
+        except NoSuchColumn as error:
+            raise UnsupportedFeature(
+                f"{whole}, without one of its columns", "Drop the constraint before the column."
+            ) from error
+        except UnsupportedFeature as error:
+            raise UnsupportedFeature(f"{whole}: {error.feature}", error.detail) from error
+        except InvalidFilter as error:
+            raise UnsupportedFeature(whole, str(error)) from error
+
+    def _generated(self, column: t.Field, metadata: Mapping[str, Any]) -> ScalarExpression | None:
+        text = metadata.get(_GENERATED)
+        if text is None or "generatedColumns" not in self.protocol.features:
+            return None  # older writers copied the metadata to tables whose columns are not generated
+        what = f"the generated column {column.name!r}"
+        expression = self._understood(what, str(text), lambda: ScalarExpression.of(str(text), self.schema))
+        if expression.type != column.type:
+            raise UnsupportedFeature(
+                f"{what} of {self.location}, {text}", f"The column is {column.type}, its expression {expression.type}."
+            )
+        if column.id in {self.schema.top_level_of[each].id for each in expression.columns}:
+            raise CorruptMetadata(f"{self.location}: {what} is computed from itself: {text}")
+        return expression
+
+    def _default(self, column: t.Field, metadata: Mapping[str, Any]) -> pa.Scalar | None:
+        text = metadata.get(_DEFAULT)
+        if text is None:
+            return None
+        what = f"the default of column {column.name!r}"
+        values = {
+            **dict.fromkeys(("current_timestamp", "now"), self._literal_now(t.Timestamp())),
+            **dict.fromkeys(("current_date", "curdate"), self._literal_now(t.DATE)),
+        }
+
+        def parse() -> pa.Scalar:
+            expression = ScalarExpression.of(str(text), Schema(()), values)
+            one = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"])
+            return fitted(expression.evaluate(one), t.Field(0, column.name, column.type))[0]
+
+        try:
+            return self._understood(what, str(text), parse)
+        except SchemaMismatch as error:
+            raise UnsupportedFeature(f"{what} of {self.location}, {text}", str(error)) from error
+
+    def _literal_now(self, kind: t.Type) -> Typed:
+        now = self.now if kind == t.DATE else self.now.replace(tzinfo=None)
+        return literal(now.date() if kind == t.DATE else now, kind)
+
+    def _identity(self, column: t.Field, metadata: Mapping[str, Any]) -> Identity | None:
+        declared = [name for name in (_START, _STEP, _EXPLICIT) if name in metadata]
+        if not declared:
+            return None
+        start, step, mark = (as_long(metadata.get(name)) for name in (_START, _STEP, _MARK))
+        explicit = metadata.get(_EXPLICIT)
+        complete = start is not None and step and isinstance(explicit, bool) and column.type == t.LONG
+        if not complete or (_MARK in metadata and mark is None):
+            raise CorruptMetadata(f"{self.location}: column {column.name!r} has an invalid delta.identity")
+        assert start is not None
+        assert step
+        if column.name in self.metadata.partition_columns:
+            raise UnsupportedFeature("writing to Delta tables partitioned by an identity column", self.location)
+        first = start - step
+        # A mark before the start is another writer's mistake: ids never come before the start.
+        last = first if mark is None else max(mark, first) if step > 0 else min(mark, first)
+        return Identity(step, _aligned(last, start, step), bool(explicit))
+
+    def _lengths(self, column: t.Field, metadata: Mapping[str, Any]) -> Lengths | None:
+        raw = metadata.get(_CHAR)
+        return text_lengths(raw, column.type, f"{self.location}: column {column.name!r}") if raw else None
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """The metadata of a field of the schema's JSON; `is_repeated` within lists and maps."""
+
+    path: str
+    metadata: Mapping[str, Any]
+    is_column: bool
+    is_repeated: bool
+
+
+def _declared(nodes: list[dict[str, Any]]) -> Iterator[_Declared]:
+    """All fields, at any depth."""
+    pending: list[tuple[Any, str, bool, bool]] = [(node, "", True, False) for node in reversed(nodes)]
+    while pending:
+        node, path, is_column, is_repeated = pending.pop()
+        if not isinstance(node, dict):
+            continue
+        if "name" in node:
+            path = f"{path}.{node['name']}" if path else node["name"]
+            yield _Declared(path, node.get("metadata") or {}, is_column, is_repeated)
+            pending.append((node["type"], path, False, is_repeated))
+        else:
+            pending += [(each, path, False, is_repeated) for each in reversed(node.get("fields") or ())]
+            inner = [node[name] for name in ("elementType", "keyType", "valueType") if name in node]
+            pending += [(each, path, False, True) for each in inner]
+
+
+def _aligned(mark: int, start: int, step: int) -> int:
+    """The mark, or the next value of the column after it: other writers' own values may be between."""
+    return start - (start - mark) // step * step

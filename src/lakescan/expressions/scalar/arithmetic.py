@@ -1,0 +1,143 @@
+"""Arithmetic as in Spark: operands are promoted by its rules; an overflow and a division by zero are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.typed import (
+    Typed,
+    common_type,
+    converted,
+    decimal_of,
+    guarded,
+    literal,
+    sql_type,
+    unsupported,
+)
+
+_BY_ZERO = "division by zero"
+_MOST_DIGITS = 38
+
+
+def arithmetic(op: str, left: Typed, right: Typed) -> Typed:
+    """Return `left op right` for one of + - *."""
+    kinds = {left.type, right.type}
+    if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
+        return _decimal_arithmetic(op, left, right)
+    kind = _number(common_type(left, right, f"the operator {op}"), f"the operator {op}")
+    first, second = converted(left, kind), converted(right, kind)
+    return Typed(f"CAST({first.sql} {op} {second.sql} AS {sql_type(kind)})", kind, True)
+
+
+def _number(kind: t.Type, what: str) -> t.Type:
+    if kind not in (*t.INTEGRAL, *t.FLOATING):
+        raise unsupported(f"{what} of {kind}")
+    return kind
+
+
+def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
+    """Spark's type of the result holds every result, as long as it has no more than 38 digits."""
+    first, second = _operand(left), _operand(right)
+    if first is None or second is None:
+        raise unsupported(f"the operator {op} of {left.type} and {right.type}")
+    scale = max(first.scale, second.scale)
+    if op == "*":
+        kind = t.Decimal(first.precision + second.precision + 1, first.scale + second.scale)
+        kinds = (first, second)
+    else:
+        kind = t.Decimal(max(first.precision - first.scale, second.precision - second.scale) + scale + 1, scale)
+        kinds = (kind, kind)
+    if kind.precision > _MOST_DIGITS:
+        raise unsupported(f"the operator {op} of decimals with a result of more than {_MOST_DIGITS} digits")
+    sides = [f"CAST({each.sql} AS {sql_type(of)})" for each, of in zip((left, right), kinds, strict=True)]
+    return Typed(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, True)
+
+
+def _operand(each: Typed) -> t.Decimal | None:
+    """The decimal type of an operand: a literal whole number has as many digits as are written."""
+    if each.type in t.INTEGRAL and isinstance(each.literal, int):
+        return t.Decimal(len(str(abs(each.literal))), 0)
+    return decimal_of(each.type)
+
+
+def divided(left: Typed, right: Typed) -> Typed:
+    """Return `left / right`, which is a double unless an operand is a decimal."""
+    is_floating = left.type in t.FLOATING or right.type in t.FLOATING
+    for each in (left, right):
+        if each.type not in (*t.INTEGRAL, *t.FLOATING) and not (is_floating and isinstance(each.type, t.Decimal)):
+            raise unsupported(f"the operator / of {left.type} and {right.type}")
+        common_type(literal(0.0, t.DOUBLE), each, "the operator /")
+    first, second = converted(left, t.DOUBLE), converted(right, t.DOUBLE)
+    return _unless_zero(second, f"{first.sql} / {second.sql}", t.DOUBLE)
+
+
+def _unless_zero(divisor: Typed, sql: str, kind: t.Type) -> Typed:
+    result = f"CAST({sql} AS {sql_type(kind)})"
+    return guarded(f"({divisor.sql}) IS NULL OR ({divisor.sql}) <> 0", result, kind, _BY_ZERO)
+
+
+def _whole(left: Typed, right: Typed, what: str) -> tuple[t.Type, Typed, Typed]:
+    kind = common_type(left, right, what)
+    if kind not in t.INTEGRAL:
+        raise unsupported(f"{what} of {left.type} and {right.type}")
+    return kind, converted(left, kind), converted(right, kind)
+
+
+def whole_quotient(left: Typed, right: Typed) -> Typed:
+    """Return `left DIV right` of whole numbers, a long."""
+    _whole(left, right, "the operator DIV")
+    first, second = converted(left, t.LONG), converted(right, t.LONG)
+    return _unless_zero(second, f"{first.sql} // {second.sql}", t.LONG)
+
+
+def remainder(left: Typed, right: Typed) -> Typed:
+    """Return `left % right` of whole numbers, with the sign of `left`."""
+    kind, first, second = _whole(left, right, "the operator %")
+    return _unless_zero(second, _remainder(first, second), kind)
+
+
+def _remainder(first: Typed, second: Typed) -> str:
+    return f"CASE WHEN {second.sql} = -1 THEN 0 ELSE {first.sql} % {second.sql} END"
+
+
+def positive_remainder(left: Typed, right: Typed) -> Typed:
+    """Return `pmod(left, right)` of whole numbers."""
+    kind, first, second = _whole(left, right, "the function pmod()")
+    rest = f"({_remainder(first, second)})"
+    positive = f"CASE WHEN {rest} < 0 THEN ({rest} + {second.sql}) % {second.sql} ELSE {rest} END"
+    return _unless_zero(second, positive, kind)
+
+
+def negative(each: Typed) -> Typed:
+    """Return `-each`."""
+    if isinstance(each.literal, int) and each.type in t.INTEGRAL:
+        return literal(-each.literal, t.INT if each.literal <= 2**31 else t.LONG)
+    if isinstance(each.literal, float | Decimal):
+        return Typed(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, literal=-each.literal)
+    return _same_type("-", each, "the operator -")
+
+
+def absolute(each: Typed) -> Typed:
+    """Return `abs(each)`."""
+    return _same_type("abs", each, "the function abs()")
+
+
+def _same_type(function: str, each: Typed, what: str) -> Typed:
+    kind = each.type if isinstance(each.type, t.Decimal) else _number(each.type, what)
+    return Typed(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
+
+
+def rounded(function: str) -> Callable[[Typed], Typed]:
+    """Return `ceil` or `floor`: a long of whole and floating-point numbers, a decimal of decimals."""
+
+    def apply(each: Typed) -> Typed:
+        if isinstance(each.type, t.Decimal):
+            kind: t.Type = t.Decimal(min(each.type.precision - each.type.scale + 1, _MOST_DIGITS), 0)
+        else:
+            _number(each.type, f"the function {function}()")
+            kind = t.LONG
+        return Typed(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
+
+    return apply

@@ -1,0 +1,88 @@
+"""Compute DuckDB SQL over Arrow arrays, with a connection a thread that can read nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import missing_dependency
+from lakescan.expressions.scalar.typed import UNEQUAL
+
+_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: before and after, the engines write and count differently
+_MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
+_SETTINGS = {
+    "threads": "1",
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_of_thread = threading.local()
+
+
+class FailedEvaluation(Exception):
+    """DuckDB's message about a value for which an expression has no result."""
+
+
+def computed(sql: str, columns: Sequence[pa.Array], rows: int, kind: pa.DataType) -> pa.Array:
+    """Return the values of an expression over columns c0, c1, ..., in the order of the rows.
+
+    Raises `FailedEvaluation`.
+    """
+    arrays = [_plain(each) for each in columns]
+    names = [f"c{place}" for place in range(len(arrays))]
+    # A column of its own, so that constants have as many values as there are rows.
+    table = pa.table([pa.nulls(rows, pa.int8()), *arrays], names=["__rows", *names])
+    duckdb, connection = _library(), _connection()
+    try:
+        result = connection.from_arrow(table).project(f"{sql} AS value").to_arrow_table()
+    except duckdb.Error as error:
+        raise FailedEvaluation(str(error)) from error
+    values = result["value"].combine_chunks()
+    assert len(values) == rows
+    return _typed(values, kind)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Instants become wall-clock times in UTC. Raises `FailedEvaluation` for times beyond the years 1 to 9999."""
+    if pa.types.is_timestamp(array.type):
+        _check_years(array.cast(pa.int64()), _MICROS, array)
+        return array.cast(pa.timestamp("us"))
+    if pa.types.is_date32(array.type):
+        _check_years(array.cast(pa.int32()), _DAYS, array)
+    return array
+
+
+def _check_years(numbers: pa.Array, limits: tuple[int, int], array: pa.Array) -> None:
+    least, most = (pc.min_max(numbers)[name].as_py() for name in ("min", "max"))
+    if least is not None and not (limits[0] <= least and most <= limits[1]):
+        raise FailedEvaluation(f"{UNEQUAL}a {array.type} beyond the years 1 to 9999")
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return values.cast(pa.timestamp("us")).cast(pa.int64()).cast(kind)
+    return values.cast(kind)
+
+
+def _library() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise missing_dependency("duckdb", "sql", "the value of an SQL expression") from error
+    return duckdb
+
+
+def _connection() -> Any:
+    """This thread's connection. Nothing is reordered: an operand that may fail is evaluated where it is written."""
+    if not hasattr(_of_thread, "connection"):
+        connection = _library().connect(config=_SETTINGS)
+        connection.execute("PRAGMA disable_optimizer")
+        connection.execute("SET lock_configuration = true")
+        _of_thread.connection = connection
+    return _of_thread.connection

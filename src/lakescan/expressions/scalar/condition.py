@@ -1,0 +1,56 @@
+"""Conditions that rows must satisfy: evaluated by the evaluator of filters if it understands them, else by DuckDB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.errors import InvalidFilter
+from lakescan.expressions.bind import bind
+from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.expressions.scalar.expression import ScalarExpression
+from lakescan.expressions.scalar.typed import unsupported
+from lakescan.expressions.sql import parse_filter
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition over the columns of a schema. Pickled for workers."""
+
+    text: str
+    schema: Schema = field(repr=False)
+    _test: Predicate | ScalarExpression = field(repr=False)
+
+    @staticmethod
+    def of(text: str, schema: Schema) -> Condition:
+        """Parse and bind a condition; raises `InvalidFilter`, `NoSuchColumn` and `UnsupportedFeature`."""
+        try:
+            return Condition.of_predicate(parse_filter(text), schema, text)
+        except InvalidFilter:
+            expression = ScalarExpression.of(text, schema)
+        if expression.type != t.BOOLEAN:
+            raise unsupported(f"a condition of type {expression.type}")
+        return Condition(text, schema, expression)
+
+    @staticmethod
+    def of_predicate(predicate: Predicate, schema: Schema, text: str | None = None) -> Condition:
+        """Bind a filter's predicate; raises `InvalidFilter` and `NoSuchColumn`."""
+        bound = bind(predicate, schema, case_sensitive=False)
+        return Condition(str(predicate) if text is None else text, schema, bound)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The ids of the fields that it reads."""
+        if isinstance(self._test, ScalarExpression):
+            return self._test.columns
+        return tuple(dict.fromkeys(leaf.bound_id for leaf in leaves(self._test)))
+
+    def holds(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return a mask of the rows for which it is true, not false or null; raises what `evaluate` raises."""
+        if isinstance(self._test, ScalarExpression):
+            return self._test.evaluate(rows).fill_null(False)
+        return keep(self._test, columns_of(rows, self.schema), rows.num_rows)

@@ -1,0 +1,113 @@
+"""Comparisons, conditions and choices: SQL's three-valued logic, evaluated only as far as Spark does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.typed import Typed, aligned, common_type, converted, literal, sql_type, unsupported
+
+
+def comparison(op: str, left: Typed, right: Typed) -> Typed:
+    """Return `left op right`; `<=>` is `IS NOT DISTINCT FROM`. NaN equals itself and exceeds all other numbers."""
+    first, second = aligned(left, right, f"the operator {op}")
+    sql_type(first.type)
+    return Typed(f"({first.sql} {op} {second.sql})", t.BOOLEAN, first.raises or second.raises)
+
+
+def _boolean(each: Typed, what: str) -> Typed:
+    if each.type not in (t.BOOLEAN, t.UNKNOWN):
+        raise unsupported(f"{what} of {each.type}")
+    return converted(each, t.BOOLEAN)
+
+
+def inverse(each: Typed) -> Typed:
+    """Return `NOT each`."""
+    return Typed(f"(NOT {_boolean(each, 'NOT').sql})", t.BOOLEAN, each.raises)
+
+
+def chain(op: str, parts: Sequence[Typed]) -> Typed:
+    """Return operands joined by AND or OR. A part that may fail is reached only if those before do not decide."""
+    decides = "FALSE" if op == "AND" else "TRUE"
+    values = [_boolean(each, op) for each in parts]
+    if not any(each.raises for each in values[1:]):
+        return Typed(f"({f' {op} '.join(each.sql for each in values)})", t.BOOLEAN, values[0].raises)
+    cases = " ".join(f"WHEN ({each.sql}) IS {decides} THEN {decides}" for each in values)
+    # Of what is left, no part decides: the result is null if a part is.
+    nulls = " OR ".join(f"({each.sql}) IS NULL" for each in values)
+    other = "TRUE" if op == "AND" else "FALSE"
+    return Typed(f"CASE {cases} WHEN {nulls} THEN NULL ELSE {other} END", t.BOOLEAN, True)
+
+
+def is_null(each: Typed) -> Typed:
+    """Return `each IS NULL`."""
+    return Typed(f"({each.sql} IS NULL)", t.BOOLEAN, each.raises)
+
+
+def is_truth(each: Typed, value: bool) -> Typed:
+    """Return `each IS TRUE` or `each IS FALSE`."""
+    return Typed(f"({_boolean(each, 'IS').sql} IS {str(value).upper()})", t.BOOLEAN, each.raises)
+
+
+def is_nan(each: Typed) -> Typed:
+    """Return `isnan(each)`, which is false for null."""
+    if each.type not in t.FLOATING:
+        raise unsupported(f"the function isnan() of {each.type}")
+    return Typed(f"coalesce(isnan({each.sql}), FALSE)", t.BOOLEAN, each.raises)
+
+
+def is_in(each: Typed, values: Sequence[Typed]) -> Typed:
+    """Return `each IN (values)`."""
+    return chain("OR", [comparison("=", each, value) for value in values])
+
+
+def between(each: Typed, low: Typed, high: Typed) -> Typed:
+    """Return `each BETWEEN low AND high`."""
+    return chain("AND", [comparison(">=", each, low), comparison("<=", each, high)])
+
+
+def _unified(values: Sequence[Typed], what: str) -> list[Typed]:
+    """Values of one type, to which Spark converts all of them."""
+    whole = literal(None, t.UNKNOWN)
+    for each in values:
+        kind = common_type(whole, each, what)
+        whole = Typed("", kind, literal=None)
+    return [converted(each, whole.type) for each in values]
+
+
+def choice(conditions: Sequence[Typed], results: Sequence[Typed], default: Typed | None) -> Typed:
+    """Return `CASE WHEN ... END`; `IF` is one with a single condition."""
+    values = _unified([*results, default or literal(None, t.UNKNOWN)], "CASE")
+    tests = [_boolean(each, "CASE WHEN") for each in conditions]
+    cases = " ".join(f"WHEN {test.sql} THEN {value.sql}" for test, value in zip(tests, values[:-1], strict=True))
+    raises = any(each.raises for each in (*tests, *values))
+    return Typed(f"CASE {cases} ELSE {values[-1].sql} END", values[-1].type, raises)
+
+
+def first_valid(*args: Typed) -> Typed:
+    """Return `coalesce(...)`."""
+    values = _unified(args, "the function coalesce()")
+    cases = " ".join(f"WHEN ({each.sql}) IS NOT NULL THEN {each.sql}" for each in values[:-1])
+    sql = f"CASE {cases} ELSE {values[-1].sql} END" if cases else values[-1].sql
+    return Typed(sql, values[-1].type, any(each.raises for each in values))
+
+
+def null_if(each: Typed, other: Typed) -> Typed:
+    """Return `nullif(each, other)`."""
+    return choice([comparison("=", each, other)], [literal(None, t.UNKNOWN)], each)
+
+
+def if_valid(each: Typed, then: Typed, otherwise: Typed) -> Typed:
+    """Return `nvl2(each, then, otherwise)`."""
+    return choice([inverse(is_null(each))], [then], otherwise)
+
+
+def extreme(function: str, *args: Typed) -> Typed:
+    """Return `greatest(...)` or `least(...)`, which skip nulls."""
+    if len(args) < 2:
+        raise unsupported(f"the function {function}() of one argument")
+    values = _unified(args, f"the function {function}()")
+    if values[0].type in (t.BOOLEAN, *t.FLOATING):  # the engines order NaN and -0.0 differently
+        raise unsupported(f"the function {function}() of {values[0].type}")
+    listed = ", ".join(each.sql for each in values)
+    return Typed(f"{function}({listed})", values[0].type, any(each.raises for each in values))

@@ -1,0 +1,84 @@
+"""A scalar expression that is bound to a table's columns, and its values over record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.common.schema import Schema
+from lakescan.errors import NoSuchColumn, SchemaMismatch
+from lakescan.expressions.evaluate import columns_of
+from lakescan.expressions.scalar.computed import FailedEvaluation, computed
+from lakescan.expressions.scalar.parse import parse_expression
+from lakescan.expressions.scalar.translate import Translator
+from lakescan.expressions.scalar.typed import UNEQUAL, Typed, sql_type, unsupported
+
+
+@dataclass(frozen=True)
+class ScalarExpression:
+    """An SQL expression over the columns of a schema. Pickled for workers.
+
+    - `text`: as it was written.
+    - `type`: the type of its values in Spark.
+    - `columns`: the ids of the fields that it reads, in the order of DuckDB's columns c0, c1, ...
+    """
+
+    text: str
+    schema: Schema = field(repr=False)
+    type: t.Type
+    columns: tuple[int, ...]
+    _sql: str = field(repr=False)
+
+    @staticmethod
+    def of(text: str, schema: Schema, values: Mapping[str, Typed] | None = None) -> ScalarExpression:
+        """Parse an expression and bind it to a schema; `values` are those of functions without arguments, by name.
+
+        Raises `InvalidFilter` for text that does not parse, `NoSuchColumn`, and `UnsupportedFeature` for operators and
+        functions that may differ from Spark's, by their names.
+
+        Example:
+            >>> ScalarExpression.of("year(day) * 100 + month(day)", schema).evaluate(batch)
+        """
+        ids: list[int] = []
+        known = values or {}
+
+        def column(path: tuple[str, ...]) -> Typed:
+            try:
+                found = schema.field(dotted_path(path), case_sensitive=False)
+            except NoSuchColumn:
+                if len(path) == 1 and path[0].lower() in known:  # current_date, without parentheses
+                    return known[path[0].lower()]
+                raise
+            if schema.struct_path(found.id)[-1] is not found:
+                raise unsupported(f"a field inside a list or map, {found.name!r},")
+            sql_type(found.type)
+            if found.id not in ids:
+                ids.append(found.id)
+            return Typed(f"c{ids.index(found.id)}", found.type)
+
+        typed = Translator(column, known)(parse_expression(text))
+        return ScalarExpression(text, schema, typed.type, tuple(ids), typed.sql)
+
+    def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        """Evaluate over rows with the schema's columns, in its order.
+
+        Raises `SchemaMismatch` where Spark fails too (a division by zero, an overflow), and `UnsupportedFeature` for
+        values on which the engines may differ.
+        """
+        try:
+            return computed(self._sql, self.values(rows), rows.num_rows, self.type.arrow())
+        except FailedEvaluation as error:
+            problem = str(error).splitlines()[0]
+            _, unequal, what = problem.partition(UNEQUAL)
+            if unequal:
+                raise unsupported(f"{self.text!r}: {what}") from error
+            raise SchemaMismatch(f"the SQL expression {self.text!r} cannot be evaluated: {problem}") from error
+
+    def values(self, rows: pa.RecordBatch | pa.Table) -> Sequence[pa.Array]:
+        """The values of the fields that it reads."""
+        columns = columns_of(rows, self.schema)
+        return [columns(each) for each in self.columns]

@@ -1,0 +1,108 @@
+"""The functions that expressions may call, by their names in Spark, with the numbers of arguments that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar import arithmetic, conditions, text_functions, time_functions
+from lakescan.expressions.scalar.casts import cast
+from lakescan.expressions.scalar.typed import Typed, unsupported
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function: what it translates to, and how many arguments it takes."""
+
+    apply: Callable[..., Typed]
+    least: int
+    most: int
+
+
+def _function(apply: Callable[..., Typed], least: int, most: int | None = None) -> Function:
+    return Function(apply, least, least if most is None else most)
+
+
+def _to(kind: t.Type) -> Function:
+    return _function(lambda each: cast(each, kind), 1)
+
+
+_MANY = 1000
+FUNCTIONS: Mapping[str, Function] = {
+    "abs": _function(arithmetic.absolute, 1),
+    "ceil": _function(arithmetic.rounded("ceil"), 1),
+    "ceiling": _function(arithmetic.rounded("ceil"), 1),
+    "floor": _function(arithmetic.rounded("floor"), 1),
+    "mod": _function(arithmetic.remainder, 2),
+    "negative": _function(arithmetic.negative, 1),
+    "pmod": _function(arithmetic.positive_remainder, 2),
+    "coalesce": _function(conditions.first_valid, 1, _MANY),
+    "equal_null": _function(lambda a, b: conditions.comparison("IS NOT DISTINCT FROM", a, b), 2),
+    "greatest": _function(lambda *args: conditions.extreme("greatest", *args), 2, _MANY),
+    "ifnull": _function(conditions.first_valid, 2),
+    "isnan": _function(conditions.is_nan, 1),
+    "isnotnull": _function(lambda each: conditions.inverse(conditions.is_null(each)), 1),
+    "isnull": _function(conditions.is_null, 1),
+    "least": _function(lambda *args: conditions.extreme("least", *args), 2, _MANY),
+    "nullif": _function(conditions.null_if, 2),
+    "nvl": _function(conditions.first_valid, 2),
+    "nvl2": _function(conditions.if_valid, 3),
+    "char_length": _function(text_functions.length, 1),
+    "character_length": _function(text_functions.length, 1),
+    "concat": _function(text_functions.joined_texts, 1, _MANY),
+    "contains": _function(text_functions.test_of("contains", "contains"), 2),
+    "endswith": _function(text_functions.test_of("ends_with", "endswith"), 2),
+    "lcase": _function(text_functions.in_case("lower"), 1),
+    "left": _function(text_functions.left, 2),
+    "len": _function(text_functions.length, 1),
+    "length": _function(text_functions.length, 1),
+    "lower": _function(text_functions.in_case("lower"), 1),
+    "ltrim": _function(text_functions.trimmed("ltrim"), 1),
+    "rtrim": _function(text_functions.trimmed("rtrim"), 1),
+    "startswith": _function(text_functions.test_of("starts_with", "startswith"), 2),
+    "substr": _function(text_functions.substring, 2, 3),
+    "substring": _function(text_functions.substring, 2, 3),
+    "trim": _function(text_functions.trimmed("trim"), 1),
+    "ucase": _function(text_functions.in_case("upper"), 1),
+    "upper": _function(text_functions.in_case("upper"), 1),
+    "add_months": _function(time_functions.months_later, 2),
+    "date_add": _function(time_functions.moved("+"), 2),
+    "date_diff": _function(time_functions.days_between, 2),
+    "date_format": _function(time_functions.formatted, 2),
+    "date_sub": _function(time_functions.moved("-"), 2),
+    "date_trunc": _function(time_functions.truncated_time, 2),
+    "datediff": _function(time_functions.days_between, 2),
+    "day": _function(time_functions.field_of_day("day({x})"), 1),
+    "dayofmonth": _function(time_functions.field_of_day("day({x})"), 1),
+    "dayofweek": _function(time_functions.field_of_day("dayofweek({x}) + 1"), 1),
+    "dayofyear": _function(time_functions.field_of_day("dayofyear({x})"), 1),
+    "hour": _function(time_functions.field_of_time("hour({x})"), 1),
+    "last_day": _function(time_functions.last_day, 1),
+    "minute": _function(time_functions.field_of_time("minute({x})"), 1),
+    "month": _function(time_functions.field_of_day("month({x})"), 1),
+    "quarter": _function(time_functions.field_of_day("quarter({x})"), 1),
+    "second": _function(time_functions.field_of_time("second({x})"), 1),
+    "to_date": _function(time_functions.day_of, 1),
+    "trunc": _function(time_functions.truncated_day, 2),
+    "weekday": _function(time_functions.field_of_day("isodow({x}) - 1"), 1),
+    "weekofyear": _function(time_functions.field_of_day("weekofyear({x})"), 1),
+    "year": _function(time_functions.field_of_day("year({x})"), 1),
+    "bigint": _to(t.LONG),
+    "date": _to(t.DATE),
+    "double": _to(t.DOUBLE),
+    "int": _to(t.INT),
+    "smallint": _to(t.SHORT),
+    "string": _to(t.STRING),
+    "tinyint": _to(t.BYTE),
+}
+
+
+def call(name: str, args: Sequence[Typed]) -> Typed:
+    """Return a call of a function; raises `UnsupportedFeature` for one that is not known, with its name."""
+    function = FUNCTIONS.get(name.lower())
+    if function is None:
+        raise unsupported(f"the function {name}()")
+    if not function.least <= len(args) <= function.most:
+        raise unsupported(f"the function {name}() with {len(args)} arguments")
+    return function.apply(*args)

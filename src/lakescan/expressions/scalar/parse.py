@@ -1,0 +1,32 @@
+"""Parse a Spark SQL expression. Functions keep their names and arguments: sqlglot's own rewrites of them are off."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from lakescan.errors import InvalidFilter, missing_dependency
+
+_SPECIAL = ("CAST", "EXTRACT", "SUBSTRING", "TRIM")  # calls whose arguments have a syntax of their own
+
+
+def parse_expression(text: str) -> Any:
+    """Return the sqlglot tree of an expression; raises `InvalidFilter` for text that does not parse."""
+    try:
+        import sqlglot
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "an SQL expression") from error
+    try:
+        return sqlglot.parse_one(text, into=sqlglot.exp.Condition, dialect=_dialect())
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        raise InvalidFilter(f"cannot parse the SQL expression {text!r}: {error}") from error
+
+
+@cache
+def _dialect() -> Any:
+    """Spark's dialect without sqlglot's functions, whose trees differ between its versions."""
+    from sqlglot.dialects.spark import Spark
+
+    parsers = {name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name in _SPECIAL}
+    members: dict[str, Any] = {"FUNCTIONS": {}, "FUNCTION_PARSERS": parsers, "NO_PAREN_FUNCTIONS": {}}
+    return type("PlainSpark", (Spark,), {"Parser": type("Parser", (Spark.Parser,), members)})

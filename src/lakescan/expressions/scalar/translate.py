@@ -1,0 +1,236 @@
+"""Translate the tree of an expression, node by node; a node that is not known is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar import arithmetic, conditions, text_functions
+from lakescan.expressions.scalar.casts import cast
+from lakescan.expressions.scalar.functions import call
+from lakescan.expressions.scalar.typed import Typed, literal, number, of_text, quoted, unsupported
+
+_COMPARISONS = {
+    "EQ": "=",
+    "NEQ": "<>",
+    "LT": "<",
+    "LTE": "<=",
+    "GT": ">",
+    "GTE": ">=",
+    "NullSafeEQ": "IS NOT DISTINCT FROM",
+    "NullSafeNEQ": "IS DISTINCT FROM",
+}
+_ARITHMETIC: Mapping[str, Callable[[Typed, Typed], Typed]] = {
+    "Add": lambda a, b: arithmetic.arithmetic("+", a, b),
+    "Sub": lambda a, b: arithmetic.arithmetic("-", a, b),
+    "Mul": lambda a, b: arithmetic.arithmetic("*", a, b),
+    "Div": arithmetic.divided,
+    "IntDiv": arithmetic.whole_quotient,
+    "Mod": arithmetic.remainder,
+    "DPipe": text_functions.joined_texts,
+}
+_TYPES: Mapping[str, t.Type] = {
+    "BOOLEAN": t.BOOLEAN,
+    "TINYINT": t.BYTE,
+    "SMALLINT": t.SHORT,
+    "INT": t.INT,
+    "BIGINT": t.LONG,
+    "FLOAT": t.FLOAT,
+    "DOUBLE": t.DOUBLE,
+    "DATE": t.DATE,
+    "TEXT": t.STRING,
+    "BINARY": t.BINARY,
+    "TIMESTAMP": t.Timestamp(),
+    "TIMESTAMPTZ": t.Timestamp(),
+    "TIMESTAMPLTZ": t.Timestamp(),
+    "TIMESTAMPNTZ": t.Timestamp(zoned=False),
+}
+_MOST_SQL = 1_000_000  # characters
+# Arguments that a node may have beside operands; others could change its meaning (see `expressions.sql`).
+_ARGUMENTS = {
+    "Between": {"low", "high"},
+    "Case": {"ifs", "default"},
+    "If": {"true", "false"},
+    "Literal": {"is_string"},
+    "Cast": {"to"},
+    "TryCast": {"to"},
+    "DPipe": {"safe"},
+    "Div": {"typed", "safe"},
+    "Substring": {"start", "length"},
+}
+_OPERANDS = {"this", "expression", "expressions", "negate"}
+
+
+class Translator:
+    """Translates trees over columns that `column` finds, by the parts of their names.
+
+    `values` are those of functions without arguments, by name.
+    """
+
+    def __init__(self, column: Callable[[tuple[str, ...]], Typed], values: Mapping[str, Typed]) -> None:
+        self._column, self._values = column, values
+
+    def __call__(self, node: Any) -> Typed:
+        """Translate one node; raises `UnsupportedFeature`."""
+        self._check(node)
+        result = self._node(node)
+        if node.args.get("negate"):
+            result = conditions.inverse(result)
+        if len(result.sql) > _MOST_SQL:
+            raise unsupported("an expression of this depth")
+        return result
+
+    def _check(self, node: Any) -> None:
+        name = type(node).__name__
+        if name in ("Column", "Dot"):
+            return
+        given = {key for key, value in node.args.items() if value not in (None, False, [])}
+        if given - _OPERANDS - _ARGUMENTS.get(name, set()):
+            raise unsupported(f"{node.sql(dialect='spark')!r}")
+
+    def _node(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        match node:
+            case exp.Paren():
+                return self(node.this)
+            case exp.Column() | exp.Dot():
+                return self._column(self._parts(node))
+            case exp.Literal():
+                return literal(node.this, t.STRING) if node.is_string else number(node.this)
+            case exp.HexString():
+                return Typed(f"unhex({quoted(node.this)})", t.BINARY)
+            case exp.Boolean():
+                return literal(bool(node.this), t.BOOLEAN)
+            case exp.Null():
+                return Typed("NULL", t.UNKNOWN)
+            case exp.And() | exp.Or():
+                return conditions.chain(type(node).__name__.upper(), [self(each) for each in _operands(node)])
+            case exp.Not():
+                return conditions.inverse(self(node.this))
+            case exp.Neg():
+                return arithmetic.negative(self(node.this))
+            case exp.Anonymous() if not node.expressions and str(node.this).lower() in self._values:
+                return self._values[str(node.this).lower()]
+            case exp.Anonymous():
+                return call(str(node.this), [self(each) for each in node.expressions])
+        return self._operator(node)
+
+    def _parts(self, node: Any) -> tuple[str, ...]:
+        from sqlglot import exp
+
+        if not all(isinstance(each, exp.Identifier) for each in node.parts):
+            raise unsupported(f"{node.sql(dialect='spark')!r}")
+        return tuple(each.name for each in node.parts)
+
+    def _operator(self, node: Any) -> Typed:
+        name = type(node).__name__
+        if (op := _COMPARISONS.get(name)) is not None:
+            return conditions.comparison(op, self._operand(node.this), self._operand(node.expression))
+        if (apply := _ARITHMETIC.get(name)) is not None:
+            return apply(self(node.this), self(node.expression))
+        return self._predicate(node)
+
+    def _operand(self, node: Any) -> Typed:
+        """An operand of a comparison. NOT binds less tightly than it in Spark, and `!` is NOT."""
+        from sqlglot import exp
+
+        if isinstance(node, exp.Not):
+            raise unsupported("a comparison with NOT without parentheses")
+        return self(node)
+
+    def _predicate(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        match node:
+            case exp.Is():
+                return self._is(node)
+            case exp.In() if node.expressions:
+                return conditions.is_in(self(node.this), [self(each) for each in node.expressions])
+            case exp.Between():
+                low, high = self(node.args["low"]), self(node.args["high"])
+                return conditions.between(self(node.this), low, high)
+            case exp.Like():
+                return text_functions.like(self(node.this), self(node.expression))
+            case exp.Escape(this=exp.Like()) if len(str(node.expression.name)) == 1:
+                self._check(node.this)
+                like = text_functions.like(self(node.this.this), self(node.this.expression), node.expression.name)
+                return conditions.inverse(like) if node.this.args.get("negate") else like
+        return self._call(node)
+
+    def _is(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        match node.expression:
+            case exp.Null():
+                return conditions.is_null(self(node.this))
+            case exp.HexString():
+                return Typed(f"unhex({quoted(node.this)})", t.BINARY)
+            case exp.Boolean():
+                return conditions.is_truth(self(node.this), bool(node.expression.this))
+        raise unsupported(f"{node.sql(dialect='spark')!r}")
+
+    def _call(self, node: Any) -> Typed:
+        """Calls and choices with a syntax of their own."""
+        from sqlglot import exp
+
+        match node:
+            case exp.Case():
+                return self._case(node)
+            case exp.If():
+                other = node.args.get("false")
+                return conditions.choice(
+                    [self(node.this)], [self(node.args["true"])], None if other is None else self(other)
+                )
+            case exp.Cast() | exp.TryCast():
+                return self._cast(node)
+            case exp.Extract():
+                return call(node.this.name, [self(node.expression)])
+            case exp.Substring():
+                size = node.args.get("length")
+                given = [self(node.this), self(node.args["start"]), *([] if size is None else [self(size)])]
+                return call("substring", given)
+            case exp.Trim() if node.expression is None:
+                return call("trim", [self(node.this)])
+        raise unsupported(f"{node.sql(dialect='spark')!r}")
+
+    def _case(self, node: Any) -> Typed:
+        tests = [self(each.this) for each in node.args["ifs"]]
+        if node.this is not None:
+            subject = self(node.this)
+            tests = [conditions.comparison("=", subject, each) for each in tests]
+        default = node.args.get("default")
+        results = [self(each.args["true"]) for each in node.args["ifs"]]
+        return conditions.choice(tests, results, None if default is None else self(default))
+
+    def _cast(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        value, kind = self(node.this), type_of(node.args["to"])
+        is_prefix = isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast)  # DATE '...', TIMESTAMP '...'
+        return of_text(value, kind) if is_prefix and value.is_text_literal and kind != t.STRING else cast(value, kind)
+
+
+def type_of(node: Any) -> t.Type:
+    """Return the type that sqlglot's type node names; raises `UnsupportedFeature`."""
+    name, parameters = node.this.name, [int(each.name) for each in node.expressions]
+    if name == "DECIMAL" and len(parameters) <= 2:
+        precision, scale = (*parameters, *(10, 0)[len(parameters) :])
+        if 0 <= scale <= precision <= 38:
+            return t.Decimal(precision, scale)
+    elif name in _TYPES and not parameters:
+        return _TYPES[name]
+    raise unsupported(f"the type {node.sql(dialect='spark')}")
+
+
+def _operands(node: Any) -> list[Any]:
+    """The operands of a chain of AND, or of OR, in order."""
+    result, pending = [], [node]
+    while pending:
+        each = pending.pop()
+        if type(each) is type(node):
+            pending += [each.expression, each.this]
+        else:
+            result.append(each)
+    return result

@@ -1,0 +1,201 @@
+"""A translated expression: its DuckDB SQL and its type in Spark, and the conversions that Spark makes implicitly."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.errors import UnsupportedFeature
+
+_SQL_NAMES: dict[t.Type, str] = {
+    t.BOOLEAN: "BOOLEAN",
+    t.BYTE: "TINYINT",
+    t.SHORT: "SMALLINT",
+    t.INT: "INTEGER",
+    t.LONG: "BIGINT",
+    t.FLOAT: "FLOAT",
+    t.DOUBLE: "DOUBLE",
+    t.DATE: "DATE",
+    t.STRING: "VARCHAR",
+    t.BINARY: "BLOB",
+    t.UNKNOWN: "INTEGER",  # of nulls
+}
+DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 20}  # of Spark's decimals for whole numbers
+_MOST_DIGITS = 38
+_EXACT_DIGITS = 15  # a decimal of so many digits becomes the nearest double by one division
+_EXACT_IN_FLOAT = 2**24
+UNEQUAL = "engines may differ: "  # begins the message about a value that is not evaluated here
+_DATE = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIMESTAMP = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Typed:
+    """An expression as DuckDB SQL.
+
+    - `type`: its type in Spark; `t.UNKNOWN` for a null without one.
+    - `raises`: whether its evaluation may fail for some values; if so, it is evaluated only where Spark does so.
+    - `literal`: the value of a literal, in Python.
+    """
+
+    sql: str
+    type: t.Type
+    raises: bool = False
+    literal: Any = None
+
+    @property
+    def is_text_literal(self) -> bool:
+        """Whether it is a quoted text."""
+        return isinstance(self.literal, str)
+
+
+def unsupported(what: str) -> UnsupportedFeature:
+    """Return the error for a part of an expression that is not evaluated here."""
+    return UnsupportedFeature(f"{what} in an SQL expression", "Only Spark itself evaluates it.")
+
+
+def sql_type(kind: t.Type) -> str:
+    """Return DuckDB's name of a type; raises `UnsupportedFeature` for types that expressions cannot use."""
+    if isinstance(kind, t.Decimal) and kind.scale >= 0:
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if isinstance(kind, t.Timestamp) and kind.unit == "us":
+        return "TIMESTAMP"  # instants are their wall-clock times in UTC
+    if (name := _SQL_NAMES.get(kind)) is None:
+        raise unsupported(f"a value of type {kind}")
+    return name
+
+
+def quoted(text: str) -> str:
+    """Return text as an SQL literal."""
+    if "\0" in text:
+        raise unsupported("a text with the character 0")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def literal(value: Any, kind: t.Type) -> Typed:
+    """Return a value as a literal of a type."""
+    if value is None:
+        return Typed(f"CAST(NULL AS {sql_type(kind)})", kind)
+    if kind == t.STRING:
+        return Typed(quoted(value), kind, literal=value)
+    return Typed(f"CAST({quoted(_text(value))} AS {sql_type(kind)})", kind, literal=value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def number(text: str) -> Typed:
+    """Return a number as Spark reads it: an integer, a long, a decimal, or with an exponent a double."""
+    if text.isdecimal():
+        value = int(text)
+        digits = len(text.lstrip("0")) or 1
+        kind: t.Type = t.INT if value < 2**31 else t.LONG if value < 2**63 else _decimal(digits, 0)
+        return literal(value, kind)
+    if "e" in text.lower():
+        return literal(float(text), t.DOUBLE)
+    exact = Decimal(text)
+    scale = -int(exact.as_tuple().exponent)
+    return literal(exact, _decimal(max(len(exact.as_tuple().digits), scale, 1), scale))
+
+
+def _decimal(precision: int, scale: int) -> t.Decimal:
+    if precision > _MOST_DIGITS:
+        raise unsupported(f"a decimal of more than {_MOST_DIGITS} digits")
+    return t.Decimal(precision, scale)
+
+
+def decimal_of(kind: t.Type) -> t.Decimal | None:
+    """Return the decimal type that Spark takes for a decimal or whole number; None for other types."""
+    if isinstance(kind, t.Decimal):
+        return kind
+    return t.Decimal(DIGITS[kind], 0) if kind in DIGITS else None
+
+
+def wider(left: t.Decimal, right: t.Decimal) -> t.Decimal:
+    """Return the decimal type that holds all values of two others; raises `UnsupportedFeature` if there is none."""
+    scale = max(left.scale, right.scale)
+    return _decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+
+
+def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
+    """Return the type to which Spark converts both; raises `UnsupportedFeature`, which says `doing` what."""
+    kinds = {left.type, right.type}
+    if len(kinds) == 1:
+        return left.type
+    if t.UNKNOWN in kinds:
+        return right.type if left.type == t.UNKNOWN else left.type
+    if kinds <= set(t.INTEGRAL):
+        return max(kinds, key=t.INTEGRAL.index)
+    first, second = decimal_of(left.type), decimal_of(right.type)
+    if first is not None and second is not None:
+        return wider(first, second)
+    if kinds & set(t.FLOATING) and all(_is_double(each, kinds) for each in (left, right)):
+        return t.DOUBLE
+    times = [kind for kind in kinds if isinstance(kind, t.Timestamp)]
+    if t.DATE in kinds and len(times) == 1:
+        return times[0]
+    raise unsupported(f"{doing} of {left.type} and {right.type}")
+
+
+def _is_double(each: Typed, kinds: set[t.Type]) -> bool:
+    """Whether Spark converts it to double beside another type, and the result does not depend on its ANSI mode."""
+    if each.type in t.INTEGRAL:
+        small = isinstance(each.literal, int) and abs(each.literal) <= _EXACT_IN_FLOAT
+        return t.FLOAT not in kinds or small
+    if isinstance(each.type, t.Decimal):
+        return each.literal is not None or each.type.precision <= _EXACT_DIGITS
+    return each.type in t.FLOATING
+
+
+def converted(each: Typed, kind: t.Type) -> Typed:
+    """Convert to a type that `common_type` has returned."""
+    if each.type == kind:
+        return each
+    if each.type == t.UNKNOWN:
+        return literal(None, kind)
+    if each.literal is not None and kind == t.DOUBLE:
+        return replace(literal(float(each.literal), kind), literal=each.literal)
+    return Typed(f"CAST({each.sql} AS {sql_type(kind)})", kind, each.raises)
+
+
+def of_text(each: Typed, kind: t.Type) -> Typed:
+    """Convert a text literal to the date or timestamp that it is compared with."""
+    text = each.literal.strip(" ")
+    if kind == t.DATE and _DATE.fullmatch(text):
+        return Typed(f"CAST({quoted(text)} AS DATE)", kind)
+    if isinstance(kind, t.Timestamp) and _TIMESTAMP.fullmatch(text):
+        return Typed(f"CAST({quoted(text.replace('T', ' '))} AS TIMESTAMP)", kind)
+    raise unsupported(f"the text {each.literal!r} as {kind}")
+
+
+def aligned(left: Typed, right: Typed, doing: str) -> tuple[Typed, Typed]:
+    """Convert two operands to their common type, as Spark does for a comparison."""
+    if left.is_text_literal and right.type not in (t.STRING, t.UNKNOWN):
+        left = of_text(left, right.type)
+    if right.is_text_literal and left.type not in (t.STRING, t.UNKNOWN):
+        right = of_text(right, left.type)
+    kind = common_type(left, right, doing)
+    return converted(left, kind), converted(right, kind)
+
+
+def guarded(condition: str, then: str, kind: t.Type, problem: str) -> Typed:
+    """Return an expression that fails, as in Spark, where a condition does not hold; `problem` says why."""
+    return _or_error(condition, then, kind, quoted(problem))
+
+
+def evaluated_if(condition: str, then: str, kind: t.Type, what: str, value: str) -> Typed:
+    """Return an expression that is refused where a condition does not hold, since the engines may differ there.
+
+    `value` is the SQL of the value of which that is said.
+    """
+    return _or_error(condition, then, kind, f"{quoted(UNEQUAL + what + ' ')} || CAST({value} AS VARCHAR)")
+
+
+def _or_error(condition: str, then: str, kind: t.Type, message: str) -> Typed:
+    return Typed(f"CASE WHEN {condition} THEN {then} ELSE CAST(error({message}) AS {sql_type(kind)}) END", kind, True)

@@ -1,0 +1,164 @@
+"""What a table demands of the columns of new rows, and the values with which it fills columns that rows lack.
+
+New rows are completed in this order: lengths of texts, defaults, ids, generated columns; then all of it is checked.
+Rows that are only written again (compaction, kept rows of an overwrite) are not: they stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.errors import SchemaMismatch
+from lakescan.expressions.evaluate import columns_of
+from lakescan.expressions.instants import plain_value
+from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.scalar.expression import ScalarExpression
+from lakescan.write.conform import Fit, fitted, places_of
+from lakescan.write.identity_values import Identity, IdentityValues
+from lakescan.write.text_lengths import Lengths
+
+MARKS = "identity marks"  # the detail of a written file: by identity column, the last id that its task assigned
+
+
+@dataclass(frozen=True)
+class ColumnRules:
+    """The rules of a table's columns. Pickled for workers.
+
+    - `constraints`: conditions by name; a row for which one is false or null is a violation.
+    - `generated`: by column, the expression of its values.
+    - `defaults`: by column, the value for rows that lack the column; not for those that give null.
+    - `identities`: by column, how its ids are assigned.
+    - `lengths`: by column, the lengths of its texts.
+    """
+
+    constraints: Mapping[str, Condition] = field(default_factory=dict)
+    generated: Mapping[str, ScalarExpression] = field(default_factory=dict)
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    identities: Mapping[str, Identity] = field(default_factory=dict)
+    lengths: Mapping[str, Lengths] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any((self.constraints, self.generated, self.defaults, self.identities, self.lengths))
+
+    def given(self, schema: Schema, rows: pa.Schema) -> Schema:
+        """The columns that rows must have: without those that they lack, and that are filled.
+
+        Raises `SchemaMismatch` for rows with ids of a column whose ids are always assigned.
+        """
+        present = places_of(schema.fields, tuple(t.Field(0, name, t.UNKNOWN) for name in rows.names))
+        filled = {*self.generated, *self.defaults, *self.identities}
+        fields = []
+        for each, place in zip(schema.fields, present, strict=True):
+            if place is None and each.name in filled:
+                continue
+            if place is not None and each.name in self.identities and not self.identities[each.name].takes_values:
+                raise SchemaMismatch(
+                    f"column {each.name!r} is GENERATED ALWAYS AS IDENTITY: leave it out of the rows to write"
+                )
+            fields.append(each)
+        return Schema(tuple(fields), schema.id)
+
+
+class NewRows:
+    """Completes and checks the rows of one task; `task` tells it from the write's other tasks, None if it is alone.
+
+    `more` are conditions beside the constraints, by what is said of rows that violate them.
+    """
+
+    def __init__(self, rules: ColumnRules, schema: Schema, more: Mapping[str, Condition], task: int | None) -> None:
+        named = {f"violate the constraint {name!r} of the table": each for name, each in rules.constraints.items()}
+        self._rules, self._schema, self._conditions = rules, schema, {**named, **more}
+        self._ids = {name: IdentityValues(each, task) for name, each in rules.identities.items()}
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """By column, the last id that was assigned in the direction of its step."""
+        return {name: each.mark for name, each in self._ids.items() if each.mark is not None}
+
+    def completed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches with all columns of the table, checked.
+
+        Raises `SchemaMismatch` for rows that do not fit the table or violate a rule, with an example.
+        """
+        given: Schema | None = None
+        for batch in batches:
+            if given is None:
+                given = self._rules.given(self._schema, batch.schema)
+                fit = Fit.of(given, batch.schema)
+            for rows in fit.pieces(batch):
+                whole = self._completed(rows, given)
+                self._check(whole)
+                yield whole
+
+    def _completed(self, rows: pa.RecordBatch, given: Schema) -> pa.RecordBatch:
+        columns = dict(zip(given.names, rows.columns, strict=True))
+        for name, lengths in self._rules.lengths.items():
+            if name in columns:
+                columns[name] = lengths.apply(columns[name], name)
+        for each in self._schema.fields:
+            if each.name in columns:
+                continue
+            if each.name in self._rules.defaults:
+                value = pa.repeat(self._rules.defaults[each.name], rows.num_rows)
+                columns[each.name] = fitted(value, each)
+            elif each.name in self._ids:
+                columns[each.name] = self._ids[each.name].take(rows.num_rows)
+        self._generate(columns, rows.num_rows)
+        return pa.RecordBatch.from_arrays(
+            [columns[name] for name in self._schema.names],
+            schema=pa.schema([pa.field(f.name, f.type.arrow(), not f.required) for f in self._schema.fields]),
+        )
+
+    def _generate(self, columns: dict[str, pa.Array], count: int) -> None:
+        """Add the generated columns; values that are given must be those of the expression."""
+        fields = {each.name: each for each in self._schema.fields}
+        arrays = [columns.get(name, pa.nulls(count, each.type.arrow())) for name, each in fields.items()]
+        base = pa.RecordBatch.from_arrays(arrays, names=list(fields))
+        for name, expression in self._rules.generated.items():
+            values = fitted(expression.evaluate(base), fields[name])
+            if name in columns:
+                self._check_generated(columns[name], values, name, expression, base)
+            else:
+                columns[name] = values
+
+    def _check_generated(
+        self, given: pa.Array, values: pa.Array, name: str, expression: ScalarExpression, rows: pa.RecordBatch
+    ) -> None:
+        differs = pc.invert(_null_safe_equal(given, values))
+        if count := pc.sum(differs).as_py():
+            example = _example(rows, differs, self._schema, (self._schema.column(name).id, *expression.columns))
+            raise SchemaMismatch(
+                f"{count:,} rows have other values of the generated column {name!r} than its expression: "
+                f"{expression.text}. For example: {example}. Leave the column out, so that it is computed"
+            )
+
+    def _check(self, rows: pa.RecordBatch) -> None:
+        for violation, condition in self._conditions.items():
+            fails = pc.invert(condition.holds(rows))
+            if count := pc.sum(fails).as_py():
+                example = _example(rows, fails, self._schema, condition.columns)
+                raise SchemaMismatch(
+                    f"{count:,} rows {violation}: {condition.text}" + (f". For example: {example}" if example else "")
+                )
+
+
+def _null_safe_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    """`left <=> right`: nulls are equal, and so are NaNs."""
+    both_null = pc.and_(left.is_null(), right.is_null())
+    equal = pc.fill_null(pc.equal(left, right), False)
+    if pa.types.is_floating(left.type):
+        equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
+    return pc.or_(both_null, equal)
+
+
+def _example(rows: pa.RecordBatch, mask: pa.Array, schema: Schema, fields: tuple[int, ...]) -> str:
+    """The values of fields in the first row of a mask."""
+    first = rows.filter(mask).slice(0, 1)
+    column = columns_of(first, schema)
+    return ", ".join(f"{schema.path_of[each]} = {plain_value(column(each)[0])!r}" for each in dict.fromkeys(fields))
