@@ -1,9 +1,8 @@
-"""What a Delta table declares for its columns, new rows obey: constraints, generated columns, defaults, ids, lengths."""
+"""New rows obey what a Delta table declares: constraints, generated columns, defaults, ids, lengths of texts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,37 +19,8 @@ from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.into import append_rows
 from lakescan.transaction.rows import rows_of
 from lakescan.write.identity_values import Identity, IdentityValues
-from tests.support.delta_state import commit, created, newest, state
-
-FEATURES = ("allowColumnDefaults", "checkConstraints", "generatedColumns", "identityColumns", "invariants")
-ALWAYS = {"start": 1, "step": 1, "allowExplicitInsert": False}
-NOT_NULL = {"nullable": False}
-
-
-def table_of(
-    folder: Path, columns: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]] | None = None, **more: Any
-) -> lakescan.Table:
-    """A table whose columns have this metadata; `nullable` is not metadata."""
-    actions = created(columns, features=FEATURES, **more)
-    metadata = actions[1]["metaData"]
-    schema = json.loads(metadata["schemaString"])
-    for field in schema["fields"]:
-        own = dict((rules or {}).get(field["name"], {}))
-        field["nullable"] = own.pop("nullable", True)
-        field["metadata"] = own
-    metadata["schemaString"] = json.dumps(schema)
-    commit(folder, *actions)
-    return lakescan.table(folder)
-
-
-def identity(**members: Any) -> dict[str, Any]:
-    return {f"delta.identity.{name}": value for name, value in {**ALWAYS, **members}.items()}
-
-
-def mark_of(folder: Path, column: str) -> int | None:
-    _, metadata, _ = state(folder)
-    fields = json.loads(metadata.schema_string)["fields"]
-    return next(field["metadata"].get("delta.identity.highWaterMark") for field in fields if field["name"] == column)
+from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of
+from tests.support.delta_state import commit, created, newest
 
 
 def read(folder: Path, *columns: str) -> list[Any]:
@@ -227,7 +197,7 @@ def test_texts_fit_their_char_and_varchar_types_at_any_depth(tmp_path: Path) -> 
         ],
         key=repr,
     )
-    for given, message in (
+    for longer, message in (
         (rows(c="abcd"), ("c", r"CHAR\(3\)", "abcd")),
         (rows(v="žluť"), ("v", r"VARCHAR\(3\)", "žluť")),
         (rows(a="abc"), ("l.element.a b", r"CHAR\(2\)", "abc")),
@@ -235,7 +205,7 @@ def test_texts_fit_their_char_and_varchar_types_at_any_depth(tmp_path: Path) -> 
         (rows(value="vvv"), ("m.value", r"CHAR\(2\)", "vvv")),
     ):
         with pytest.raises(lakescan.SchemaMismatch, match=LONG.format(*message)):
-            table.append(given)
+            table.append(longer)
 
 
 @pytest.mark.parametrize(

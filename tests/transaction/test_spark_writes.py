@@ -15,6 +15,7 @@ import lakescan
 import lakescan.spark
 from lakescan.options.write import WriteOptions
 from lakescan.spark.types import schema_of
+from tests.support.delta_rules import identity, mark_of, table_of
 from tests.transaction.killed_sink import NEVER, POINTS, run_killed
 from tests.transaction.support import NAME, Make, data_files, maker, now, pairs, rows
 
@@ -101,6 +102,41 @@ def test_an_overwrite_may_give_a_delta_table_other_columns(here: Any, local: lak
 
 
 BY = {"iceberg": ("bucket(3, id)", "truncate(1, part)"), "delta": ("part",)}
+
+
+@pytest.mark.parametrize("by", ["call", "df.write"])
+def test_rules_of_columns_hold_for_frames(here: Any, tmp_path: Path, by: str) -> None:
+    table = table_of(
+        tmp_path,
+        {"id": "long", "at": "date", "year": "integer", "code": "string", "n": "integer"},
+        {
+            "id": identity(),
+            "year": {"delta.generationExpression": "year(at)"},
+            "code": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"},
+            "n": {"CURRENT_DEFAULT": "7"},
+        },
+        partition=("year",),
+        properties={"delta.constraints.late": "year > 2000 and n < 10"},
+    )
+
+    def write(texts: str) -> None:
+        given = here.sql(texts).repartition(3)
+        if by == "call":
+            table.append(given)
+        else:
+            given.write.format("delta").mode("append").save(str(tmp_path))
+
+    write("SELECT date'2024-02-29' + CAST(id AS INT) AS at, 'a' AS code FROM range(600)")
+    found = lakescan.table(tmp_path).scan().to_arrow()
+    assert len(set(found["id"].to_pylist())) == 600
+    assert mark_of(tmp_path, "id") == max(found["id"].to_pylist())
+    assert set(found["code"].to_pylist()) == {"a  "}
+    assert set(found["n"].to_pylist()) == {7}
+    assert all(row["at"].year == row["year"] for row in found.to_pylist())
+    with pytest.raises((lakescan.SchemaMismatch, PySparkException), match="the constraint 'late'"):
+        write("SELECT date'1999-12-31' AS at, 'a' AS code")
+    write("SELECT date'2024-12-31' AS at, 'b' AS code")
+    assert len(set(lakescan.table(tmp_path).scan().to_arrow()["id"].to_pylist())) == 601
 
 
 @pytest.mark.parametrize("format", BY)

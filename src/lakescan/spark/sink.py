@@ -73,7 +73,7 @@ class _Tasks:
         text = options.replace_where if is_overwrite else None
         self._where = None if text is None else as_predicate(text)
         self._write_id = new_write_id()
-        self._identity, self._base = target.identity, target.base_state
+        self._identity, self._base, self._rules = target.identity, target.base_state, target.rules
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
@@ -83,7 +83,13 @@ class _Tasks:
         target = self._reopened(sink)
         if target.has_committed():
             self._discard(sink, [file.location for file in files])
-        elif self._is_overwrite:
+            return
+        try:
+            target.check_rules(self._rules)
+        except CommitConflict:
+            self._discard(sink, [file.location for file in files])
+            raise
+        if self._is_overwrite:
             overwrite(target, files, where=self._where, dynamic=self._dynamic)
         else:
             append(target, files)
@@ -135,6 +141,14 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
 
 class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
     """Writes the rows of a stream, one commit per micro-batch."""
+
+    def __init__(self, sink: Sink, rows: pa.Schema, is_overwrite: bool) -> None:
+        super().__init__(sink, rows, is_overwrite)
+        if assigned := self._writes.rules.assigned(self._writes.schema, rows):
+            raise UnsupportedFeature(
+                f"assigning ids of the identity column {assigned[0]!r} in a stream",
+                "All micro-batches would begin with the same id: write with foreachBatch and Table.append.",
+            )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the files of a micro-batch, unless the micro-batch was already committed."""

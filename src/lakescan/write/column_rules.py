@@ -64,6 +64,11 @@ class ColumnRules:
             fields.append(each)
         return Schema(tuple(fields), schema.id)
 
+    def assigned(self, schema: Schema, rows: pa.Schema) -> list[str]:
+        """The identity columns that rows lack."""
+        given = self.given(schema, rows).names
+        return [name for name in self.identities if name not in given]
+
 
 class NewRows:
     """Completes and checks the rows of one task; `task` tells it from the write's other tasks, None if it is alone.
