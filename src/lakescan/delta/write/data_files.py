@@ -25,7 +25,7 @@ from lakescan.delta.scan.partition_values import NULL_PARTITION
 from lakescan.delta.write.column_rules import DeclaredRules
 from lakescan.delta.write.partition_text import text_of
 from lakescan.delta.write.statistics import stats_text
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
 from lakescan.write.column_rules import ColumnRules
