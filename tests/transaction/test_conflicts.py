@@ -116,17 +116,43 @@ def test_an_overwrite_goes_on_where_others_changed_other_rows(made: Make, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3"])
-def test_rows_that_were_written_for_another_partition_spec_are_not_committed(kind: str, local, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["append", "overwrite", "dynamic"])
+def test_files_stay_in_the_partition_spec_that_they_were_written_for(kind: str, how: str, local, tmp_path) -> None:
+    """The default spec changes between, and other rows are added by the new one."""
     maker(kind, local)().append(rows(A))
+    options = WriteOptions.of({"overwrite-mode": "dynamic"} if how == "dynamic" else {}, "iceberg")
+    before = now()._target(options)
+    with connection("local").load_table("db.t").update_spec() as update:
+        update.add_field("id", "bucket[4]", "id_bucket")
+    now().append(rows(B))
+    if how == "append":
+        append_rows(before, rows_of(rows((3, "c"))), options)
+    else:
+        overwrite_rows(before, rows_of(rows((3, "a"))), options, "part = 'a'" if how == "overwrite" else None)
+    expected = [A, B, (3, "c")] if how == "append" else [B, (3, "a")]
+    assert pairs() == expected
+    for row in expected:
+        assert now().scan().where(f"part = '{row[1]}' AND id = {row[0]}").count() == 1
+    assert connection("local").load_table("db.t").scan().count() == len(expected)
+    specs = now().inspect("files")["spec_id"].to_pylist()
+    assert sorted(specs) == ([0, 0, 1] if how == "append" else [0, 1])
+    now().compact()
+    assert pairs() == expected
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3"])
+def test_files_of_a_partition_spec_that_was_removed_are_not_committed(kind: str, local, tmp_path: Path) -> None:
+    from pyiceberg.table.update import RemovePartitionSpecsUpdate
+
+    maker(kind, local)()
     before = target_of(now())
     theirs = connection("local").load_table("db.t")
     with theirs.update_spec() as update:
         update.add_field("id", "bucket[4]", "id_bucket")
-    now().append(rows(B))
-    with pytest.raises(lakescan.CommitConflict, match="changed the partition spec"):
-        append_rows(before, rows_of(rows((3, "c"))), NO_OPTIONS)
-    assert pairs() == [A, B]
-    assert data_files(tmp_path) == 2
+    theirs.catalog.commit_table(theirs, (), (RemovePartitionSpecsUpdate(spec_ids=[0]),))
+    with pytest.raises(lakescan.CommitConflict, match="removed the partition spec 0"):
+        append_rows(before, rows_of(rows(A)), NO_OPTIONS)
+    assert (pairs(), data_files(tmp_path)) == ([], 0)
 
 
 def test_a_branch_of_a_table_without_rows_is_refused(local: lakescan.Catalog) -> None:

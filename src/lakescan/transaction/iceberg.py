@@ -254,7 +254,7 @@ class IcebergTarget:
 
     @property
     def rules(self) -> None:
-        """None: columns are matched by id, and the commit refuses files of another partition spec."""
+        """None: columns are matched by id, and files stay in the partition spec that they were written for."""
 
     def check_rules(self, before: None) -> None:
         """Accept any change."""

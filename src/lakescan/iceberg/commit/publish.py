@@ -42,7 +42,7 @@ def commit_snapshot(
         raise
     branch = producer.base.branch
     updates = (*_updates(table, new, branch), *then)
-    same = (*requirements, *_same_branches(table, branch, new.parent_id))
+    same = (*requirements, *_same_branches(table, branch, new.parent_id), _same_spec(table))
     failed = commit(table, updates, same, storage, lambda now: new.snapshot_id in now.metadata.snapshots)
     if failed is not None:
         discard(storage, producer.stored, lambda: added_since(failed.now, known))
@@ -76,6 +76,13 @@ def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
     refs = table.metadata.refs if table.metadata.format_version > 1 else {}
     heads = {name: each.snapshot_id for name, each in refs.items() if each.snapshot_ref_type == "branch"}
     return [AssertRefSnapshotId(ref=name, snapshot_id=each) for name, each in {**heads, branch: head}.items()]
+
+
+def _same_spec(table: Table) -> Any:
+    """That the default partition spec is the same: nobody has removed it, which new files are of."""
+    from pyiceberg.table.update import AssertDefaultSpecId
+
+    return AssertDefaultSpecId(default_spec_id=table.metadata.default_spec_id)
 
 
 def _updates(table: Table, new: NewSnapshot, branch: str) -> tuple[Any, ...]:

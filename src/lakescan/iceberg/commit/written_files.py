@@ -21,16 +21,17 @@ _STATS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts
 def added_files(files: Iterable[WrittenFile], base: CommitBase) -> dict[int, pa.Table]:
     """Return data files by partition spec id.
 
-    Raises `CommitConflict` if files were written for another spec than the table's default one: another writer changed
-    it since.
+    Files stay in the partitions that they were written for: the table may have another default spec by now, but it
+    keeps the old ones. Raises `CommitConflict` if it does not.
     """
-    rows = list(files)
-    spec_id = base.metadata.default_spec_id
-    if any(each.details["spec_id"] != spec_id for each in rows):
+    by_spec: dict[int, list[WrittenFile]] = {}
+    for each in files:
+        by_spec.setdefault(each.details["spec_id"], []).append(each)
+    if unknown := by_spec.keys() - base.metadata.specs.keys():
         raise CommitConflict(
-            f"{base.metadata.location}: another writer changed the partition spec: write the rows again"
+            f"{base.metadata.location}: another writer removed the partition spec {min(unknown)}: write the rows again"
         )
-    return {spec_id: _table(rows, base, spec_id)} if rows else {}
+    return {spec_id: _table(some, base, spec_id) for spec_id, some in by_spec.items()}
 
 
 def partitions_of(files: Iterable[WrittenFile], base: CommitBase) -> pa.Table:
