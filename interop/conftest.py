@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from tests.support.session import local_session
 
+import lakescan
+
+from .rest_server import rest_server
+
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
 
@@ -47,3 +51,22 @@ def jvm(warehouse: Path) -> Iterator[Any]:
     session.sql("CREATE NAMESPACE IF NOT EXISTS ice.db")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("rest")
+    with rest_server(folder, {"warehouse": f"{folder}/warehouse"}) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def rest(rest_uri: str, jvm: Any) -> lakescan.Catalog:
+    """The catalog, here and in the JVM."""
+    jvm.conf.set("spark.sql.catalog.rest", "org.apache.iceberg.spark.SparkCatalog")
+    jvm.conf.set("spark.sql.catalog.rest.type", "rest")
+    jvm.conf.set("spark.sql.catalog.rest.uri", rest_uri)
+    jvm.conf.set("spark.sql.catalog.rest.cache-enabled", "false")
+    catalog = lakescan.catalog("rest", type="rest", uri=rest_uri)
+    catalog.create_namespace("db")
+    return catalog

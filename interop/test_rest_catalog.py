@@ -19,25 +19,6 @@ import lakescan
 from .rest_server import rest_server
 
 
-@pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("rest")
-    with rest_server(folder, {"warehouse": f"{folder}/warehouse"}) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def rest(uri: str, jvm: Any) -> lakescan.Catalog:
-    """The catalog, here and in the JVM."""
-    jvm.conf.set("spark.sql.catalog.rest", "org.apache.iceberg.spark.SparkCatalog")
-    jvm.conf.set("spark.sql.catalog.rest.type", "rest")
-    jvm.conf.set("spark.sql.catalog.rest.uri", uri)
-    jvm.conf.set("spark.sql.catalog.rest.cache-enabled", "false")
-    catalog = lakescan.catalog("rest", type="rest", uri=uri)
-    catalog.create_namespace("db")
-    return catalog
-
-
 def java(jvm: Any, name: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in jvm.table(f"rest.{name}").collect())
 
@@ -141,10 +122,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_writer_that_is_killed_leaves_all_or_nothing(rest: lakescan.Catalog, jvm: Any, uri: str) -> None:
+def test_a_writer_that_is_killed_leaves_all_or_nothing(rest: lakescan.Catalog, jvm: Any, rest_uri: str) -> None:
     rest.create_table("db.killed", "id BIGINT")
     for point, rows in (("written", []), ("committed", [(1,)]), ("committed", [(1,)])):
-        killed = subprocess.run([sys.executable, "-c", _KILLED, uri, point], timeout=120, check=False)
+        killed = subprocess.run([sys.executable, "-c", _KILLED, rest_uri, point], timeout=120, check=False)
         assert killed.returncode == -signal.SIGKILL
         assert java(jvm, "db.killed") == rows
 
