@@ -217,10 +217,11 @@ def test_new_rows_get_no_ids_while_row_tracking_is_suspended(tmp_path: Path) -> 
     assert actions(tmp_path, "domainMetadata") == []
 
 
-def test_a_column_named_as_those_of_row_tracking_is_not_written_over(tmp_path: Path) -> None:
-    own = pa.table({"id": [1, 2], "_row_id": [7, 8]})
+@pytest.mark.parametrize("name", ["_row_id", "_Row_Commit_version"])
+def test_a_column_named_as_those_of_row_tracking_is_not_written_over(tmp_path: Path, name: str) -> None:
+    own = pa.table({"id": [1, 2], name: [7, 8]})
     lakescan.save(own, tmp_path, format="delta", properties=IDS)
-    with pytest.raises(lakescan.UnsupportedFeature, match="its own column '_row_id'"):
+    with pytest.raises(lakescan.UnsupportedFeature, match=f"its own column '{name}'"):
         lakescan.table(tmp_path).overwrite(own.slice(0, 0), where="id = 1")
 
 

@@ -25,8 +25,10 @@ CHANGES: dict[str, tuple[Callable[[], object], list[Any]]] = {
     "append": (lambda: now().append(rows(C)), [A, B, C]),
     "overwrite some": (lambda: now().overwrite(rows(C), where="part = 'a'"), [B, C]),
     "overwrite all": (lambda: now().overwrite(rows(C)), [C]),
+    "overwrite in part": (lambda: now().overwrite(rows(C), where="id <> 2"), [B, C]),
     "compact": (lambda: now().compact(), [A, B]),
 }
+RECORDED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 
 
 class Killed(BaseException):
@@ -51,7 +53,7 @@ def calls_of(kind: str) -> Sequence[tuple[Any, str]]:
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
     storage = [(Storage, name) for name in ("open", "create", "remove", "read", "list", "walk", "look_up", "exists")]
-    if kind == "delta":
+    if kind.startswith("delta"):
         return [*storage, (put, "put_if_absent"), (os, "link"), (os, "replace"), (os, "fsync")]
     of_catalog = [(SqlCatalog, name) for name in ("commit_table", "load_table")]
     return [*storage, *of_catalog, (PyArrowFileIO, "new_output"), (PyArrowFileIO, "new_input")]
@@ -74,6 +76,9 @@ def table_in(folder: Path, kind: str) -> None:
     folder.mkdir()
     local = lakescan.catalog("local", warehouse=folder)
     local.create_namespace("db")
+    if kind == "delta, recorded":
+        maker("delta", local)(partition_by=(), properties=RECORDED).append(rows(A, B))
+        return
     properties = {"delta.checkpointInterval": "3"} if kind == "delta" else {}
     table = maker(kind, local)(properties=properties)
     for pair in (A, B):
@@ -87,7 +92,8 @@ def table_in(folder: Path, kind: str) -> None:
         ("iceberg", "append"),
         ("iceberg", "overwrite some"),
         ("iceberg version 3", "compact"),
-        *(("delta", change) for change in CHANGES),
+        *(("delta", change) for change in CHANGES if change != "overwrite in part"),
+        ("delta, recorded", "overwrite in part"),
     ],
 )
 def test_a_table_is_whole_wherever_its_writer_was_killed(kind: str, change: str, tmp_path: Path) -> None:
@@ -112,12 +118,24 @@ def _check(kind: str, expected: list[Any]) -> None:
     now().append(rows(D))
     assert pairs() == sorted([*found, D])
     named = {Path(path).name for path in now().scan().plan().files["path"].to_pylist()}
-    orphans = {Path(each).name for each in now().remove_orphans(older_than="2100-01-01", dry_run=True)}
-    assert not named & orphans
+    if kind == "delta, recorded":
+        changes = now().changes(start=1)
+        assert sorted(changes.to_arrow()["id"].to_pylist()) == ([4] if found == [A, B] else [1, 3, 4])
+        named |= {Path(path).name for path in changes.scan.plan().files["path"].to_pylist()}
+        assert {file.name for file in cdc_files()} <= named | orphans()
+    assert not named & orphans()
+
+
+def orphans() -> set[str]:
+    return {Path(each).name for each in now().remove_orphans(older_than="2100-01-01", dry_run=True)}
+
+
+def cdc_files() -> Iterator[Path]:
+    return (Path(now().location.removeprefix("file://")) / "_change_data").rglob("*.parquet")
 
 
 def _by_another_reader(kind: str) -> list[Any]:
-    if kind == "delta":
+    if kind.startswith("delta"):
         from deltalake import DeltaTable
 
         found = DeltaTable(now().location).to_pyarrow_table()

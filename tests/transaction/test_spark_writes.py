@@ -57,6 +57,30 @@ def test_frames_are_appended_and_put_in_the_place_of_others(here: Any, made: Mak
     assert ids() == [1]
 
 
+def test_frames_in_the_place_of_some_rows_of_files_are_recorded_as_changes(here: Any, local: lakescan.Catalog) -> None:
+    properties = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
+    maker("delta", local)(partition_by=(), properties=properties).append(rows((1, "a"), (2, "b"), (3, "c")))
+    before = lineage()
+    frame(here, 2).write.format("delta").mode("overwrite").option("replaceWhere", "id = 2").save(NAME)
+    now().overwrite(frame(here, 3), where="id = 3")  # rewritten by workers
+    changes = here.read.format("delta").option("readChangeFeed", True).option("startingVersion", 2).load(NAME)
+    assert sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in changes.collect()) == [
+        (2, "delete", 2),
+        (2, "insert", 2),
+        (3, "delete", 3),
+        (3, "insert", 3),
+    ]
+    after = lineage()
+    assert after[1] == before[1]
+    assert min(after[2], after[3]) > max(before.values())
+
+
+def lineage() -> dict[int, int]:
+    """The row id of each row, by its column `id`."""
+    found = now().scan().select("id", "_row_id").to_arrow().to_pylist()
+    return {row["id"]: row["_row_id"] for row in found}
+
+
 def test_tables_take_frames(here: Any, made: Make) -> None:
     made()
     assert now().append(frame(here, *range(6)).repartition(2)).rows == 6

@@ -62,9 +62,10 @@ class DeltaWrites(ByOptions):
     def schema(self) -> Schema:
         """The table's current columns, then the hidden ones; raises `UnsupportedFeature` if two have the same name."""
         schema = parse_schema(self.metadata.schema_string, self.metadata.column_mapping_mode, self.location)
-        if taken := {field.name for field in self.hidden}.intersection(schema.names):
+        hidden = {field.name for field in self.hidden}
+        if taken := [name for name in schema.names if name.lower() in hidden]:
             raise UnsupportedFeature(
-                f"writing rows of {self.location} again, which has its own column {min(taken)!r}", "Rename the column."
+                f"writing rows of {self.location} again, which has its own column {taken[0]!r}", "Rename the column."
             )
         return schema.extended(self.hidden)
 
