@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples.delta_deletes import commit_vectors, inline_vector
@@ -63,6 +64,13 @@ def test_rows_that_only_move_are_no_changes(tmp_path: Path, properties: dict[str
     table.overwrite(rows((2, "a"), (2, "c")), where="id = 2 OR id = 4")
     assert changes(tmp_path) == [("delete", 2), ("delete", 4), ("insert", 2), ("insert", 2)]
     assert sorted(lakescan.table(tmp_path).to_arrow()["id"].to_pylist()) == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("by", [None, "part"])
+def test_deltalake_reads_the_same_changes(tmp_path: Path, by: str | None) -> None:
+    made(tmp_path, FEED, by).overwrite(rows((2, "a"), (2, "c")), where="id = 2 OR id = 4")
+    found = pa.table(DeltaTable(tmp_path).load_cdf(starting_version=newest(tmp_path))).to_pylist()
+    assert sorted((row["_change_type"], row["id"]) for row in found) == changes(tmp_path)
 
 
 @pytest.mark.parametrize("properties", [FEED, FEED | MAPPED], ids=["by name", "mapped"])
