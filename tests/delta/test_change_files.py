@@ -18,6 +18,10 @@ from samples.delta_deletes import commit_vectors, inline_vector
 
 import lakescan
 from lakescan.delta.commit import commit as commits
+from lakescan.options.write import WriteOptions
+from lakescan.transaction.base import Overwritten
+from lakescan.transaction.overwritten_files import as_removed
+from lakescan.write.partitioned_writer import write_rows
 from tests.support.delta_state import newest
 from tests.transaction.support import rows
 
@@ -138,6 +142,17 @@ def test_an_overwrite_that_found_no_row_finds_those_added_meanwhile(tmp_path: Pa
     assert sorted(lakescan.table(tmp_path).to_arrow()["id"].to_pylist()) == [1, 3]
     assert changes(tmp_path) == [("delete", 2)]
     assert len(change_files(tmp_path)) == 1
+
+
+def test_changes_are_of_any_kind(tmp_path: Path) -> None:
+    target = made(tmp_path, FEED)._target(WriteOptions())
+    assert target.change_files is not None
+    kinds = pa.chunked_array([["update_preimage", "update_postimage"]])
+    images = rows(A, (1, "new")).append_column("_change_type", kinds)
+    changed = write_rows(target.change_files.writes, images.to_batches(), "images")
+    new = write_rows(target.writes, rows((1, "new"), B, C, D).to_batches(), "rows")
+    target.replace(as_removed(target.scan.plan().table), new, Overwritten(), changed)
+    assert changes(tmp_path) == [("update_postimage", 1), ("update_preimage", 1)]
 
 
 def test_change_files_of_a_commit_that_failed_are_removed(tmp_path: Path, monkeypatch) -> None:

@@ -73,7 +73,7 @@ class ChangeFiles(Protocol):
 
     @property
     def writes(self) -> TableWrites:
-        """How to write them: the table's columns, then the kind of change."""
+        """How to write them: the table's columns, then `_change_type` (of a row, as the format's readers call it)."""
 
     def as_table(self, files: Sequence[WrittenFile]) -> FileTable:
         """The rows of data files that are written, but not committed yet: what a scan of the table plans."""

@@ -19,7 +19,7 @@ from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
-from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_files, removes
+from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
@@ -200,7 +200,7 @@ class DeltaTarget:
             self._reads(what),
             self._with_identity_marks(files),
             transaction=self.options.transaction,
-            changes=change_files(changes or (), self.writes),
+            changes=change_actions(changes or (), self.writes),
         )
 
     def _with_identity_marks(self, files: Sequence[WrittenFile]) -> Metadata | None:

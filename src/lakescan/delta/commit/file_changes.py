@@ -85,7 +85,7 @@ def adds(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: boo
     return _table(columns, ADD, len(files))
 
 
-def change_files(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
+def change_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
     """Return the cdc actions (`CDC`) of files written by `DeltaWrites.of_change_files`.
 
     Readers then take all changes of the commit from them, and none from its adds and removes. So they must hold each
