@@ -208,6 +208,17 @@ def test_texts_fit_their_char_and_varchar_types_at_any_depth(tmp_path: Path) -> 
             table.append(longer)
 
 
+@pytest.mark.parametrize("check", ["code = 'a'", "code in ('a', 'b')", "length(code) = 1", "code || '.' = 'a.'"])
+def test_rules_see_char_values_without_their_padding(tmp_path: Path, check: str) -> None:
+    rules = {"code": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}, "n": {"delta.generationExpression": "length(code)"}}
+    columns = {"code": "string", "n": "integer"}
+    table = table_of(tmp_path, columns, rules, properties={"delta.constraints.c": check})
+    table.append(pa.table({"code": ["a"]}))
+    assert read(tmp_path, "code", "n") == [("a  ", 1)]
+    with pytest.raises(lakescan.SchemaMismatch, match="constraint 'c'"):
+        table.append(pa.table({"code": ["cc"]}))
+
+
 @pytest.mark.parametrize(
     "own", [{}, {"highWaterMark": 10}, {"start": -5, "step": -3}, {"highWaterMark": 0, "start": 7}]
 )

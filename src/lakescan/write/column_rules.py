@@ -1,7 +1,8 @@
 """What a table demands of the columns of new rows, and the values with which it fills columns that rows lack.
 
-New rows are completed in this order: lengths of texts, defaults, ids, generated columns; then all of it is checked.
-Rows that are only written again (compaction, kept rows of an overwrite) are not: they stay as they are.
+New rows are completed in this order: texts shortened, defaults, ids, generated columns, texts padded; then all of it is
+checked. SQL expressions see CHAR values before they are padded, as in Delta on Spark; filters ignore the padding. Rows
+that are only written again (compaction, kept rows of an overwrite) are not: they stay as they are.
 """
 
 from __future__ import annotations
@@ -98,14 +99,15 @@ class NewRows:
                 fit = Fit.of(given, batch.schema)
             for rows in fit.pieces(batch):
                 whole = self._completed(rows, given)
-                self._check(whole)
-                yield whole
+                padded = self._fitted_texts(whole)
+                self._check(whole, padded)
+                yield padded
 
     def _completed(self, rows: pa.RecordBatch, given: Schema) -> pa.RecordBatch:
         columns = dict(zip(given.names, rows.columns, strict=True))
         for name, lengths in self._rules.lengths.items():
             if name in columns:
-                columns[name] = lengths.apply(columns[name], name)
+                columns[name] = lengths.apply(columns[name], name, pads=False)
         for each in self._schema.fields:
             if each.name in columns:
                 continue
@@ -119,6 +121,14 @@ class NewRows:
             [columns[name] for name in self._schema.names],
             schema=pa.schema([pa.field(f.name, f.type.arrow(), not f.required) for f in self._schema.fields]),
         )
+
+    def _fitted_texts(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the texts of all columns fitted to their lengths, computed ones too."""
+        for name, lengths in self._rules.lengths.items():
+            place = rows.schema.get_field_index(name)
+            values = lengths.apply(rows.column(place), name, pads=True)
+            rows = rows.set_column(place, rows.schema.field(place), values)
+        return rows
 
     def _generate(self, columns: dict[str, pa.Array], count: int) -> None:
         """Add the generated columns; values that are given must be those of the expression."""
@@ -143,8 +153,9 @@ class NewRows:
                 f"{expression.text}. For example: {example}. Leave the column out, so that it is computed"
             )
 
-    def _check(self, rows: pa.RecordBatch) -> None:
+    def _check(self, given: pa.RecordBatch, padded: pa.RecordBatch) -> None:
         for violation, condition in self._conditions.items():
+            rows = padded if condition.ignores_padding else given
             fails = pc.invert(condition.holds(rows))
             if count := pc.sum(fails).as_py():
                 example = _example(rows, fails, self._schema, condition.columns)

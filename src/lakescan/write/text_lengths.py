@@ -22,8 +22,8 @@ class TextLength:
     length: int
     is_padded: bool
 
-    def apply(self, texts: pa.Array, path: str) -> pa.Array:
-        """Fit texts to the length; raises `SchemaMismatch` with an example."""
+    def apply(self, texts: pa.Array, path: str, *, pads: bool) -> pa.Array:
+        """Fit texts to the length; raises `SchemaMismatch` with an example. Without `pads`, short ones stay short."""
         sizes = pc.utf8_length(texts)
         if pc.any(pc.greater(sizes, self.length)).as_py():
             is_long = pc.fill_null(pc.greater(pc.utf8_length(pc.utf8_rtrim(texts, " ")), self.length), False)
@@ -33,7 +33,7 @@ class TextLength:
                     f"column {path!r} is {self}, and {count:,} texts of a batch are longer, for example {example!r}"
                 )
             texts = pc.utf8_slice_codeunits(texts, 0, self.length)
-        return pc.utf8_rpad(texts, self.length, " ") if self.is_padded else texts
+        return pc.utf8_rpad(texts, self.length, " ") if self.is_padded and pads else texts
 
     def __str__(self) -> str:
         return f"{'CHAR' if self.is_padded else 'VARCHAR'}({self.length})"
@@ -45,12 +45,12 @@ class NestedLengths:
 
     children: tuple[TextLength | NestedLengths | None, ...]
 
-    def apply(self, values: pa.Array, path: str) -> pa.Array:
-        """Fit the texts within; raises `SchemaMismatch`."""
+    def apply(self, values: pa.Array, path: str, *, pads: bool) -> pa.Array:
+        """Fit the texts within; see `TextLength.apply`."""
         if pa.types.is_struct(values.type):
             members = [values.field(place) for place in range(values.type.num_fields)]
             fitted = [
-                array if each is None else each.apply(array, f"{path}.{member.name}")
+                array if each is None else each.apply(array, f"{path}.{member.name}", pads=pads)
                 for array, each, member in zip(members, self.children, values.type, strict=True)
             ]
             mask = values.is_null() if values.null_count else None
@@ -59,7 +59,7 @@ class NestedLengths:
         arrays = [values.keys, values.items] if is_map else [values.values]
         names = ["key", "value"] if is_map else ["element"]
         fitted = [
-            array if each is None else each.apply(array, f"{path}.{name}")
+            array if each is None else each.apply(array, f"{path}.{name}", pads=pads)
             for array, each, name in zip(arrays, self.children, names, strict=True)
         ]
         return with_children(values, values.type, fitted)

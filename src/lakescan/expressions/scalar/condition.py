@@ -49,6 +49,11 @@ class Condition:
             return self._test.columns
         return tuple(dict.fromkeys(leaf.bound_id for leaf in leaves(self._test)))
 
+    @property
+    def ignores_padding(self) -> bool:
+        """Whether it takes CHAR values as they are stored, padded with spaces, and ignores these (see `bind`)."""
+        return not isinstance(self._test, ScalarExpression)
+
     def holds(self, rows: pa.RecordBatch) -> pa.Array:
         """Return a mask of the rows for which it is true, not false or null; raises what `evaluate` raises."""
         if isinstance(self._test, ScalarExpression):
