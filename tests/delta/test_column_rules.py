@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakescan
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.commit.creation import replace_table
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.transaction.delta import DeltaTarget
@@ -20,7 +22,7 @@ from lakescan.transaction.into import append_rows
 from lakescan.transaction.rows import rows_of
 from lakescan.write.identity_values import Identity, IdentityValues
 from tests.support.delta_rules import NOT_NULL, identity, mark_of, table_of
-from tests.support.delta_state import commit, created, newest
+from tests.support.delta_state import commit, created, newest, state
 
 
 def read(folder: Path, *columns: str) -> list[Any]:
@@ -295,3 +297,35 @@ def test_rules_that_are_not_a_columns_own_are_refused(tmp_path: Path) -> None:
         lakescan.UnsupportedFeature, match=r"delta\.generationExpression of a field within a column.*s\.n"
     ):
         table.append(pa.table({"s": [{"n": 1}]}))
+
+
+def test_clustering_is_kept_and_its_columns_have_statistics(tmp_path: Path) -> None:
+    actions = created(
+        {"a": "long", "k": "long"},
+        properties={"delta.dataSkippingNumIndexedCols": "0"},
+        features=("clustering", "domainMetadata"),
+    )
+    domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["k"]]}', "removed": False}
+    commit(tmp_path, *actions, {"domainMetadata": domain})
+    table = lakescan.table(tmp_path)
+    table.append(pa.table({"a": [1], "k": [2]}))
+    table.append(pa.table({"a": [3], "k": [4], "b": [5]}), merge_schema=True)
+    lakescan.table(tmp_path).compact()
+    _, _, (file,) = state(tmp_path)
+    assert (file["stats"]["minValues"], file["stats"]["maxValues"]) == ({"k": 2}, {"k": 4})
+    assert lakescan.table(tmp_path).inspect("detail")["clusteringColumns"].to_pylist() == [["k"]]
+    for refused in (
+        lambda: lakescan.table(tmp_path).overwrite(pa.table({"a": [1]}), overwrite_schema=True),
+        lambda: replace_table(str(tmp_path), TableDefinition(()), Storage()),
+    ):
+        with pytest.raises(lakescan.UnsupportedFeature, match="which has clustering columns"):
+            refused()
+
+
+def test_type_changes_are_kept_when_ids_are_assigned(tmp_path: Path) -> None:
+    changes = [{"fromType": "integer", "toType": "long"}]
+    table = table_of(tmp_path, {"id": "long", "v": "long"}, {"id": identity(), "v": {"delta.typeChanges": changes}})
+    table.append(pa.table({"v": [1]}))
+    _, metadata, _ = state(tmp_path)
+    assert json.loads(metadata.schema_string)["fields"][1]["metadata"] == {"delta.typeChanges": changes}
+    assert mark_of(tmp_path, "id") == 1

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.delta.log.replay import place
-from lakescan.delta.log.text import ADVICE, Action, as_long, parse_object, shown
+from lakescan.delta.log.text import Action, as_long
 from lakescan.delta.log.time_travel import timestamp_or_none
+from lakescan.delta.metadata.clustering import clustering_paths
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.scan.partition_values import typed_values
-from lakescan.errors import CorruptMetadata
 from lakescan.planning.file_table import struct_of
 
 _TEXTS = t.MapOf(t.Field(101, "key", t.STRING, required=True), t.Field(102, "value", t.STRING))
@@ -124,21 +124,8 @@ def detail_row(
 
 
 def clustering_columns(domain: Action | None, schema: Schema) -> list[str]:
-    """Logical names of the clustering columns; domain metadata has physical ones (protocol, "Clustered Table").
-
-    Raises `CorruptMetadata`.
-    """
-    if domain is None:
-        return []
-    where = f"{domain.where}: the clustering configuration"
-    paths = parse_object(domain.text("configuration") or "", where).get("clusteringColumns")
-    if not isinstance(paths, list) or not all(_are_names(path) for path in paths):
-        raise CorruptMetadata(f"{where} has clusteringColumns {shown(paths)}; expected lists of names. {ADVICE}")
-    return [".".join(_logical(path, schema.fields)) for path in paths]
-
-
-def _are_names(node: Any) -> bool:
-    return isinstance(node, list) and all(isinstance(name, str) for name in node)
+    """Logical names of the clustering columns; domain metadata has physical ones. Raises `CorruptMetadata`."""
+    return [".".join(_logical(path, schema.fields)) for path in clustering_paths(domain)]
 
 
 def _logical(path: Sequence[str], fields: Sequence[t.Field]) -> list[str]:

@@ -28,6 +28,7 @@ from lakescan.delta.log.time_travel import (
     in_commit_timestamp,
     version_at,
 )
+from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.metadata_tables import (
@@ -380,7 +381,7 @@ class DeltaTable:
             return FilesTable(files, fields)
         if name == "partitions":
             return PartitionsTable(files, fields)
-        clustering = clustering_columns(self._log.domain(version.segment, "delta.clustering"), snapshot.schema)
+        clustering = clustering_columns(self._log.domain(version.segment, CLUSTERING), snapshot.schema)
         row = detail_row(self._location, snapshot.timestamp, version.metadata, version.protocol, clustering, files)
         return Rows(DETAIL, (row,))
 

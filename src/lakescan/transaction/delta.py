@@ -23,6 +23,7 @@ from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, ad
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.retention import check_vacuum
+from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import brought_by_type
 from lakescan.delta.metadata.new_schema import (
     check_partitioning,
@@ -98,7 +99,9 @@ class DeltaTarget:
         metadata = base.metadata
         if self._columns is not None:
             metadata = replace(metadata, schema_string=schema_string(self._columns.columns))
-        return DeltaWrites(self.location, base.protocol, metadata, self.storage, self.options)
+        is_clustered = "clustering" in base.protocol.features
+        clustering = clustering_paths(self._log.domain(base.segment, CLUSTERING)) if is_clustered else ()
+        return DeltaWrites(self.location, base.protocol, metadata, self.storage, self.options, tuple(clustering))
 
     @cached_property
     def scan(self) -> ScanSpec:
@@ -294,6 +297,8 @@ class DeltaTarget:
         instead = "Use CREATE OR REPLACE TABLE."
         if metadata.column_mapping_mode != "none":
             raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has column mapping", instead)
+        if self.writes.clustering:
+            raise UnsupportedFeature(f"overwriteSchema of {self.name}, which has clustering columns")
         if dropped := set(metadata.partition_columns).difference(new.schema.names):
             raise UnsupportedFeature(f"overwriteSchema that drops the partition column {min(dropped)!r}", instead)
         check_partitioning(new.columns, metadata.partition_columns)

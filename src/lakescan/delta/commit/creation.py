@@ -65,6 +65,8 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
     base.protocol.check_supports(Support.WRITE, "replacing", location)
     if base.metadata.properties.append_only:
         raise UnsupportedFeature(f"replacing {location}, whose delta.appendOnly is true")
+    if "clustering" in base.protocol.features:
+        raise UnsupportedFeature(f"replacing {location}, which has clustering columns")
     upgraded = base.protocol.with_features(protocol.features)
     live = live_adds(base, storage)
     DeltaCommit(

@@ -67,7 +67,7 @@ _ALL = (
     Feature("changeDataFeed", _W | _V, writer_version=4, property=("delta.enableChangeDataFeed", "true")),
     Feature("checkConstraints", _W | _V, writer_version=3),
     Feature("checkpointProtection", _V),
-    Feature("clustering", _V),
+    Feature("clustering", _W | _V),
     Feature("collations", _V),
     Feature("collations-preview", _V),
     Feature("columnMapping", _R | _W | _V, writer_version=5, property=("delta.columnMapping.mode", "name")),

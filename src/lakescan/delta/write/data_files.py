@@ -41,7 +41,8 @@ _CHANGES = "_change_data"  # the folder of change data files
 class DeltaWrites(ByOptions):
     """A table to write to, by its newest protocol and metadata; write options replace its properties.
 
-    `hidden` are columns that files have beside those of the table. With `of_changes`, files are change data files.
+    `clustering` are the physical names of clustering columns. `hidden` are columns that files have beside those of the
+    table. With `of_changes`, files are change data files. `now` is the time of `current_timestamp()` in defaults.
     Raises `UnsupportedFeature` for a table that cannot be written.
     """
 
@@ -50,9 +51,10 @@ class DeltaWrites(ByOptions):
     metadata: Metadata
     storage: Storage
     options: WriteOptions
+    clustering: tuple[tuple[str, ...], ...] = ()
     hidden: tuple[t.Field, ...] = ()
     of_changes: bool = False
-    now: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)  # of current_timestamp()
+    now: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
     def __post_init__(self) -> None:
         check_writable(self.protocol, self.metadata, self.location)
@@ -188,7 +190,7 @@ class DeltaWrites(ByOptions):
         """The file's statistics as JSON text, by the member's name `stats`; hidden columns have none."""
         hidden = {field.id for field in self.hidden}
         leaves = [each for each in statistics.leaves if each.leaf.way[0].id not in hidden]
-        return {"stats": stats_text(replace(statistics, leaves=leaves), self.metadata.properties)}
+        return {"stats": stats_text(replace(statistics, leaves=leaves), self.metadata.properties, self.clustering)}
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, location: str) -> None:

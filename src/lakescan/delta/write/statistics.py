@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -55,12 +55,14 @@ def path_of(name: str) -> tuple[str, ...]:
     return tuple((one.replace("``", "`") if one else other).lower() for one, other in _NAME.findall(name))
 
 
-def stats_text(statistics: FileStatistics, properties: DeltaProperties) -> str:
-    """A file's statistics as JSON text, by physical column names."""
+def stats_text(
+    statistics: FileStatistics, properties: DeltaProperties, clustering: Collection[tuple[str, ...]] = ()
+) -> str:
+    """A file's statistics as JSON text, by physical column names; clustering columns have them in any case."""
     stats: dict[str, Any] = {"numRecords": statistics.rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     indexed = is_indexed([each.leaf for each in statistics.leaves], properties)
     for each, has_stats in zip(statistics.leaves, indexed, strict=True):
-        if has_stats:
+        if has_stats or tuple(field.physical_name for field in each.leaf.way) in clustering:
             _add(stats, each)
     return _json(stats)
 
