@@ -376,7 +376,9 @@ class Table:
                 days ago by default; for Delta `delta.deletedFileRetentionDuration`, a week.
             dry_run: Only list.
             location: Search this folder. By default the table's own folders, but not those that properties such as
-                `write.data.path` put elsewhere, because other tables may be there.
+                `write.data.path` put elsewhere, because other tables may be there. In a folder elsewhere, files stay
+                that another Iceberg table of the catalog references, which has this folder by its location or its
+                properties. Those of tables that the catalog does not know are not seen.
 
         Returns:
             A sequence of the locations of the removed files, which also has their size.

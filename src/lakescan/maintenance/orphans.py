@@ -26,7 +26,8 @@ def remove_orphans(
 
     Only files last modified before `older_than` are removed; by default, those of the format's default age. Ages are
     measured by the store's clock. The folders are listed before the table's metadata is read, so that a file committed
-    in between is not taken for an orphan. With `dry_run`, nothing is removed. Otherwise raises `InvalidOption` if
+    in between is not taken for an orphan. Files in a `location` elsewhere that other tables of the catalog reference
+    stay. With `dry_run`, nothing is removed. Otherwise raises `InvalidOption` if
     `older_than` is less than 24 hours, or the table's retention, ago.
     """
     rules, storage = target.file_rules(), target.storage
@@ -44,7 +45,9 @@ def remove_orphans(
         return OrphanResult(dry_run=dry_run)
 
     def in_use() -> Iterator[pa.Array]:
-        return target.files_in_use(cutoff, other_metadata)
+        yield from target.files_in_use(cutoff, other_metadata)
+        if location is not None and not is_in(normal(location), normal(rules.location)):
+            yield from rules.named_by_others(location)
 
     old = list(sizes)
     files = unnamed(storage, old, in_use()) if dry_run else remove_unnamed(storage, old, in_use)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -54,6 +54,7 @@ class FileRules:
     - `retention`: the age that they must have, and `retention_name` the property that sets it, if the format has one.
     - `shared_metadata`: a folder of another format's metadata of the same files. It is kept if it has metadata files,
       or if `is_shared`.
+    - `named_by_others`: the files that other tables reference, as far as they may be in a given folder elsewhere.
     """
 
     location: str
@@ -66,6 +67,7 @@ class FileRules:
     retention_name: str = ""
     shared_metadata: str | None = None
     is_shared: bool = False
+    named_by_others: Callable[[str], Iterator[pa.Array]] = lambda folder: iter(())
 
 
 class ChangeFiles(Protocol):

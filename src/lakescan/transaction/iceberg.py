@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import of_storage, translated
+from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import connection
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
@@ -289,7 +290,14 @@ class IcebergTarget:
             clock_folder=metadata.source.rpartition("/")[0],
             partition_names={field.name for spec in metadata.specs.values() for field in spec.fields},
             default_age=timedelta(days=3),
+            named_by_others=self._named_by_others,
         )
+
+    def _named_by_others(self, folder: str) -> Iterator[pa.Array]:
+        catalog = self._table.catalog
+        with translated(self.identifier):
+            others = tables_that_may_share(catalog, self.identifier, [folder], "removing orphan files of")
+        yield from named_by(others, self.storage)
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
         """The files of all snapshots, and those of other tables whose metadata is in the same folder."""
