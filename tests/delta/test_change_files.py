@@ -128,9 +128,9 @@ def test_an_overwrite_that_finds_no_row_changes_none(tmp_path: Path) -> None:
     assert lakescan.table(tmp_path).scan().count() == 2
 
 
-def test_an_overwrite_that_found_no_row_finds_those_added_meanwhile(tmp_path: Path, monkeypatch) -> None:
-    lakescan.save(rows(A, C), tmp_path, format="delta", properties=FEED)
-    real, others = commits.put_commit, [lambda: lakescan.table(tmp_path).append(rows(B))]
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Act as another writer, just before the next commit is put."""
+    real, others = commits.put_commit, [act]
 
     def put(*arguments: Any) -> Any:
         if others:
@@ -138,6 +138,11 @@ def test_an_overwrite_that_found_no_row_finds_those_added_meanwhile(tmp_path: Pa
         return real(*arguments)
 
     monkeypatch.setattr(commits, "put_commit", put)
+
+
+def test_an_overwrite_that_found_no_row_finds_those_added_meanwhile(tmp_path: Path, monkeypatch) -> None:
+    lakescan.save(rows(A, C), tmp_path, format="delta", properties=FEED)
+    meanwhile(monkeypatch, lambda: lakescan.table(tmp_path).append(rows(B)))
     lakescan.table(tmp_path).overwrite(rows(), where="id = 2")
     assert sorted(lakescan.table(tmp_path).to_arrow()["id"].to_pylist()) == [1, 3]
     assert changes(tmp_path) == [("delete", 2)]
@@ -195,6 +200,27 @@ def test_rows_that_move_keep_their_ids(tmp_path: Path, more: dict[str, str]) -> 
     assert set(json.loads(actions(tmp_path, "add")[0]["stats"])["nullCount"]) == set(
         json.loads(first_add(tmp_path)["stats"])["nullCount"]
     )
+
+
+@pytest.mark.parametrize(
+    "move",
+    [lambda table: table.compact(), lambda table: table.overwrite(rows(), where="id = 1")],
+    ids=["compact", "cut"],
+)
+def test_no_id_is_given_twice_where_rows_are_added_while_others_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, move: Callable[[Any], object]
+) -> None:
+    table = made(tmp_path, IDS)
+    table.append(rows((5, "c")))
+    before = lineage(tmp_path)
+    meanwhile(monkeypatch, lambda: lakescan.table(tmp_path).append(rows((6, "d"))))
+    move(table)
+    after = lineage(tmp_path)
+    assert after.keys() | {1} == {1, 2, 3, 4, 5, 6}
+    assert {each: after[each] for each in after if each != 6} == {each: before[each] for each in after if each != 6}
+    assert after[6][0] > max(row_id for row_id, _ in before.values())
+    lakescan.table(tmp_path).append(rows((7, "e")))
+    assert lineage(tmp_path)[7][0] > after[6][0]
 
 
 def first_add(folder: Path) -> dict[str, Any]:

@@ -73,6 +73,10 @@ def test_frames_in_the_place_of_some_rows_of_files_are_recorded_as_changes(here:
     after = lineage()
     assert after[1] == before[1]
     assert min(after[2], after[3]) > max(before.values())
+    now().compact()
+    moved = here.read.format("delta").option("columns", "id, _row_id").load(NAME)
+    assert {row["id"]: row["_row_id"] for row in moved.collect()} == after
+    assert here.read.format("delta").load(NAME).columns == ["id", "part"]
 
 
 def lineage() -> dict[int, int]:
