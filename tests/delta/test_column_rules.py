@@ -67,6 +67,7 @@ def test_rows_satisfy_a_constraint_of_any_expression(
         ("a + 1 > b", "operator \\+ of string and int"),
         ("length(a)", "condition of type int"),
         ("a >", "cannot parse"),
+        ("b = '1.5'", "the text '1.5' compared with a column of type int"),
     ],
 )
 def test_a_rule_that_cannot_be_evaluated_as_spark_does_is_refused_by_name(
@@ -136,6 +137,13 @@ def test_an_expression_of_another_type_than_its_column_is_refused(tmp_path: Path
     table = table_of(tmp_path, {"a": "integer", "b": "long"}, {"b": {"delta.generationExpression": "a + 1"}})
     with pytest.raises(lakescan.UnsupportedFeature, match=r"generated column 'b' .*The column is long.* int"):
         table.append(pa.table({"a": [1]}))
+
+
+def test_a_column_generated_from_another_is_refused(tmp_path: Path) -> None:
+    rules = {"b": {"delta.generationExpression": "a + 1"}, "c": {"delta.generationExpression": "b + 1"}}
+    table = table_of(tmp_path, dict.fromkeys("abc", "integer"), rules)
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"generated column 'c' .*source 'b' is generated"):
+        table.append(pa.table({"a": pa.array([1], pa.int32())}))
 
 
 def test_rows_without_a_column_get_its_default_and_nulls_stay(tmp_path: Path) -> None:

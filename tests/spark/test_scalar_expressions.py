@@ -14,6 +14,7 @@ import pytest
 import lakescan
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
+from lakescan.expressions.scalar.condition import Condition
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.functions import FUNCTIONS
 
@@ -144,6 +145,9 @@ def test_values_are_those_of_spark(spark: Any) -> None:
     for text, column in zip(texts, expected.columns, strict=True):
         mine = ScalarExpression.of(text, SCHEMA).evaluate(rows)
         pairs = zip(mine.to_pylist(), column.to_pylist(), strict=True)
+        if mine.type == pa.bool_():
+            holds = Condition.of(text, SCHEMA).holds(rows.to_batches()[0])
+            assert holds.equals(mine.fill_null(False)), f"as a filter: {text}"
         differing = [pair for pair in pairs if not _same(*pair)]
         if differing or mine.type != column.type:
             wrong.append((text, mine.type, column.type, differing[:3]))

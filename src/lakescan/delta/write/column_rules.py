@@ -125,8 +125,12 @@ class DeclaredRules:
             raise UnsupportedFeature(
                 f"{what} of {self.location}, {text}", f"The column is {column.type}, its expression {expression.type}."
             )
-        if column.id in {self.schema.top_level_of[each].id for each in expression.columns}:
-            raise CorruptMetadata(f"{self.location}: {what} is computed from itself: {text}")
+        for source in {self.schema.top_level_of[each].name for each in expression.columns}:
+            node = next(each for each in self._fields if each["name"] == source)
+            if _GENERATED in (node.get("metadata") or {}):
+                raise UnsupportedFeature(
+                    f"{what} of {self.location}, {text}", f"Its source {source!r} is generated, too."
+                )
         return expression
 
     def _default(self, column: t.Field, metadata: Mapping[str, Any]) -> pa.Scalar | None:

@@ -11,10 +11,12 @@ from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.expressions.predicate import Comparison, In, Predicate, leaves
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.typed import unsupported
 from lakescan.expressions.sql import parse_filter
+
+_TIMES = (t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,13 @@ class Condition:
     def of(text: str, schema: Schema) -> Condition:
         """Parse and bind a condition; raises `InvalidFilter`, `NoSuchColumn` and `UnsupportedFeature`."""
         try:
-            return Condition.of_predicate(parse_filter(text), schema, text)
+            predicate = parse_filter(text)
+            condition = Condition.of_predicate(predicate, schema, text)
         except InvalidFilter:
             expression = ScalarExpression.of(text, schema)
+        else:
+            _check_texts(predicate, schema)
+            return condition
         if expression.type != t.BOOLEAN:
             raise unsupported(f"a condition of type {expression.type}")
         return Condition(text, schema, expression)
@@ -59,3 +65,14 @@ class Condition:
         if isinstance(self._test, ScalarExpression):
             return self._test.evaluate(rows).fill_null(False)
         return keep(self._test, columns_of(rows, self.schema), rows.num_rows)
+
+
+def _check_texts(predicate: Predicate, schema: Schema) -> None:
+    """Refuse texts that filters read otherwise than Spark casts them: numbers, and times compared with a date."""
+    for leaf in leaves(predicate):
+        given = (leaf.value,) if isinstance(leaf, Comparison) else leaf.values if isinstance(leaf, In) else ()
+        kind = schema.field(leaf.column, case_sensitive=False).type
+        for value in given:
+            is_time = kind == t.DATE and len(str(value)) > len("2024-02-29")
+            if isinstance(value, str) and (is_time or kind not in (t.STRING, t.BINARY, t.DATE, *_TIMES)):
+                raise unsupported(f"the text {value!r} compared with a column of type {kind}")
