@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.typed import (
+    MOST_DIGITS,
     Typed,
     common_type,
     converted,
@@ -18,7 +19,6 @@ from lakescan.expressions.scalar.typed import (
 )
 
 _BY_ZERO = "division by zero"
-_MOST_DIGITS = 38
 
 
 def arithmetic(op: str, left: Typed, right: Typed) -> Typed:
@@ -49,8 +49,8 @@ def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
     else:
         kind = t.Decimal(max(first.precision - first.scale, second.precision - second.scale) + scale + 1, scale)
         kinds = (kind, kind)
-    if kind.precision > _MOST_DIGITS:
-        raise unsupported(f"the operator {op} of decimals with a result of more than {_MOST_DIGITS} digits")
+    if kind.precision > MOST_DIGITS:
+        raise unsupported(f"the operator {op} of decimals with a result of more than {MOST_DIGITS} digits")
     sides = [f"CAST({each.sql} AS {sql_type(of)})" for each, of in zip((left, right), kinds, strict=True)]
     return Typed(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, True)
 
@@ -134,7 +134,7 @@ def rounded(function: str) -> Callable[[Typed], Typed]:
 
     def apply(each: Typed) -> Typed:
         if isinstance(each.type, t.Decimal):
-            kind: t.Type = t.Decimal(min(each.type.precision - each.type.scale + 1, _MOST_DIGITS), 0)
+            kind: t.Type = t.Decimal(min(each.type.precision - each.type.scale + 1, MOST_DIGITS), 0)
         else:
             _number(each.type, f"the function {function}()")
             kind = t.LONG

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.typed import Typed, converted, evaluated_if, literal, of_text, sql_type, unsupported
+from lakescan.expressions.scalar.typed import (
+    EXACT_DIGITS,
+    Typed,
+    converted,
+    evaluated_if,
+    literal,
+    of_text,
+    sql_type,
+    unsupported,
+)
 
-_EXACT_DIGITS = 15  # see `typed`
 _DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _FORMS: dict[t.Type, str] = {
     t.DATE: _DATE_FORM,
@@ -49,7 +57,7 @@ def _is_plain(source: t.Type, kind: t.Type) -> bool:
     if source in t.INTEGRAL or source == t.BOOLEAN:
         return kind in t.INTEGRAL or (source != t.BOOLEAN and (kind in t.FLOATING or isinstance(kind, t.Decimal)))
     if isinstance(source, t.Decimal):
-        return isinstance(kind, t.Decimal) or (kind == t.DOUBLE and source.precision <= _EXACT_DIGITS)
+        return isinstance(kind, t.Decimal) or (kind == t.DOUBLE and source.precision <= EXACT_DIGITS)
     times = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
     return (source in times and kind in times) or (source, kind) == (t.FLOAT, t.DOUBLE)
 

@@ -9,7 +9,7 @@ from lakescan.common import types as t
 from lakescan.expressions.scalar import arithmetic, conditions, text_functions
 from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.functions import call
-from lakescan.expressions.scalar.typed import Typed, literal, number, of_text, quoted, unsupported
+from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, of_text, quoted, unsupported
 
 _COMPARISONS = {
     "EQ": "=",
@@ -217,7 +217,7 @@ def type_of(node: Any) -> t.Type:
     name, parameters = node.this.name, [int(each.name) for each in node.expressions]
     if name == "DECIMAL" and len(parameters) <= 2:
         precision, scale = (*parameters, *(10, 0)[len(parameters) :])
-        if 0 <= scale <= precision <= 38:
+        if 0 <= scale <= precision <= MOST_DIGITS:
             return t.Decimal(precision, scale)
     elif name in _TYPES and not parameters:
         return _TYPES[name]

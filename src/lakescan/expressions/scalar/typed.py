@@ -24,8 +24,8 @@ _SQL_NAMES: dict[t.Type, str] = {
     t.UNKNOWN: "INTEGER",  # of nulls
 }
 DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 20}  # of Spark's decimals for whole numbers
-_MOST_DIGITS = 38
-_EXACT_DIGITS = 15  # a decimal of so many digits becomes the nearest double by one division
+MOST_DIGITS = 38
+EXACT_DIGITS = 15  # a decimal of so many digits becomes the nearest double by one division
 _EXACT_IN_FLOAT = 2**24
 UNEQUAL = "engines may differ: "  # begins the message about a value that is not evaluated here
 _DATE = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -105,8 +105,8 @@ def number(text: str) -> Typed:
 
 
 def _decimal(precision: int, scale: int) -> t.Decimal:
-    if precision > _MOST_DIGITS:
-        raise unsupported(f"a decimal of more than {_MOST_DIGITS} digits")
+    if precision > MOST_DIGITS:
+        raise unsupported(f"a decimal of more than {MOST_DIGITS} digits")
     return t.Decimal(precision, scale)
 
 
@@ -149,7 +149,7 @@ def _is_double(each: Typed, kinds: set[t.Type]) -> bool:
         small = isinstance(each.literal, int) and abs(each.literal) <= _EXACT_IN_FLOAT
         return t.FLOAT not in kinds or small
     if isinstance(each.type, t.Decimal):
-        return each.literal is not None or each.type.precision <= _EXACT_DIGITS
+        return each.literal is not None or each.type.precision <= EXACT_DIGITS
     return each.type in t.FLOATING
 
 
