@@ -102,6 +102,24 @@ def test_java_reads_what_is_written_here(jvm, local, format: str, by: tuple[str,
     same(read_by_java(jvm, local.load_table(name)).collect(), left)
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_java_reads_compressed_metadata_and_files_in_the_layout_of_object_stores(jvm, local, version: str) -> None:
+    properties = {
+        "format-version": version,
+        "write.metadata.compression-codec": "gzip",
+        "write.object-storage.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+        "write.metadata.delete-after-commit.enabled": "true",
+    }
+    name = f"db.spread_{version}"
+    local.create_table(name, "id BIGINT, part STRING", partition_by=["part"], properties=properties)
+    for number in range(3):
+        local.load_table(name).append(pa.table({"id": [number], "part": ["a b/c%"]}))
+    table = local.load_table(name)
+    assert _location(table).endswith(".gz.metadata.json")
+    assert sorted(row["id"] for row in read_by_java(jvm, table).where("part = 'a b/c%'").collect()) == [0, 1, 2]
+
+
 def test_delta_tables_are_written_in_turn(jvm, local) -> None:
     table = local.create_table("db.turns", "id BIGINT, part STRING", format="delta", partition_by=["part"])
     path = table.location

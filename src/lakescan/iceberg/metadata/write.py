@@ -33,8 +33,13 @@ def metadata_text(metadata: Any) -> str:
 def with_all_metadata(catalog: Catalog) -> Catalog:
     """Let a catalog commit metadata of any format version, with the codec that a table's properties name; return it.
 
-    Tables that other catalogs of pyiceberg's commit are as pyiceberg writes them.
+    Catalogs whose server writes metadata are returned as they are. What other connections to a catalog commit is as
+    pyiceberg writes it.
     """
+    from pyiceberg.catalog import MetastoreCatalog
+
+    if not isinstance(catalog, MetastoreCatalog):
+        return catalog
 
     def commit_table(table: Any, requirements: Any, updates: Any) -> Any:
         with metadata_writes(table.properties, ".".join(table.name())):
@@ -83,6 +88,7 @@ def _extend() -> None:
 
 def _write_version_3() -> None:
     from pyiceberg.table.metadata import TableMetadataV3
+    from pyiceberg.typedef import IcebergBaseModel
 
     theirs = TableMetadataV3.model_dump_json
 
@@ -92,7 +98,7 @@ def _write_version_3() -> None:
         except NotImplementedError:
             if _CODEC.get() is None:
                 raise
-            return metadata_text(self)
+            return str(IcebergBaseModel.model_dump_json(self, *args, **kwargs))
 
     TableMetadataV3.model_dump_json = model_dump_json
 

@@ -56,7 +56,7 @@ def as_schema(definition: TableDefinition) -> Schema:
 def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> None:
     """Create a table of format version 3, with the next row id and column defaults that pyiceberg leaves out.
 
-    Raises pyiceberg's errors, `TableAlreadyExistsError` among them.
+    A server adds the next row id itself. Raises pyiceberg's errors, `TableAlreadyExistsError` among them.
     """
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.io import load_file_io
@@ -82,7 +82,7 @@ def _new_metadata(
     schema: Schema,
     location: str | None,
     properties: Mapping[str, str],
-    **order: Any,
+    **layout: Any,
 ) -> Any:
     """The metadata of a new table at the place, and with the properties, that the catalog gives it.
 
@@ -94,7 +94,7 @@ def _new_metadata(
     given = {each: value for each, value in properties.items() if each != PROPERTY}
     staged = catalog.create_table_transaction(name, Schema(), location, properties=given).table_metadata
     chosen = {**staged.properties, PROPERTY: properties[PROPERTY]}
-    metadata = new_table_metadata(schema=schema, location=staged.location, properties=chosen, **order)
+    metadata = new_table_metadata(schema=schema, location=staged.location, properties=chosen, **layout)
     return metadata.model_copy(update={"next_row_id": 0, "schemas": [schema]})
 
 
