@@ -118,6 +118,22 @@ def test_bounds_decide_comparisons(condition: str, might: bool, must: bool) -> N
     assert must_match(predicate, stats, 1).to_pylist() == [must]
 
 
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        *[("f = 1", False), ("f < 1", False), ("f <= 1", False), ("f in (1, 2)", False)],
+        *[("f > 1", True), ("f >= 1", True), ("f != 1", True), ("f not in (1, 2)", True), ("isnan(f)", True)],
+    ],
+)
+@pytest.mark.parametrize(("nulls", "nans"), [(0, 3), (2, 1)])
+def test_a_file_of_nothing_but_nan_and_nulls_has_no_number(text: str, may: bool, nulls: int, nans: int) -> None:
+    """NaN is equal to no number, and greater than all."""
+    counts = [pa.array([each], pa.int64()) for each in (nulls, nans, 3)]
+    unknown = pa.nulls(1, pa.float64())
+    stats = {2: ColumnStats(unknown, unknown, *counts)}
+    assert might_match(bind(parse_filter(text), SCHEMA), stats, 1).to_pylist() == [may]
+
+
 def test_an_upper_bound_of_floats_proves_nothing_while_there_may_be_nan() -> None:
     schema = Schema((t.Field(1, "f", t.DOUBLE),))
     predicate = bind(parse_filter("f > 100"), schema)

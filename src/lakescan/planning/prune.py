@@ -102,6 +102,12 @@ class _Evaluator:
             return self.constant(True)
         return self.known(None if self.nan_count is None else pc.equal(self.nan_count, 0))
 
+    def no_ordinary(self) -> pa.Array:
+        """Where every value is null or NaN."""
+        if not self.floating or self.nan_count is None or self.null_count is None:
+            return self.constant(False)
+        return self._all(pc.add(self.null_count, self.nan_count))
+
     def bound(self, bound: pa.Array | None, op: str, value: pa.Scalar) -> pa.Array:
         """Where the bound is known and `bound op value` holds."""
         return self.known(None if bound is None else compare(bound, op, value))
@@ -163,24 +169,25 @@ class _Inclusive(_Evaluator):
             return self.no_nan() if op in ("=", ">=") else self.constant(op == ">")
         match op:
             case "<":
-                return self.bound(self.lower, ">=", value)
+                return pc.or_(self.no_ordinary(), self.bound(self.lower, ">=", value))
             case "<=":
-                return self.bound(self.lower, ">", value)
+                return pc.or_(self.no_ordinary(), self.bound(self.lower, ">", value))
             case ">":
                 return pc.and_(self.no_nan(), self.bound(self.upper, "<=", value))
             case ">=":
                 return pc.and_(self.no_nan(), self.bound(self.upper, "<", value))
             case "=":
-                return self.outside(value)
+                return pc.or_(self.no_ordinary(), self.outside(value))
         return pc.and_(self.no_nan(), self.only(value))
 
     def _in(self, leaf: In) -> pa.Array:
         if any(_is_nan(v) for v in leaf.values):
             return self.constant(False)
         if len(leaf.values) <= _LIST_LIMIT:
-            return reduce(pc.and_, (self.outside(v) for v in leaf.values))
+            return pc.or_(self.no_ordinary(), reduce(pc.and_, (self.outside(v) for v in leaf.values)))
         ends = pc.min_max(pa.array(leaf.values, leaf.values[0].type))
-        return pc.or_(self.bound(self.lower, ">", ends["max"]), self.bound(self.upper, "<", ends["min"]))
+        beside = pc.or_(self.bound(self.lower, ">", ends["max"]), self.bound(self.upper, "<", ends["min"]))
+        return pc.or_(self.no_ordinary(), beside)
 
     def _not_in(self, leaf: In) -> pa.Array:
         if len(leaf.values) > _LIST_LIMIT:
