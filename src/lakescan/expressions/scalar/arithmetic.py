@@ -112,8 +112,10 @@ def positive_remainder(left: Typed, right: Typed) -> Typed:
 
 def negative(each: Typed) -> Typed:
     """Return `-each`."""
-    if isinstance(each.literal, int) and each.type in t.INTEGRAL:
-        return literal(-each.literal, t.INT if each.literal <= 2**31 else t.LONG)
+    if isinstance(each.literal, int) and not isinstance(each.literal, bool):  # the sign is part of a literal
+        return literal(
+            -each.literal, t.INT if each.literal <= 2**31 else t.LONG if each.literal <= 2**63 else each.type
+        )
     if isinstance(each.literal, float | Decimal):
         return Typed(f"CAST(-({each.sql}) AS {sql_type(each.type)})", each.type, literal=-each.literal)
     return _same_type("-", each, "the operator -")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
@@ -110,7 +111,9 @@ class Translator:
             case exp.Not():
                 return conditions.inverse(self(node.this))
             case exp.Neg():
-                return arithmetic.negative(self(node.this))
+                value = self(node.this)
+                is_literal = isinstance(node.this, exp.Literal)
+                return arithmetic.negative(value if is_literal else replace(value, literal=None))
             case exp.Anonymous() if not node.expressions and str(node.this).lower() in self._values:
                 return self._values[str(node.this).lower()]
             case exp.Anonymous():
