@@ -14,6 +14,7 @@ from tests.support.delta_state import added, commit, leave_only, newest, removed
 from tests.support.rows import differences
 
 import lakescan
+from interop.crowd import written_by_many
 from interop.test_delta import CASES, ROWS, TYPES, VECTORS, written
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.cleanup import clean_up
@@ -167,3 +168,16 @@ def test_a_log_that_was_cleaned_up_is_read_and_written_on(jvm, warehouse: Path) 
     assert (
         differences(lakescan.table(location).scan().to_arrow(), jvm.sql(f"SELECT * FROM {identifier}").toArrow()) == ""
     )
+
+
+def test_writers_here_and_in_the_jvm_lose_and_double_nothing(jvm: Any, warehouse: Path) -> None:
+    location = warehouse / "delta" / "crowd"
+    lakescan.save(pa.table({"id": pa.array([], pa.int64())}), location, format="delta")
+    expected = written_by_many(
+        lambda number: lakescan.table(location).append(pa.table({"id": [number]})),
+        lambda number: jvm.sql(f"INSERT INTO delta.`{location}` VALUES ({number})"),
+    )
+    forget(jvm)
+    found = [row[0] for row in jvm.read.format("delta").load(str(location)).orderBy("id").collect()]
+    assert found == expected
+    assert sorted(lakescan.table(location).scan().to_arrow()["id"].to_pylist()) == expected

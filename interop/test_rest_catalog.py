@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
 
 import lakescan
+from interop.crowd import written_by_many
 
 from .rest_server import rest_server
 
@@ -77,32 +77,11 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
 
 
 def test_writers_here_and_in_the_jvm_lose_and_double_nothing(rest: lakescan.Catalog, jvm: Any) -> None:
-    """Eight at once, four of them in the JVM."""
     rest.create_table("db.crowd", "id BIGINT", properties={"commit.retry.num-retries": "50"})
-    errors: list[BaseException] = []
-
-    def guarded(work: Any) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    def here(writer: int) -> None:
-        for number in range(3):
-            lakescan.table("rest.db.crowd").append(pa.table({"id": [10 * writer + number]}))
-
-    def there(writer: int) -> None:
-        for number in range(3):
-            jvm.sql(f"INSERT INTO rest.db.crowd VALUES ({10 * writer + number})")
-
-    works = [lambda n=n: (here if n % 2 else there)(n) for n in range(8)]
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    expected = sorted(10 * writer + number for writer in range(8) for number in range(3))
+    expected = written_by_many(
+        lambda number: lakescan.table("rest.db.crowd").append(pa.table({"id": [number]})),
+        lambda number: jvm.sql(f"INSERT INTO rest.db.crowd VALUES ({number})"),
+    )
     assert [row[0] for row in java(jvm, "db.crowd")] == expected
     assert sorted(lakescan.table("rest.db.crowd").scan().to_arrow()["id"].to_pylist()) == expected
 

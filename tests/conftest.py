@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from samples.shop import Shop, make_shop
 
 from tests.support.failed_tables import describe_tables
@@ -18,9 +18,9 @@ from tests.support.session import local_session
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Tests time nothing: the first example may import a library, or wait for a busy machine.
-settings.register_profile("lakescan", deadline=None)
+settings.register_profile("lakescan", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # CI tries the same examples each time, so that a landing does not depend on chance; new ones are tried everywhere else.
-settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("ci", settings.get_profile("lakescan"), derandomize=True)
 settings.load_profile("lakescan")
 
 

@@ -16,7 +16,8 @@ import pytest
 from obstore.exceptions import GenericError
 
 import lakescan
-from lakescan.common import retries
+from lakescan.common.retries import RetryPolicy
+from lakescan.delta.commit import put as put_commit
 from lakescan.storage import Storage, put_if_absent
 from lakescan.storage.put_if_absent import NotCreated
 from tests.support.s3 import KEY, REGION, SECRET, s3_server
@@ -143,8 +144,8 @@ def test_an_answer_that_is_lost_is_looked_up(settings, tmp_path: Path, is_made: 
             real(store, name, data, **named)
         raise GenericError("503 Slow Down")
 
-    quick = retries.RetryPolicy(attempts=4, first=0)
-    with patch.object(obstore, "put", lost), patch.object(retries, "LOOKS", quick):
+    quick = RetryPolicy(attempts=4, first=0)
+    with patch.object(obstore, "put", lost), patch.object(put_commit, "PUTS", quick):
         lakescan.save(ROWS, path, mode="append", storage_options=settings)
     assert lakescan.table(path, storage_options=settings).scan().count() == 6
 
@@ -156,10 +157,10 @@ def test_a_store_that_never_answers_leaves_the_files_and_says_so(settings, tmp_p
     def lost(*arguments: Any, **named: Any) -> Any:
         raise GenericError("503 Slow Down")
 
-    quick = retries.RetryPolicy(attempts=2, first=0)
+    quick = RetryPolicy(attempts=2, first=0)
     with (
         patch.object(obstore, "put", lost),
-        patch.object(retries, "LOOKS", quick),
+        patch.object(put_commit, "PUTS", quick),
         pytest.raises(lakescan.CommitStateUnknown, match="files are kept"),
     ):
         lakescan.save(ROWS, path, mode="append", storage_options=settings)

@@ -38,8 +38,8 @@ class NotCreated(StorageError):
 def put_if_absent(storage: Storage, location: str, data: bytes) -> bool:
     """Create a file with this content, and its folder if needed; return False if it exists already.
 
-    Readers see the whole file or none. A client may repeat a request whose answer was lost, so False does not prove
-    that somebody else created the file: compare its content. Raises `UnsupportedFeature` for a store without atomic
+    Readers see the whole file or none. One request is sent. After one whose answer was lost, False does not prove that
+    somebody else created the file: compare its content. Raises `UnsupportedFeature` for a store without atomic
     creation, `NotCreated`, and other `StorageError`s, after which the file may or may not exist.
 
     Example:
@@ -164,13 +164,10 @@ def _store(root: str, settings: tuple[tuple[str, str], ...]) -> Any:
         client["allow_http"] = True
     if profile := known.pop("aws_profile", None):
         known |= {f"aws_{name}": value for name, value in _of_profile(profile).items()}
-    retries = {name: int(known.pop(name)) for name in {"max_retries"} & known.keys()}
     known = {name: value for name, value in known.items() if name not in _RETRIES}
-    arguments: dict[str, Any] = {"config": known}
+    arguments: dict[str, Any] = {"config": known, "retry_config": {"max_retries": 0}}
     if client:
         arguments["client_options"] = client
-    if retries:
-        arguments["retry_config"] = retries
     if root.startswith("s3") and (provider := _aws_credentials(known)) is not None:
         arguments["credential_provider"] = provider
     return from_url(root, **arguments)

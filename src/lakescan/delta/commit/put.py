@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakescan.common.retries import outcome_of
+from lakescan.common.retries import RetryPolicy, outcome_of
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.log.text import LogText
 from lakescan.delta.log.time_travel import commit_info
@@ -11,6 +11,10 @@ from lakescan.storage import Storage, join
 from lakescan.storage.put_if_absent import NotCreated, put_if_absent
 
 ID = "txnId"  # member of commitInfo with the commit's own id, as in Delta on Spark
+
+# A store that asks for patience gets half a minute. Its client does not repeat requests itself: an error of the first
+# one, such as a denied permission, would not prove any more that nothing was created.
+PUTS = RetryPolicy(attempts=10, first=0.1, ceiling=10)
 
 
 def commit_file(location: str, version: int) -> str:
@@ -34,7 +38,7 @@ def put_commit(storage: Storage, location: str, version: int, data: bytes, own_i
     except (NotCreated, UnsupportedFeature, MemoryError):
         raise
     except Exception as error:
-        return outcome_of(f"{location} (version {version})", error, look)
+        return outcome_of(f"{location} (version {version})", error, look, policy=PUTS)
 
 
 def _is_own(storage: Storage, file: str, own_id: str) -> bool:

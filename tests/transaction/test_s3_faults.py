@@ -1,0 +1,78 @@
+"""Each request of a write to an object store goes wrong once: rows are there once, or an error says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+import lakescan
+from lakescan.common.retries import RetryPolicy
+from lakescan.delta.commit import put
+from tests.support.faulty_s3 import FAULTS, RACED, TIMEOUT, FaultyS3, faulty_s3
+from tests.support.s3 import KEY, REGION, SECRET
+from tests.transaction.support import NAME, rows
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[tuple[str, FaultyS3]]:
+    with faulty_s3("lake") as found:
+        yield found
+
+
+@pytest.fixture
+def local(store: tuple[str, FaultyS3], tmp_path: Path) -> lakescan.Catalog:
+    properties = {
+        "name": NAME.partition(".")[0],
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/c.db",
+        "warehouse": f"s3://lake/{tmp_path.name}",
+        "s3.endpoint": store[0],
+        "s3.access-key-id": KEY,
+        "s3.secret-access-key": SECRET,
+        "s3.region": REGION,
+        "s3.request-timeout": TIMEOUT,
+        "s3.connect-timeout": TIMEOUT,
+    }
+    catalog = lakescan.catalog(properties)
+    catalog.create_namespace("db")
+    return catalog
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("format", "fault"),
+    [(f, fault) for f in ("delta", "iceberg") for fault in FAULTS if (f, fault) != ("iceberg", RACED)],
+)
+def test_a_fault_of_any_request_neither_loses_nor_doubles_rows(
+    local: lakescan.Catalog, store: tuple[str, FaultyS3], format: str, fault: str
+) -> None:
+    number, faulty = 0, store[1]
+    while number == 0 or faulty.has_met:
+        name = f"db.t{number}"
+        table = local.create_table(name, "id BIGINT, part STRING", format=format, partition_by=("part",))
+        with patch.object(put, "PUTS", RetryPolicy(attempts=3, first=0)), faulty.armed(fault, number):
+            made = outcome_of(lambda table=table: table.append(rows((1, "a"))))
+        found = local.load_table(name)
+        count = found.scan().count()
+        assert made in (None, bool(count))
+        assert count in (0, 1)
+        found.append(rows((2, "a")))
+        assert found.scan().to_arrow().num_rows == count + 1
+        named = set(found.scan().plan().files["path"].to_pylist())
+        assert not named & set(found.remove_orphans(older_than="2100-01-01", dry_run=True))
+        number += 1
+    assert number > 1
+
+
+def outcome_of(change: Callable[[], object]) -> bool | None:
+    """Whether a change says that it was made; None if it does not know."""
+    try:
+        change()
+    except lakescan.CommitStateUnknown:
+        return None
+    except lakescan.LakescanError:
+        return False
+    return True
