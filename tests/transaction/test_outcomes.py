@@ -73,9 +73,12 @@ def fault(owner: Any, name: str, number: int, error: Exception, *, after: bool) 
         yield
 
 
-def looks(number: int) -> Any:
+@contextmanager
+def looks(number: int) -> Iterator[None]:
     """Look for a commit of unknown outcome so often, without waiting."""
-    return patch.object(retries, "LOOKS", retries.RetryPolicy(attempts=number, first=0))
+    policy = retries.RetryPolicy(attempts=number, first=0)
+    with patch.object(retries, "LOOKS", policy), patch.object(put, "PUTS", policy):
+        yield
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "iceberg version 3", "delta"])

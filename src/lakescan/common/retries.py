@@ -92,18 +92,18 @@ def outcome_of(
     error: Exception,
     look: Callable[[], T | None],
     definite: tuple[type[Exception], ...] = (),
-    policy: RetryPolicy = LOOKS,
+    policy: RetryPolicy | None = None,
 ) -> T:
     """The outcome of a commit that ended with `error`: whether it succeeded is looked up in the table.
 
     `look` reads the table anew and returns the outcome, or None if the commit is not there yet but may still arrive. If
     it raises one of the `definite` errors, that is the outcome; after any other error, the table is read again, as
-    often as `policy` says.
+    often as `policy` says, by default `LOOKS`.
 
     Raises:
         CommitStateUnknown: The last look has no outcome, either.
     """
-    attempts, why = Attempts(policy), error
+    attempts, why = Attempts(policy or LOOKS), error
     while True:
         try:
             if (outcome := look()) is not None:

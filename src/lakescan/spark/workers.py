@@ -96,9 +96,11 @@ def _probe() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
 
 
 def task_number() -> int:
-    """The number of the task, among those of its stage, that this worker runs; a task that is repeated keeps it."""
+    """The number of the task, among those of its stage, that this worker runs; 0 outside of tasks.
+
+    A task that is repeated keeps it.
+    """
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    assert context is not None
-    return int(context.partitionId())
+    return 0 if context is None else int(context.partitionId())
