@@ -1,7 +1,8 @@
-"""Commits to Delta logs, in process: against deltalake, which makes the same commits.
+"""Commits, in process: to Delta logs against deltalake, to Iceberg tables against Java's library.
 
 Of small ones, 200 are made by one writer, or 25 by each of eight threads at once. A large one adds 100,000 files that
-exist in name only.
+exist in name only. Java's tables are in a folder, ours in a catalog (SQLite); its files exist in name only, ours are
+written. What an append costs must not grow with the table: one to 1,000,000 files is compared with one to 10,000.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ import pyarrow as pa
 import lakescan
 from benchmarks.data import FOLDER
 from benchmarks.harness import Result, compare
+from benchmarks.jvm import jvm
 from lakescan.options.write import WriteOptions
 from lakescan.write.table_writes import WrittenFile
 
 _PLACES = itertools.count()
 _COMMITS, _WRITERS, _FILES = 200, 8, 100_000
+_FEW, _MANY = 10_000, 1_000_000
 _ROWS = pa.table({"id": [1]})
 
 
@@ -53,8 +56,51 @@ def run(rows: int, runs: int) -> list[Result]:
         )
         for title, ours, theirs, aim in tasks
     ]
+    results.append(_against_java(folder, runs))
+    results += [_by_size(folder, format) for format in ("delta", "iceberg")]
     shutil.rmtree(folder, ignore_errors=True)
     return results
+
+
+def _against_java(folder: Path, runs: int) -> Result:
+    local = lakescan.catalog("commits", warehouse=folder / "warehouse")
+    local.create_namespace("n")
+
+    def ours() -> None:
+        table = local.create_table(f"n.t{next(_PLACES)}", "id BIGINT")
+        for _ in range(_COMMITS):
+            lakescan.table(table.name).append(_ROWS)
+
+    with jvm() as ask:
+        theirs = partial(ask, {"commits": _COMMITS, "folder": str(folder)})
+        title = f"{_COMMITS} commits to an Iceberg table"
+        return compare(title, ("lakescan", ours), ("Iceberg (Java)", theirs), runs=min(runs, 3), aim=1.5)
+
+
+def _by_size(folder: Path, format: str) -> Result:
+    """An append to a table of many files, against the same to one of few."""
+    local = lakescan.catalog("commits", warehouse=folder / "warehouse")
+    local.create_namespace("sized", exist_ok=True)
+
+    def table_of(files: int) -> Callable[[], object]:
+        table = local.create_table(f"sized.{format}{files}", "id BIGINT", format=format)
+        for start in range(0, files, _FILES):
+            _append_names(table, range(start, min(start + _FILES, files)), format)
+        if format == "delta":
+            table.checkpoint()
+        return lambda: lakescan.table(table.name).append(_ROWS)
+
+    few, many = table_of(_FEW), table_of(_MANY)
+    title = f"append to {_MANY:,} files ({format})"
+    return compare(title, (f"{_MANY:,} files", many), (f"{_FEW:,} files", few), runs=9, aim=1.1)
+
+
+def _append_names(table: lakescan.Table, numbers: range, format: str) -> None:
+    """Commit files that exist in name only."""
+    details: dict[str, Any] = {"spec_id": 0} if format == "iceberg" else {}
+    table._target(WriteOptions()).append(
+        [WrittenFile(f"{table.location}/f{n}.parquet", (), 1, 500, details or {"stats": _stats(n)}) for n in numbers]
+    )
 
 
 def _in_new(folder: Path, write: Callable[[str], None]) -> None:
@@ -89,8 +135,7 @@ def _stats(number: int) -> str:
 
 
 def _large(path: str) -> None:
-    files = [WrittenFile(f"{path}/f{n}.parquet", (), 1, 500, {"stats": _stats(n)}) for n in range(_FILES)]
-    lakescan.table(path)._target(WriteOptions()).append(files)
+    _append_names(lakescan.table(path), range(_FILES), "delta")
 
 
 def _large_of_deltalake(path: str) -> None:

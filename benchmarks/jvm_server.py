@@ -56,6 +56,17 @@ def _write(session: Any, form: str, parquet: str, folder: str) -> None:
     frame.writeTo(name).using("iceberg").create()
 
 
+def _commit(jvm: Any, tables: Any, folder: str, commits: int) -> None:
+    """A new Iceberg table in a folder, and appends to it of one file each, which exists in name only."""
+    types, place = jvm.org.apache.iceberg.types.Types, f"{folder}/jvm_{time.time_ns()}"
+    schema = jvm.org.apache.iceberg.Schema([types.NestedField.optional(1, "id", types.LongType.get())])
+    spec = jvm.org.apache.iceberg.PartitionSpec.unpartitioned()
+    table = tables.create(schema, spec, place)
+    for number in range(commits):
+        file = jvm.org.apache.iceberg.DataFiles.builder(spec).withPath(f"{place}/data/f{number}.parquet")
+        table.newAppend().appendFile(file.withFileSizeInBytes(500).withRecordCount(1).build()).commit()
+
+
 def main() -> None:
     from pyspark.sql import SparkSession
 
@@ -71,6 +82,10 @@ def main() -> None:
         started = time.perf_counter()
         if "write" in asked:
             _write(session, asked["format"], asked["write"], asked["folder"])
+            print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
+            continue
+        if "commits" in asked:
+            _commit(jvm, tables, asked["folder"], asked["commits"])
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
             continue
         if "stream" in asked:
