@@ -77,7 +77,8 @@ def test_conflicts_are_said(rest: lakescan.Catalog, jvm: Any) -> None:
 
 
 def test_writers_here_and_in_the_jvm_lose_and_double_nothing(rest: lakescan.Catalog, jvm: Any) -> None:
-    rest.create_table("db.crowd", "id BIGINT", properties={"commit.retry.num-retries": "50"})
+    often = {"commit.retry.num-retries": "100", "commit.retry.max-wait-ms": "500"}
+    rest.create_table("db.crowd", "id BIGINT", properties=often)
     expected = written_by_many(
         lambda number: lakescan.table("rest.db.crowd").append(pa.table({"id": [number]})),
         lambda number: jvm.sql(f"INSERT INTO rest.db.crowd VALUES ({number})"),
