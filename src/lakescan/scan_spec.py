@@ -317,6 +317,7 @@ class ScanSpec:
             adaptive=properties.is_adaptive,
             parallelism=parallelism,
             weighs_opening=self.state is not None,
+            in_order=self.snapshot.state.is_ordered,
         )
 
     def _report(self, report: ScanReport) -> None:

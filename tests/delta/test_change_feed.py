@@ -58,6 +58,20 @@ def test_every_change_is_told_with_its_version(table: Path) -> None:
     assert changes(table) == EXPECTED
 
 
+@pytest.mark.parametrize("options", [{}, {"split_size": 2_000, "file_open_cost": 1}], ids=["", "small splits"])
+def test_the_oldest_commit_comes_first_and_its_deletes_before_its_inserts(tmp_path: Path, options: Any) -> None:
+    for number, rows in enumerate([1, 10_000, 2, 10_000, 3, 1]):
+        new = pa.table({"id": range(rows), "p": ["a"] * rows})
+        write_deltalake(tmp_path, new, mode="overwrite" if number % 2 else "append", configuration=FEED)
+    DeltaTable(tmp_path).delete("id = 0")
+    opened = lakescan.table(tmp_path)
+    stream = opened.stream(wait=False, readChangeFeed=True, startingVersion=0, **options)
+    for found in (opened.changes(**options).to_arrow(), pa.Table.from_batches(stream)):
+        order = list(zip(found["_commit_version"].to_pylist(), found["_change_type"].to_pylist(), strict=True))
+        assert order == sorted(order)
+        assert (order[0][0], order[-1][0]) == (0, 6)
+
+
 def test_rows_have_the_newest_columns_and_those_of_the_feed(table: Path) -> None:
     scan = lakescan.table(str(table), **SETTINGS).scan()
     assert scan.schema.names == ["id", "p", "note", "_change_type", "_commit_version", "_commit_timestamp"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.planning.file_table import DELETES, FILES, FileTable
-from lakescan.planning.pack import pack, weights
+from lakescan.planning.pack import pack, pack_in_order, weights
 from lakescan.planning.split import split_files
 
 
@@ -66,3 +66,15 @@ def test_a_split_weighs_its_bytes_and_its_deletes_and_at_least_what_opening_cost
         pa.Table.from_pylist([{"path": "f", "file_format": "parquet", **r} for r in rows], schema=FILES), deletes
     )
     assert weights(split_files(table, 1000), table, open_cost=30).tolist() == [150, 100, 60]
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=60), st.integers(1, 100))
+def test_splits_whose_order_matters_are_packed_in_order(weight: list[int], target: int) -> None:
+    numbers = pack_in_order(np.array(weight), target)
+    assert numbers[0] == 0
+    assert set(np.diff(numbers)) <= {0, 1}
+    sums = np.bincount(numbers, weights=weight)
+    counts = np.bincount(numbers[np.array(weight) > 0], minlength=len(sums))
+    assert all((sums <= target) | (counts == 1))
+    starts = np.flatnonzero(np.diff(numbers)) + 1
+    assert all(sums[numbers[at] - 1] + weight[at] > target for at in starts)

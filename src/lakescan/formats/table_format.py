@@ -111,6 +111,11 @@ class SnapshotState:
         """
         return None
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of the planned files is that of their commits, which reads in process keep."""
+        return False
+
 
 @dataclass(frozen=True)
 class Snapshot:

@@ -1,7 +1,8 @@
 """Bin packing of splits into balanced task groups, one per Spark partition, with Iceberg's algorithm.
 
 The weight of a split is its bytes plus those of its deletes, but at least the cost of opening its files. A split goes
-to the first open bin that has room; if more than `lookback` bins are open, the fullest is closed.
+to the first open bin that has room; if more than `lookback` bins are open, the fullest is closed. Splits whose order
+matters are packed without looking back.
 """
 
 from __future__ import annotations
@@ -66,3 +67,15 @@ def pack(weight: np.ndarray, target: int, lookback: int) -> np.ndarray:
     order[np.array(closed + open_bins, dtype=np.int64)] = np.arange(len(room))
     result: np.ndarray = order[np.array(group, dtype=np.int64)]
     return result
+
+
+def pack_in_order(weight: np.ndarray, target: int) -> np.ndarray:
+    """Return the group number of each split: groups of consecutive splits, each filled before the next begins."""
+    group: list[int] = []
+    number, room = -1, -1
+    for each in weight.tolist():
+        if each > room:
+            number, room = number + 1, target
+        room -= each
+        group.append(number)
+    return np.array(group, dtype=np.int64)

@@ -16,7 +16,7 @@ from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
 from lakescan.planning.file_table import FileTable, key_texts
-from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, weights
+from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, pack_in_order, weights
 from lakescan.planning.report import ScanMetrics, ScanReport
 from lakescan.planning.residual import Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
@@ -36,7 +36,10 @@ _SPLIT_COLUMNS = ("start", "stop", "residual")
 
 @dataclass(frozen=True)
 class PackingOptions:
-    """Settings for splitting and packing, sizes in bytes; `split_size` is None if not set, and then adapts."""
+    """Settings for splitting and packing, sizes in bytes; `split_size` is None if not set, and then adapts.
+
+    With `in_order`, task groups keep the order of the files.
+    """
 
     split_size: int | None = None
     target_size: int = TARGET_SIZE
@@ -45,6 +48,11 @@ class PackingOptions:
     adaptive: bool = True
     parallelism: int = 1
     weighs_opening: bool = False
+    in_order: bool = False
+
+    def groups_of(self, weight: np.ndarray, size: int) -> np.ndarray:
+        """Return the group number of each split, for groups of this size."""
+        return pack_in_order(weight, size) if self.in_order else pack(weight, size, self.lookback)
 
     def size_for(self, total: int, files: int) -> int:
         """Return the split size in bytes for a scan of `total` bytes in `files` files.
@@ -338,7 +346,7 @@ def make_plan(
     size = packing.size_for(metrics.total_file_size_in_bytes + metrics.total_delete_file_size_in_bytes, len(final))
     splits = split_files(final, size)
     splits = splits.append_column("residual", remaining.index.take(splits["file"]))
-    groups = TaskGroups(final, splits, pack(weights(splits, final, packing.open_cost), size, packing.lookback))
+    groups = TaskGroups(final, splits, packing.groups_of(weights(splits, final, packing.open_cost), size))
     report = ScanReport(
         **describe,
         metrics=metrics,

@@ -144,6 +144,8 @@ def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, in
     the column itself), `commit_timestamp`, and `kept_vector`, a deletion vector of the only rows to read (`vector` has
     the rows to leave out).
 
+    The oldest commit comes first, and of each commit the deletes: changes can be applied in this order.
+
     `actions` come from `ActionReader.changes`; adds and removes of `unchanged` versions are ignored. `times` are commit
     times in milliseconds, by version.
     """
@@ -159,12 +161,12 @@ def changed_files(actions: pa.Table, unchanged: set[int], times: Mapping[int, in
     files = pa.concat_tables(
         [
             _changes(_where(actions, "cdc"), None),
-            _changes(adds.filter(pc.is_null(old)), "insert"),
             _changes(removes.filter(pc.is_null(new)), "delete"),
             _differences(both, dropped=before, kept=both, change="delete"),
+            _changes(adds.filter(pc.is_null(old)), "insert"),
             _differences(both, dropped=both, kept=before, change="insert"),
         ]
-    )
+    ).sort_by("version")  # stable
     check_partitions(files)
     known = pa.array([times.get(v) for v in files["version"].to_pylist()], pa.int64())
     at = known.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))

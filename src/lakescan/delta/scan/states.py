@@ -27,6 +27,11 @@ class RangeChanges(SnapshotState):
     start: int
     end: int
 
+    @property
+    def is_ordered(self) -> bool:
+        """True: the changes of the oldest commit come first."""
+        return True
+
 
 @dataclass(frozen=True)
 class CommitFiles(SnapshotState):
@@ -39,6 +44,11 @@ class CommitFiles(SnapshotState):
     def version(self) -> DeltaVersion:
         """The version whose schema the rows have."""
         return self.of.version
+
+    @property
+    def is_ordered(self) -> bool:
+        """True: the rows of the oldest commit come first."""
+        return True
 
 
 DeltaState = VersionRows | RangeChanges | CommitFiles

@@ -27,5 +27,10 @@ class CommitFiles(SnapshotState):
         """The increment, if it is one of a changelog."""
         return self.increment if self.increment.changes else None
 
+    @property
+    def is_ordered(self) -> bool:
+        """True: the rows of the oldest commit come first."""
+        return True
+
 
 IcebergState = LiveFiles | CommitFiles
