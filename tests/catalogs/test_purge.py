@@ -61,6 +61,15 @@ def test_a_table_over_files_of_another_keeps_them(table: lakescan.Table, local: 
     assert snapshot.format == "iceberg"
 
 
+def test_tables_that_share_a_folder_of_data_keep_the_files_that_they_reference(local, tmp_path: Path) -> None:
+    shared = {"write.data.path": str(tmp_path / "pool")}
+    local.create_table("db.t", "id BIGINT", properties=shared).append(ROWS)
+    local.create_table("db.other", "id BIGINT", properties=shared)
+    connection("local").load_table("db.other").add_files([str(file) for file in tmp_path.rglob("*.parquet")])
+    local.drop_table("db.t", purge=True)
+    assert local.load_table("db.other").scan().to_arrow() == ROWS
+
+
 def test_a_table_that_has_another_name_is_not_purged(table: lakescan.Table, local: lakescan.Catalog) -> None:
     local.create_namespace("other")
     local.register_table("other.again", table.scan().to_options()["path"])

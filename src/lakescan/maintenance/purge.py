@@ -32,7 +32,9 @@ def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
         if not isinstance(catalog, MetastoreCatalog):
             catalog.purge_table(identifier.within)
             return []
-        neighbours = tables_that_may_share(catalog, identifier, [target.opened.metadata.location], "purging")
+        metadata = target.opened.metadata
+        folders = [metadata.location, *metadata.table_properties.folders]
+        neighbours = tables_that_may_share(catalog, identifier, folders, "purging")
         for other in neighbours:
             if str(other.metadata.table_uuid) == target.identity:
                 raise UnsupportedFeature(
