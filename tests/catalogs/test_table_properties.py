@@ -158,6 +158,9 @@ def test_an_iceberg_table_with_a_property_is_written_and_read_here_and_by_pyiceb
         ("gc.enabled", "no", lakescan.InvalidOption, "true or false"),
         ("write.location-provider.impl", "org.x.Y", lakescan.UnsupportedFeature, "Iceberg's own providers"),
         ("write.data.path", "", lakescan.InvalidOption, "a folder's location"),
+        ("write.data.path", "data/of/t", lakescan.InvalidOption, "an absolute path"),
+        ("write.metadata.path", " /meta", lakescan.InvalidOption, "an absolute path"),
+        ("write.object-storage.path", "file:data", lakescan.InvalidOption, "an absolute path"),
     ],
 )
 def test_what_an_iceberg_table_cannot_have_is_refused(
@@ -182,6 +185,7 @@ def test_properties_of_other_writers_are_kept(local: lakescan.Catalog) -> None:
         ("write.metadata.metrics.max-inferred-column-defaults", "all"),
         ("commit.manifest.target-size-bytes", "8mb"),
         ("write.data.path", ""),
+        ("write.data.path", "data/of/t"),
     ],
 )
 def test_a_property_of_another_writer_that_cannot_be_obeyed_is_said(

@@ -14,6 +14,7 @@ from lakescan.common.retries import RetryPolicy
 from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.metrics_mode import MetricsMode
 from lakescan.planning.read_properties import ReadProperties
+from lakescan.storage.locations import split_location
 
 _LEVEL = re.compile(r"null|-?[0-9]+")
 _COLUMN_METRICS = "write.metadata.metrics.column."
@@ -30,8 +31,10 @@ def _level(text: str) -> int | None:
 
 
 def _path(text: str) -> str:
-    if not text.strip():
-        raise ValueError("a folder's location")
+    # A relative path would be another folder for each process.
+    scheme, _, path = split_location(text)
+    if not text.strip() or (scheme == "file" and not path.startswith("/")):
+        raise ValueError("a folder's location: an absolute path, or one with a scheme")
     return text
 
 
