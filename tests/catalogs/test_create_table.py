@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.catalogs.registry import connection
 
 STATEMENT = """
     CREATE TABLE local.db.events (
@@ -147,3 +148,30 @@ def test_a_table_is_made_of_a_query(spark, local: lakescan.Catalog, format: str)
     with pytest.raises(lakescan.SchemaMismatch):
         lakescan.sql(spark, f"CREATE TABLE local.db.wrong (id INT, x INT NOT NULL) USING {format} AS {query}")
     assert not local.table_exists("db.wrong")
+
+
+@pytest.fixture
+def version_1(local: lakescan.Catalog) -> lakescan.Table:
+    of_version = {"format-version": "1"}
+    made = local.create_table("db.t", "id BIGINT, part STRING", partition_by=("part",), properties=of_version)
+    made.append(pa.table({"id": [1], "part": ["a"]}))
+    return made
+
+
+def test_a_column_that_version_1_partitions_by_stays_when_its_table_is_replaced(version_1, local) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="'part', which format version 1 cannot remove"):
+        local.create_table("db.t", "id BIGINT", replace=True)
+    assert lakescan.table("local.db.t").count() == 1
+    local.create_table("db.t", "id BIGINT, part STRING", replace=True).append(pa.table({"id": [2], "part": ["b"]}))
+    assert lakescan.table("local.db.t").scan().to_arrow().to_pylist() == [{"id": 2, "part": "b"}]
+
+
+def test_a_partition_field_whose_column_another_writer_dropped_is_said(version_1, local) -> None:
+    theirs = connection("local").load_table("db.t")
+    with theirs.update_spec() as spec:
+        spec.remove_field("part")
+    with theirs.update_schema(allow_incompatible_changes=True) as schema:
+        schema.delete_column("part")
+    with pytest.raises(lakescan.UnsupportedFeature, match="partition field 'part' has lost its column"):
+        lakescan.table("local.db.t").append(pa.table({"id": [2]}))
+    assert lakescan.table("local.db.t").count() == 1

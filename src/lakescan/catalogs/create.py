@@ -136,3 +136,12 @@ def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> No
             spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
     if arguments["properties"]:
         transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != PROPERTY})
+    _check_partition_sources(transaction.table_metadata)
+
+
+def _check_partition_sources(metadata: Any) -> None:
+    """Raise `ValueError` if a partition field has lost its column: version 1 keeps the fields of earlier specs."""
+    if lost := [each.name for each in metadata.spec().fields if each.source_id not in metadata.schema().field_ids]:
+        raise ValueError(
+            f"the partition field {lost[0]!r}, which format version 1 cannot remove, would lose its column"
+        )

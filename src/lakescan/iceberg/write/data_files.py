@@ -140,6 +140,11 @@ class IcebergWrites(ByOptions):
         """For each partition field: the path of positions to its source column, and its transform of Arrow arrays."""
         transforms = []
         for field in self.metadata.spec().fields:
+            if field.source_id not in self.metadata.schema().field_ids:
+                raise UnsupportedFeature(
+                    f"writing to {self.metadata.location}, whose partition field {field.name!r} has lost its column",
+                    "Format version 1 keeps such fields: upgrade the table to version 2, and remove the field.",
+                )
             source = self.metadata.schema().find_field(field.source_id)
             path = self._path(field.source_id)
             if str(source.field_type).endswith("_ns") and str(field.transform) == "identity":
