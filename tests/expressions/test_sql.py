@@ -95,3 +95,51 @@ def test_more_than_tests_of_single_columns_is_refused(text: str) -> None:
 def test_text_that_is_not_sql_is_refused_with_the_text() -> None:
     with pytest.raises(InvalidFilter, match="a = = 1"):
         parse_filter("a = = 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a = cast('12' as int)", 12),
+        ("a = -3L", -3),
+        ("a = cast(1.2 as decimal(3,1))", Decimal("1.2")),
+        ("a = 0.1F", float.fromhex("0x1.99999ap-4")),  # the nearest float
+        ("a = 0.1D", 0.1),
+        ("a = cast('x' as string)", "x"),
+        ("a = X'fff'", b"\x0f\xff"),
+    ],
+)
+def test_a_cast_constant_is_the_value_that_spark_casts_it_to(text: str, value: object) -> None:
+    assert parse_filter(text) == Comparison("a", op="=", value=value)
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        "cast(3.7 as int)",
+        "cast(300 as tinyint)",
+        "cast('1.5' as int)",
+        "cast(true as int)",
+        "cast(true as double)",
+        "cast(1.25 as decimal(3,1))",
+        "cast(1.5 as decimal)",
+        "cast(12 as string)",
+        "cast(20240229 as date)",
+        "cast('a' as double)",
+        "-'3'",
+        "-true",
+        "1.5e400",
+        "X'zz'",
+    ],
+)
+def test_a_constant_that_would_change_in_a_cast_is_refused(constant: str) -> None:
+    with pytest.raises(InvalidFilter):
+        parse_filter(f"a = {constant}")
+
+
+def test_a_pattern_is_a_text_or_null() -> None:
+    for text in ("a like null", "a not like null", "a ilike null", "startswith(a, null)", "a = -null"):
+        assert parse_filter(text) == UNKNOWN
+    for text in ("a like 12", "startswith(a, true)", "a like '1' escape null"):
+        with pytest.raises(InvalidFilter):
+            parse_filter(text)

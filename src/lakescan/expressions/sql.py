@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date, datetime
+import math
 from decimal import Decimal
 from typing import Any
 
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidFilter, missing_dependency
-from lakescan.expressions.instants import instant_of, is_far
+from lakescan.expressions.constant_casts import cast_constant
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     UNKNOWN,
@@ -115,10 +114,11 @@ def _without_negate(node: Any, text: str) -> Predicate:
             return _like(node, text)
         case exp.Escape(this=exp.Like() | exp.ILike()):
             _check_meaning(node.this, text)
-            like = _like(node.this, text, escape=str(_value(node.expression, text)))
+            like = _like(node.this, text, escape=_text(node.expression, text) or "")
             return negated(like) if node.this.args.get("negate") else like
         case exp.StartsWith():
-            return starts_with(_column(node.this, text), str(_value(node.expression, text)))
+            prefix = _text(node.expression, text)
+            return UNKNOWN if prefix is None else starts_with(_column(node.this, text), prefix)
         case exp.IsNan():
             return IsNaN(_column(node.this, text))
     if (op := _COMPARISONS.get(type(node).__name__)) is not None:
@@ -140,10 +140,23 @@ def _operands(node: Any, text: str) -> list[Any]:
 
 
 def _like(node: Any, text: str, escape: str = "\\") -> Predicate:
+    """A test against a pattern; unknown for a pattern that is null."""
     if len(escape) != 1:
         raise InvalidFilter(f"in the filter {text!r}, the escape {escape!r} is not a single character")
-    pattern = joined(parts(str(_value(node.expression, text)), escape))
-    return Like(_column(node.this, text), pattern=pattern, ignore_case=type(node).__name__ == "ILike")
+    pattern = _text(node.expression, text)
+    if pattern is None:
+        return UNKNOWN
+    return Like(
+        _column(node.this, text), pattern=joined(parts(pattern, escape)), ignore_case=type(node).__name__ == "ILike"
+    )
+
+
+def _text(node: Any, text: str) -> str | None:
+    """The value of a literal that must be a text, or null."""
+    value = _value(node, text)
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a text: quote it")
 
 
 def _comparison(node: Any, op: str, text: str) -> Predicate:
@@ -216,51 +229,49 @@ def _value(node: Any, text: str) -> Any:
         case exp.Boolean():
             return bool(node.this)
         case exp.Literal():
-            return node.this if node.is_string else _number(node.this)
+            return node.this if node.is_string else _number(node.this, text)
         case exp.Neg():
-            return _negative(_value(node.this, text))
+            return _negative(node.this, text)
         case exp.HexString():
-            return bytes.fromhex(node.this)
+            return _bytes(node.this, text)
         case exp.Cast():
             return _cast(node, text)
     raise _refused(node, text)
 
 
-def _negative(value: Any) -> Any:
+def _negative(node: Any, text: str) -> Any:
+    value = _value(node, text)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a number: it has no negative")
     return value.copy_negate() if isinstance(value, Decimal) else -value  # a minus sign would round to 28 digits
 
 
-def _number(text: str) -> int | Decimal | float:
-    if text.isdecimal():
-        return int(text)
-    return float(text) if "e" in text.lower() else Decimal(text)
+def _bytes(digits: str, text: str) -> bytes:
+    try:
+        return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
+    except ValueError as error:
+        raise InvalidFilter(
+            f"in the filter {text!r}, X'{digits}' has other characters than hexadecimal digits"
+        ) from error
+
+
+def _number(digits: str, text: str) -> int | Decimal | float:
+    if digits.isdecimal():
+        return int(digits)
+    value = float(digits) if "e" in digits.lower() else Decimal(digits)
+    if value == math.inf:
+        raise InvalidFilter(f"in the filter {text!r}, {digits} exceeds the range of doubles")
+    return value
 
 
 def _cast(node: Any, text: str) -> Any:
     value, target = _value(node.this, text), node.to.this.name
     try:
-        if target == "DATE":
-            return _date(str(value).strip())
-        if target in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"):
-            return _time(str(value).strip())
+        return cast_constant(value, target, tuple(int(each.name) for each in node.to.expressions))
     except ValueError as error:
         raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a {target.lower()}: {error}") from error
-    if target in ("FLOAT", "DOUBLE"):
-        return float(value)
-    if target in ("INT", "BIGINT", "SMALLINT", "TINYINT", "DECIMAL", "TEXT", "VARCHAR", "BINARY"):
-        return value
-    raise _refused(node, text)
-
-
-def _date(text: str) -> date | str:
-    instant_of(text)
-    return re.split("[T ]", text)[0] if is_far(text) else date.fromisoformat(text[:10])
-
-
-def _time(text: str) -> datetime | str:
-    """Parse a timestamp; it stays text if Python's type cannot hold it."""
-    instant_of(text)
-    return text if is_far(text) or len(text.partition(".")[2]) > 6 else datetime.fromisoformat(text)
 
 
 def _refused(node: Any, text: str) -> InvalidFilter:
