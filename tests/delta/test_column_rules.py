@@ -39,6 +39,8 @@ def read(folder: Path, *columns: str) -> list[Any]:
         ("length(s) = 3 and substring(s, 0, 1) = 'a' and a <> 0 and 12 / a > 1", 1, 0, "s = 'abc', a = 0"),
         ("a > 3", 4, None, "a = None"),  # null is a violation
         ("coalesce(a, 0) > 3", 4, None, "a = None"),
+        ("cast(3.7 as int) = a", 3, 4, "a = 4"),
+        ("s not like null or a > 3", 4, 3, "a = 3"),
     ],
 )
 def test_rows_satisfy_a_constraint_of_any_expression(
@@ -77,6 +79,16 @@ def test_a_rule_that_cannot_be_evaluated_as_spark_does_is_refused_by_name(
     with pytest.raises(lakescan.UnsupportedFeature, match=f"the constraint 'c' of (?s:.*){named}"):
         table.append(pa.table({"a": ["x"], "b": [1]}))
     assert list(tmp_path.glob("*.parquet")) == []
+
+
+@pytest.mark.parametrize(
+    "check", ["a = 9007199254740992D", "a in (9007199254740992, 0.5D)", "not a > 9007199254740992D"]
+)
+def test_whole_numbers_are_compared_with_doubles_as_doubles(tmp_path: Path, check: str) -> None:
+    table = table_of(tmp_path, {"a": "long"}, properties={"delta.constraints.c": check})
+    table.append(pa.table({"a": [2**53 + 1]}))
+    with pytest.raises(lakescan.SchemaMismatch, match="constraint 'c'"):
+        table.append(pa.table({"a": [2**53 + 3]}))
 
 
 def test_a_row_on_which_a_constraint_fails_is_refused_with_the_reason(tmp_path: Path) -> None:

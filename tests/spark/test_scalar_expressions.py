@@ -105,7 +105,11 @@ cast(d as string) | cast(z as string) | cast(w as string) | cast(z as date) | ca
 cast('12' as int) | cast(' -7 ' as bigint) | cast('2024-02-29' as date) | cast('2024-02-29 10:11:12.5' as timestamp) | cast(i as timestamp)
 cast(cast(i as string) as int) | cast(cast(d as string) as date) | cast(cast(z as date) as string) | bigint(i) | int(m) | string(d)
 double(i) | smallint(b) | tinyint(b) | cast(null as int) | 1 | 1.50 | 1e3 | 2147483648 | 'it' | true | null is null | 1L | 1.5D
-date'2024-02-29' | timestamp'2024-02-29 10:00:00' | timestamp_ntz'2024-02-29' | X'00ff' | -2147483648 | -9223372036854775808 = l | -9223372036854775808 | -(2147483648) | -(5) | -1.5
+date'2024-02-29' | timestamp'2024-02-29 10:00:00' | timestamp_ntz'2024-02-29' | X'00ff' | negative(2147483648)
+l % -1 | pmod(l, -1) | nullif(i, i) / 0 | nullif(i, i) % 0 | nullif(l, l) div 0 | pmod(nullif(b, b), 0) | m * m | floor(l) | ceil(l) | ceil(i)
+l in (9007199254740992, 0.5D) | l not in (x, 9007199254740992) | case l when 9007199254740992 then 1 when 0.5D then 2 end
+'2024-02-29' in (d, e) | z in ('2024-02-29 23:59:59.999999', null) | substring(s, -2147483648) | substr('abc', -2147483648)
+(p = q) < p | p = (q < p) | p = (i is null) | (i in (1)) = p | p <=> q | -2147483648 | -9223372036854775808 = l | -9223372036854775808 | -(2147483648) | -(5) | -1.5
 """.replace("\n", "|").split("|")
 EXPRESSIONS = [*(each.strip() for each in EXPRESSIONS if each.strip()), "s || u"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 
 from lakescan.common import types as t
@@ -13,12 +14,14 @@ from lakescan.expressions.scalar.typed import (
     converted,
     decimal_of,
     guarded,
+    is_rounded,
     literal,
     sql_type,
     unsupported,
 )
 
 _BY_ZERO = "division by zero"
+_DIGITS_OF_LONGS = 18
 
 
 def arithmetic(op: str, left: Typed, right: Typed) -> Typed:
@@ -45,7 +48,7 @@ def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
     scale = max(first.scale, second.scale)
     if op == "*":
         kind = t.Decimal(first.precision + second.precision + 1, first.scale + second.scale)
-        kinds = (first, second)
+        kinds = (_wide(first) if kind.precision > _DIGITS_OF_LONGS else first, second)
     else:
         kind = t.Decimal(max(first.precision - first.scale, second.precision - second.scale) + scale + 1, scale)
         kinds = (kind, kind)
@@ -53,6 +56,11 @@ def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
         raise unsupported(f"the operator {op} of decimals with a result of more than {MOST_DIGITS} digits")
     sides = [f"CAST({each.sql} AS {sql_type(of)})" for each, of in zip((left, right), kinds, strict=True)]
     return Typed(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, True)
+
+
+def _wide(kind: t.Decimal) -> t.Decimal:
+    """The type with so many digits that DuckDB does not multiply in 64 bits."""
+    return t.Decimal(max(kind.precision, _DIGITS_OF_LONGS + 1), kind.scale)
 
 
 def _operand(each: Typed) -> t.Decimal | None:
@@ -70,12 +78,14 @@ def divided(left: Typed, right: Typed) -> Typed:
             raise unsupported(f"the operator / of {left.type} and {right.type}")
         common_type(literal(0.0, t.DOUBLE), each, "the operator /")
     first, second = converted(left, t.DOUBLE), converted(right, t.DOUBLE)
-    return _unless_zero(second, f"{first.sql} / {second.sql}", t.DOUBLE)
+    return _unless_zero(first, second, f"{first.sql} / {second.sql}", t.DOUBLE)
 
 
-def _unless_zero(divisor: Typed, sql: str, kind: t.Type) -> Typed:
+def _unless_zero(dividend: Typed, divisor: Typed, sql: str, kind: t.Type) -> Typed:
+    """Null if an operand is null: null divided by zero is no error."""
     result = f"CAST({sql} AS {sql_type(kind)})"
-    return guarded(f"({divisor.sql}) IS NULL OR ({divisor.sql}) <> 0", result, kind, _BY_ZERO)
+    allowed = f"({divisor.sql}) IS NULL OR ({dividend.sql}) IS NULL OR ({divisor.sql}) <> 0"
+    return guarded(allowed, result, kind, _BY_ZERO)
 
 
 def _whole(left: Typed, right: Typed, what: str) -> tuple[t.Type, Typed, Typed]:
@@ -89,17 +99,18 @@ def whole_quotient(left: Typed, right: Typed) -> Typed:
     """Return `left DIV right` of whole numbers, a long."""
     _whole(left, right, "the operator DIV")
     first, second = converted(left, t.LONG), converted(right, t.LONG)
-    return _unless_zero(second, f"{first.sql} // {second.sql}", t.LONG)
+    return _unless_zero(first, second, f"{first.sql} // {second.sql}", t.LONG)
 
 
 def remainder(left: Typed, right: Typed) -> Typed:
     """Return `left % right` of whole numbers, with the sign of `left`."""
     kind, first, second = _whole(left, right, "the operator %")
-    return _unless_zero(second, _remainder(first, second), kind)
+    return _unless_zero(first, second, _remainder(first, second), kind)
 
 
 def _remainder(first: Typed, second: Typed) -> str:
-    return f"CASE WHEN {second.sql} = -1 THEN 0 ELSE {first.sql} % {second.sql} END"
+    of_one = f"({first.sql}) IS NOT NULL AND {second.sql} = -1"  # DuckDB fails for the least number of a type
+    return f"CASE WHEN {of_one} THEN 0 ELSE {first.sql} % {second.sql} END"
 
 
 def positive_remainder(left: Typed, right: Typed) -> Typed:
@@ -107,7 +118,7 @@ def positive_remainder(left: Typed, right: Typed) -> Typed:
     kind, first, second = _whole(left, right, "the function pmod()")
     rest = f"({_remainder(first, second)})"
     positive = f"CASE WHEN {rest} < 0 THEN ({rest} + {second.sql}) % {second.sql} ELSE {rest} END"
-    return _unless_zero(second, positive, kind)
+    return _unless_zero(first, second, positive, kind)
 
 
 def negative(each: Typed) -> Typed:
@@ -127,6 +138,8 @@ def absolute(each: Typed) -> Typed:
 
 
 def _same_type(function: str, each: Typed, what: str) -> Typed:
+    if is_rounded(each.type):
+        raise unsupported(f"{what} of {each.type}")
     kind = each.type if isinstance(each.type, t.Decimal) else _number(each.type, what)
     return Typed(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
 
@@ -140,6 +153,8 @@ def rounded(function: str) -> Callable[[Typed], Typed]:
         else:
             _number(each.type, f"the function {function}()")
             kind = t.LONG
+            if each.type in t.INTEGRAL:  # DuckDB would take it as a double
+                return converted(replace(each, literal=None), kind)
         return Typed(f"CAST({function}({each.sql}) AS {sql_type(kind)})", kind, True)
 
     return apply

@@ -5,9 +5,12 @@ from __future__ import annotations
 from lakescan.common import types as t
 from lakescan.expressions.scalar.typed import (
     EXACT_DIGITS,
+    TIME_FORM,
     Typed,
     converted,
     evaluated_if,
+    evaluated_in_known_years,
+    is_rounded,
     literal,
     of_text,
     sql_type,
@@ -17,10 +20,11 @@ from lakescan.expressions.scalar.typed import (
 _DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _FORMS: dict[t.Type, str] = {
     t.DATE: _DATE_FORM,
-    t.Timestamp(zoned=True): _DATE_FORM + r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?",
-    t.Timestamp(zoned=False): _DATE_FORM + r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?",
+    t.Timestamp(zoned=True): _DATE_FORM + TIME_FORM,
+    t.Timestamp(zoned=False): _DATE_FORM + TIME_FORM,
     **dict.fromkeys(t.INTEGRAL, r" *[+-]?[0-9]{1,19} *"),
 }
+_TIMES = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 _SECONDS = (-62_135_596_800, 253_402_300_799)  # the years 1 to 9999
 
 
@@ -37,7 +41,7 @@ def cast(each: Typed, kind: t.Type) -> Typed:
     if kind == t.STRING:
         return _to_text(each)
     match each.type, kind:
-        case (t.FLOAT | t.DOUBLE | t.Decimal(), t.BYTE | t.SHORT | t.INT | t.LONG):
+        case (t.FLOAT | t.DOUBLE | t.Decimal(), t.BYTE | t.SHORT | t.INT | t.LONG) if not is_rounded(each.type):
             return _plain(f"trunc({each.sql})", kind)
         case (t.BYTE | t.SHORT | t.INT | t.LONG, t.Timestamp(zoned=True)):
             within = f"({each.sql}) IS NULL OR ({each.sql}) BETWEEN {_SECONDS[0]} AND {_SECONDS[1]}"
@@ -58,8 +62,7 @@ def _is_plain(source: t.Type, kind: t.Type) -> bool:
         return kind in t.INTEGRAL or (source != t.BOOLEAN and (kind in t.FLOATING or isinstance(kind, t.Decimal)))
     if isinstance(source, t.Decimal):
         return isinstance(kind, t.Decimal) or (kind == t.DOUBLE and source.precision <= EXACT_DIGITS)
-    times = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
-    return (source in times and kind in times) or (source, kind) == (t.FLOAT, t.DOUBLE)
+    return (source in _TIMES and kind in _TIMES) or (source, kind) == (t.FLOAT, t.DOUBLE)
 
 
 def _of_text(each: Typed, kind: t.Type) -> Typed:
@@ -73,6 +76,9 @@ def _of_text(each: Typed, kind: t.Type) -> Typed:
 
 
 def _to_text(each: Typed) -> Typed:
-    if each.type not in (*t.INTEGRAL, t.BOOLEAN, t.DATE) and not isinstance(each.type, t.Timestamp):
+    if each.type not in (*t.INTEGRAL, t.BOOLEAN, *_TIMES):
         raise unsupported(f"a cast of {each.type} to string")
-    return _plain(each.sql, t.STRING)
+    text = _plain(each.sql, t.STRING)
+    if each.type in _TIMES:
+        return evaluated_in_known_years(each, text.sql, t.STRING, "a cast to string of")
+    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,10 +35,12 @@ class Condition:
             predicate = parse_filter(text)
             condition = Condition.of_predicate(predicate, schema, text)
         except InvalidFilter:
-            expression = ScalarExpression.of(text, schema)
+            pass
         else:
-            _check_texts(predicate, schema)
-            return condition
+            if not _has_doubles(predicate, schema):
+                _check_texts(predicate, schema)
+                return condition
+        expression = ScalarExpression.of(text, schema)
         if expression.type != t.BOOLEAN:
             raise unsupported(f"a condition of type {expression.type}")
         return Condition(text, schema, expression)
@@ -67,12 +70,26 @@ class Condition:
         return keep(self._test, columns_of(rows, self.schema), rows.num_rows)
 
 
+def _has_doubles(predicate: Predicate, schema: Schema) -> bool:
+    """Whether doubles are compared with exact numbers. Spark makes doubles of all of them; filters compare exactly."""
+    for leaf in leaves(predicate):
+        kinds = {type(value) for value in _values(leaf)}
+        kind = schema.field(leaf.column, case_sensitive=False).type
+        if float in kinds and (len(kinds) > 1 or kind in t.INTEGRAL or isinstance(kind, t.Decimal)):
+            return True
+    return False
+
+
+def _values(leaf: Predicate) -> tuple[Any, ...]:
+    """The constants with which a test compares its column."""
+    return (leaf.value,) if isinstance(leaf, Comparison) else leaf.values if isinstance(leaf, In) else ()
+
+
 def _check_texts(predicate: Predicate, schema: Schema) -> None:
     """Refuse texts that filters read otherwise than Spark casts them: numbers, and times compared with a date."""
     for leaf in leaves(predicate):
-        given = (leaf.value,) if isinstance(leaf, Comparison) else leaf.values if isinstance(leaf, In) else ()
         kind = schema.field(leaf.column, case_sensitive=False).type
-        for value in given:
+        for value in _values(leaf):
             is_time = kind == t.DATE and len(str(value)) > len("2024-02-29")
             if isinstance(value, str) and (is_time or kind not in (t.STRING, t.BINARY, t.DATE, *_TIMES)):
                 raise unsupported(f"the text {value!r} compared with a column of type {kind}")

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.typed import Typed, aligned, common_type, converted, literal, sql_type, unsupported
+from lakescan.expressions.scalar.typed import (
+    Typed,
+    aligned,
+    common_type,
+    converted,
+    literal,
+    of_text,
+    sql_type,
+    unsupported,
+)
 
 
 def comparison(op: str, left: Typed, right: Typed) -> Typed:
@@ -57,8 +66,13 @@ def is_nan(each: Typed) -> Typed:
 
 
 def is_in(each: Typed, values: Sequence[Typed]) -> Typed:
-    """Return `each IN (values)`."""
-    return chain("OR", [comparison("=", each, value) for value in values])
+    """Return `each IN (values)`: all of them are converted to one type."""
+    operands = [each, *values]
+    kinds = {one.type for one in operands if not one.is_text_literal} - {t.UNKNOWN}
+    if len(kinds) == 1 and t.STRING not in kinds:
+        operands = [of_text(one, *kinds) if one.is_text_literal else one for one in operands]
+    subject, *others = _unified(operands, "the operator IN")
+    return chain("OR", [comparison("=", subject, one) for one in others])
 
 
 def between(each: Typed, low: Typed, high: Typed) -> Typed:

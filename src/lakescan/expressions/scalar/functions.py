@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar import arithmetic, conditions, text_functions, time_functions
@@ -35,7 +35,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "ceiling": _function(arithmetic.rounded("ceil"), 1),
     "floor": _function(arithmetic.rounded("floor"), 1),
     "mod": _function(arithmetic.remainder, 2),
-    "negative": _function(arithmetic.negative, 1),
+    "negative": _function(lambda each: arithmetic.negative(replace(each, literal=None)), 1),
     "pmod": _function(arithmetic.positive_remainder, 2),
     "coalesce": _function(conditions.first_valid, 1, _MANY),
     "equal_null": _function(lambda a, b: conditions.comparison("IS NOT DISTINCT FROM", a, b), 2),

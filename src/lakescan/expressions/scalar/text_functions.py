@@ -41,17 +41,20 @@ def trimmed(side: str) -> Callable[[Typed], Typed]:
     return lambda each: Typed(f"{side}({_texts(side, each)[0]}, ' ')", t.STRING, each.raises)
 
 
-def substring(text: Typed, start: Typed, size: Typed | None = None) -> Typed:
+_ALL = Typed(f"CAST({2**31 - 1} AS INTEGER)", t.INT)  # the size that Spark takes where there is none
+
+
+def substring(text: Typed, start: Typed, size: Typed = _ALL) -> Typed:
     """Return `substring(text, start, size)`: 0 is the first character; a negative start counts from the end."""
     [value] = _texts("substring", text)
-    for each in (start, *(() if size is None else (size,))):
+    for each in (start, size):
         if each.type not in (t.BYTE, t.SHORT, t.INT):
             raise unsupported(f"the function substring() with a position of {each.type}")
     first, whole = f"CAST({start.sql} AS BIGINT)", f"length({value})"
     begin = f"(CASE WHEN {first} > 0 THEN {first} - 1 WHEN {first} < 0 THEN {whole} + {first} ELSE 0 END)"
-    end = f"{whole}" if size is None else f"({begin} + CAST({size.sql} AS BIGINT))"
+    end = f"({begin} + CAST({size.sql} AS BIGINT))"
     kept = f"greatest(least({end}, {whole}) - greatest({begin}, 0), 0)"
-    nulls = " OR ".join(f"({each.sql}) IS NULL" for each in (text, start, *(() if size is None else (size,))))
+    nulls = " OR ".join(f"({each.sql}) IS NULL" for each in (text, start, size))
     cut = f"substring({value}, greatest({begin}, 0) + 1, {kept})"
     return Typed(f"CASE WHEN {nulls} THEN NULL ELSE {cut} END", t.STRING, True)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.casts import cast
-from lakescan.expressions.scalar.typed import Typed, evaluated_if, quoted, unsupported
+from lakescan.expressions.scalar.typed import Typed, evaluated_in_known_years, quoted, unsupported
 
 INSTANT = t.Timestamp("us", zoned=True)
 _UNITS = {
@@ -111,5 +111,4 @@ def formatted(each: Typed, pattern: Typed) -> Typed:
         raise unsupported(f"the function date_format() with the pattern {text!r}")
     value = _instant(each)
     codes = quoted("".join(_CODES.get(each, each) for each in pieces))
-    within = f"({value.sql}) IS NULL OR year({value.sql}) BETWEEN 1 AND 9999"
-    return evaluated_if(within, f"strftime({value.sql}, {codes})", t.STRING, "date_format() of", value.sql)
+    return evaluated_in_known_years(value, f"strftime({value.sql}, {codes})", t.STRING, "date_format() of")

@@ -61,6 +61,8 @@ _ARGUMENTS = {
     "Substring": {"start", "length"},
 }
 _OPERANDS = {"this", "expression", "expressions", "negate"}
+# What EXTRACT takes as the functions of these names do. Not SECOND, which is a decimal.
+_EXTRACTED = ("YEAR", "QUARTER", "MONTH", "DAY", "DAYOFWEEK", "HOUR", "MINUTE")
 
 
 class Translator:
@@ -130,17 +132,22 @@ class Translator:
     def _operator(self, node: Any) -> Typed:
         name = type(node).__name__
         if (op := _COMPARISONS.get(name)) is not None:
-            return conditions.comparison(op, self._operand(node.this), self._operand(node.expression))
+            return conditions.comparison(op, self._operand(node.this, name), self._operand(node.expression, name))
         if (apply := _ARITHMETIC.get(name)) is not None:
             return apply(self(node.this), self(node.expression))
         return self._predicate(node)
 
-    def _operand(self, node: Any) -> Typed:
-        """An operand of a comparison. NOT binds less tightly than it in Spark, and `!` is NOT."""
+    def _operand(self, node: Any, comparison: str) -> Typed:
+        """An operand of a comparison. A condition within one is grouped in another way by Spark, without parentheses.
+
+        There, all comparisons bind alike, tests such as IN, LIKE and IS bind less tightly, and NOT (or `!`) least.
+        """
         from sqlglot import exp
 
-        if isinstance(node, exp.Not):
-            raise unsupported("a comparison with NOT without parentheses")
+        # sqlglot adds parentheses to the operands of <=> and IS DISTINCT FROM.
+        operand = node.unnest() if comparison in ("NullSafeEQ", "NullSafeNEQ") else node
+        if isinstance(operand, exp.Not | exp.Predicate | exp.Escape):
+            raise unsupported(f"a condition as an operand of {comparison}, maybe without parentheses,")
         return self(node)
 
     def _predicate(self, node: Any) -> Typed:
@@ -168,8 +175,6 @@ class Translator:
         match node.expression:
             case exp.Null():
                 return conditions.is_null(self(node.this))
-            case exp.HexString():
-                return Typed(f"unhex({quoted(node.this)})", t.BINARY)
             case exp.Boolean():
                 return conditions.is_truth(self(node.this), bool(node.expression.this))
         raise unsupported(f"{node.sql(dialect='spark')!r}")
@@ -188,7 +193,7 @@ class Translator:
                 )
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
-            case exp.Extract():
+            case exp.Extract() if node.this.name.upper() in _EXTRACTED:
                 return call(node.this.name, [self(node.expression)])
             case exp.Substring():
                 size = node.args.get("length")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -27,9 +28,11 @@ DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 20}  # of
 MOST_DIGITS = 38
 EXACT_DIGITS = 15  # a decimal of so many digits becomes the nearest double by one division
 _EXACT_IN_FLOAT = 2**24
+_KEPT_DIGITS = 34  # of a decimal that Spark negates or makes a whole number; it rounds the others away
 UNEQUAL = "engines may differ: "  # begins the message about a value that is not evaluated here
 _DATE = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}", re.ASCII)
-_TIMESTAMP = re.compile(r"(?!0000)\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?)?", re.ASCII)
+TIME_FORM = r"[ T]([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{1,6})?"
+_TIMESTAMP = re.compile(rf"(?!0000)\d{{4}}-\d{{2}}-\d{{2}}({TIME_FORM})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,14 @@ def _text(value: Any) -> str:
 def number(text: str) -> Typed:
     """Return a number as Spark reads it: an integer, a long, a decimal, or with an exponent a double."""
     if text.isdecimal():
-        value = int(text)
+        whole = int(text)
         digits = len(text.lstrip("0")) or 1
-        kind: t.Type = t.INT if value < 2**31 else t.LONG if value < 2**63 else _decimal(digits, 0)
-        return literal(value, kind)
+        kind: t.Type = t.INT if whole < 2**31 else t.LONG if whole < 2**63 else _decimal(digits, 0)
+        return literal(whole, kind)
     if "e" in text.lower():
-        return literal(float(text), t.DOUBLE)
+        if math.isinf(value := float(text)):
+            raise unsupported(f"the number {text}")
+        return literal(value, t.DOUBLE)
     exact = Decimal(text)
     scale = -int(exact.as_tuple().exponent)
     return literal(exact, _decimal(max(len(exact.as_tuple().digits), scale, 1), scale))
@@ -115,6 +120,11 @@ def decimal_of(kind: t.Type) -> t.Decimal | None:
     if isinstance(kind, t.Decimal):
         return kind
     return t.Decimal(DIGITS[kind], 0) if kind in DIGITS else None
+
+
+def is_rounded(kind: t.Type) -> bool:
+    """Whether Spark negates the values of a type, or makes them whole numbers, only after it has rounded them."""
+    return isinstance(kind, t.Decimal) and kind.precision > _KEPT_DIGITS
 
 
 def wider(left: t.Decimal, right: t.Decimal) -> t.Decimal:
@@ -195,6 +205,12 @@ def evaluated_if(condition: str, then: str, kind: t.Type, what: str, value: str)
     `value` is the SQL of the value of which that is said.
     """
     return _or_error(condition, then, kind, f"{quoted(UNEQUAL + what + ' ')} || CAST({value} AS VARCHAR)")
+
+
+def evaluated_in_known_years(value: Typed, then: str, kind: t.Type, what: str) -> Typed:
+    """Return an expression that is refused for dates and times before the year 1 or after 9999."""
+    within = f"({value.sql}) IS NULL OR year({value.sql}) BETWEEN 1 AND 9999"
+    return evaluated_if(within, then, kind, what, value.sql)
 
 
 def _or_error(condition: str, then: str, kind: t.Type, message: str) -> Typed:
