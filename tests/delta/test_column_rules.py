@@ -342,6 +342,12 @@ def test_clustering_is_kept_and_its_columns_have_statistics(tmp_path: Path) -> N
             refused()
 
 
+def test_a_default_that_names_a_column_is_refused_with_its_name(tmp_path: Path) -> None:
+    table = table_of(tmp_path, {"a": "integer", "b": "integer"}, {"b": {"CURRENT_DEFAULT": "missing"}})
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"default of column 'b'.*Drop or change the rule: .*missing"):
+        table.append(pa.table({"a": pa.array([1], pa.int32())}))
+
+
 def test_type_changes_are_kept_when_ids_are_assigned(tmp_path: Path) -> None:
     changes = [{"fromType": "integer", "toType": "long"}]
     table = table_of(tmp_path, {"id": "long", "v": "long"}, {"id": identity(), "v": {"delta.typeChanges": changes}})

@@ -108,7 +108,7 @@ class DeclaredRules:
             return parse()
         except NoSuchColumn as error:
             raise UnsupportedFeature(
-                f"{whole}, without one of its columns", "Drop the constraint before the column."
+                f"{whole}, without one of its columns", f"Drop or change the rule: {error}"
             ) from error
         except UnsupportedFeature as error:
             raise UnsupportedFeature(f"{whole}: {error.feature}", error.detail) from error
