@@ -177,3 +177,14 @@ def test_many_values_in_many_columns_are_told_apart() -> None:
     """More combinations than 64 bits count."""
     keys = [pa.array(np.random.default_rng(seed).permutation(70_000)) for seed in range(5)]
     assert len(np.unique(row_numbers(keys))) == 70_000
+
+
+@pytest.mark.parametrize(("format", "left"), [("delta", 0), ("iceberg", 2)])
+def test_a_dynamic_overwrite_by_no_rows_replaces_unpartitioned_tables_as_their_engines_do(
+    local: lakescan.Catalog, format: str, left: int
+) -> None:
+    """Delta on Spark ignores the mode for such tables; Java's Iceberg skips the commit."""
+    table = local.create_table("db.t", "id BIGINT", format=format)
+    table.append(pa.table({"id": [1, 2]}))
+    table.overwrite(pa.table({"id": pa.array([], pa.int64())}), overwrite_mode="dynamic")
+    assert table.count() == left

@@ -122,6 +122,10 @@ class Target(Protocol):
         Otherwise, commits go onto concurrent ones themselves, and a `CommitConflict` is final.
         """
 
+    @property
+    def has_dynamic_overwrites(self) -> bool:
+        """Whether a dynamic overwrite replaces the partitions of its rows; otherwise it replaces the whole table."""
+
     def check_removable(self) -> None:
         """Raise `UnsupportedFeature` if files of the table cannot be replaced."""
 

@@ -144,6 +144,11 @@ class DeltaTarget:
         """True: what an overwrite replaces is planned again if rows have changed since."""
         return True
 
+    @property
+    def has_dynamic_overwrites(self) -> bool:
+        """Only with partition columns: as in Delta on Spark, which ignores the mode for other tables."""
+        return bool(self.writes.metadata.partition_columns)
+
     def check_removable(self) -> None:
         """Refuse append-only tables."""
         if self.writes.metadata.properties.append_only:

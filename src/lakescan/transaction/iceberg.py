@@ -134,6 +134,11 @@ class IcebergTarget:
         """False: commits are validated, and go onto concurrent ones that do not conflict with them."""
         return False
 
+    @property
+    def has_dynamic_overwrites(self) -> bool:
+        """True: an unpartitioned table is one partition, which no rows leave as it is, as in Java."""
+        return True
+
     def check_removable(self) -> None:
         """Accept all tables."""
 

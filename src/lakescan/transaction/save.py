@@ -80,7 +80,7 @@ def overwrite(
     removed and nothing is committed.
     """
     written, kept, changes, replaced, conflict, first = list(files), [], None, None, None, target
-    attempts = Attempts(target.retries)
+    attempts, dynamic = Attempts(target.retries), dynamic and target.has_dynamic_overwrites
     with removed_on_failure(target, written) as remove:
         while True:
             if conflict is not None and target.has_committed():
