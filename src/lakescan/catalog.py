@@ -292,7 +292,8 @@ class Catalog:
             name: `namespace.table`.
             missing_ok: Do nothing if it does not exist.
             purge: Remove the files that the table's metadata references, except those that other tables of the catalog
-                reference. A REST server does that itself. Without, all files stay.
+                reference whose location or `write.data.path` is in the same folders. A REST server does that itself.
+                Without, all files stay.
 
         Raises:
             NoSuchTable: It does not exist.

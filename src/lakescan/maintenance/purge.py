@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 def purge_table(catalog: Catalog, identifier: Identifier) -> list[str]:
     """Drop a table and remove the files that its metadata references; return the locations of the removed files.
 
-    Files that other tables of the catalog reference are kept. A catalog server is asked to purge the table itself; the
-    result is then empty. The references are read before the table is dropped. Raises `UnsupportedFeature` for a table
-    whose `gc.enabled` is false, or that the catalog also has under another name.
+    Files that other tables of the catalog reference are kept, of tables whose location or folder properties reach into
+    the folders of this one; what others took over by `add_files` is not known. A catalog server is asked to purge the
+    table itself; the result is then empty. The references are read before the table is dropped. Raises
+    `UnsupportedFeature` for a table whose `gc.enabled` is false, or that the catalog also has under another name.
     """
     from pyiceberg.catalog import MetastoreCatalog
 
