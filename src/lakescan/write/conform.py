@@ -114,6 +114,8 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
             return pa.ExtensionArray.from_storage(pa.uuid(), array.cast(pa.binary(16)))
         if isinstance(kind, t.Fixed) and pa.types.is_fixed_size_binary(array.type):  # the lengths differ
             return array.cast(pa.binary()).cast(kind.arrow())
+        if isinstance(kind, t.Decimal) and pa.types.is_integer(array.type):
+            array = array.cast(pa.decimal128(20, 0))  # Arrow looks at the type of whole numbers, not at their values
         return array.cast(kind.arrow())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         finer = isinstance(kind, t.Timestamp) and kind.unit == "us" and getattr(array.type, "unit", "") == "ns"
