@@ -66,6 +66,11 @@ def test_between_includes_both_ends() -> None:
     assert parse_filter("a between 1 and 3") == parse_filter("a >= 1 and a <= 3")
 
 
+def test_an_end_of_between_that_is_null_rules_nothing_out() -> None:
+    assert parse_filter("a not between null and 1") == parse_filter("a < null or a > 1")
+    assert parse_filter("a between null and 1") == parse_filter("a >= null and a <= 1")
+
+
 def test_not_is_pushed_down_to_the_comparisons() -> None:
     assert parse_filter("not (a < 1 or b is null)") == parse_filter("a >= 1 and b is not null")
 

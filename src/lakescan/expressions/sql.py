@@ -109,7 +109,7 @@ def _without_negate(node: Any, text: str) -> Predicate:
         case exp.Between():
             column = _column(node.this, text)
             low, high = _value(node.args["low"], text), _value(node.args["high"], text)
-            return Comparison(column, op=">=", value=low) & Comparison(column, op="<=", value=high)
+            return _compared(column, ">=", low) & _compared(column, "<=", high)
         case exp.Like() | exp.ILike():
             return _like(node, text)
         case exp.Escape(this=exp.Like() | exp.ILike()):
@@ -166,10 +166,14 @@ def _comparison(node: Any, op: str, text: str) -> Predicate:
     if isinstance(_unwrapped(right), exp.Column | exp.Dot) and not isinstance(_unwrapped(left), exp.Column | exp.Dot):
         left, right, op = right, left, mirrored(op)
     column, value = _column(left, text), _value(right, text)
-    if value is None:
-        return IsNull(column) if isinstance(node, exp.NullSafeEQ) else UNKNOWN
-    test = Comparison(column, op=op, value=value)
-    return _never_null(test) if isinstance(node, exp.NullSafeEQ) else test
+    if not isinstance(node, exp.NullSafeEQ):
+        return _compared(column, op, value)
+    return IsNull(column) if value is None else _never_null(Comparison(column, op=op, value=value))
+
+
+def _compared(column: str, op: str, value: Any) -> Predicate:
+    """A comparison; unknown with null."""
+    return UNKNOWN if value is None else Comparison(column, op=op, value=value)
 
 
 def _is(node: Any, text: str) -> Predicate:
