@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -64,20 +65,33 @@ class CheckpointFile:
                 _check_texts(batch[column])
                 yield pa.chunked_array([batch[column]]), start
                 start += batch.num_rows
-            self._check_rows(start, file)
+            self._check_rows(start, file.metadata.num_rows)
 
     def single(self, name: str, required: str) -> Iterator[Action]:
-        """The actions of one name: rows whose column of that name is not null and has the `required` member."""
+        """The actions of one name: rows whose column of that name is not null and has the `required` member.
+
+        That member is decoded first, the others only of the row groups that have such actions: most have files alone.
+        """
         with self._opened() as file:
             kind = _struct_of(file, name)
             if kind is None or kind.get_field_index(required) < 0:
                 return
-            rows = file.read(columns=[name])[name]
-            self._check_rows(len(rows), file)
-            present = pc.and_(rows.is_valid(), pc.is_valid(pc.struct_field(rows, required)))
-            nodes = rows.filter(present).to_pylist(maps_as_pydicts="lossy")
-            at = pc.indices_nonzero(present).to_pylist()
-        yield from (Action(name, node, self.where(row)) for row, node in zip(at, nodes, strict=True))
+            at = self._places(file, name, required)
+            sizes = np.array([file.metadata.row_group(n).num_rows for n in range(file.metadata.num_row_groups)])
+            ends = np.cumsum(sizes)
+            groups, group_of = np.unique(np.searchsorted(ends, at, side="right"), return_inverse=True)
+            rows = file.read_row_groups(groups.tolist(), columns=[name])[name]
+            self._check_rows(len(rows), int(sizes[groups].sum()))
+            within = at - (ends - sizes)[groups][group_of] + (np.cumsum(sizes[groups]) - sizes[groups])[group_of]
+            nodes = rows.take(pa.array(within)).to_pylist(maps_as_pydicts="lossy")
+        yield from (Action(name, node, self.where(row)) for row, node in zip(at.tolist(), nodes, strict=True))
+
+    def _places(self, file: pq.ParquetFile, name: str, required: str) -> np.ndarray:
+        """The rows whose struct column has a member."""
+        rows = file.read(columns=[f"{name}.{required}"])[name]
+        self._check_rows(len(rows), file.metadata.num_rows)
+        present = pc.and_(rows.is_valid(), pc.is_valid(pc.struct_field(rows, required)))
+        return pc.indices_nonzero(present).to_numpy().astype(np.int64)
 
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
@@ -102,11 +116,10 @@ class CheckpointFile:
                 f"{size:,} bytes, more than a checkpoint can hold. {ADVICE}"
             )
 
-    def _check_rows(self, decoded: int, file: pq.ParquetFile) -> None:
-        if decoded != file.metadata.num_rows:
+    def _check_rows(self, decoded: int, stated: int) -> None:
+        if decoded != stated:
             raise CorruptMetadata(
-                f"{self.location} has {decoded:,} rows, but its footer counts {file.metadata.num_rows:,}: a page is "
-                f"damaged. {ADVICE}"
+                f"{self.location} has {decoded:,} rows, but its footer counts {stated:,}: a page is damaged. {ADVICE}"
             )
 
 
