@@ -11,7 +11,7 @@ import pytest
 import lakescan
 from lakescan.common.retries import RetryPolicy
 from lakescan.delta.commit import put
-from tests.support.faulty_s3 import FAULTS, RACED, TIMEOUT, FaultyS3, faulty_s3
+from tests.support.faulty_s3 import FAULTS, LATE, REFUSED, TIMEOUT, FaultyS3, faulty_s3
 from tests.support.s3 import KEY, REGION, SECRET
 from tests.transaction.support import NAME, rows
 
@@ -41,11 +41,12 @@ def local(store: tuple[str, FaultyS3], tmp_path: Path) -> lakescan.Catalog:
     return catalog
 
 
+# Iceberg's commit goes to the catalog, and both formats write files alike: the answers to Delta's puts matter most.
+CASES = [*(("delta", fault) for fault in FAULTS), ("iceberg", REFUSED), ("iceberg", LATE)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("format", "fault"),
-    [(f, fault) for f in ("delta", "iceberg") for fault in FAULTS if (f, fault) != ("iceberg", RACED)],
-)
+@pytest.mark.parametrize(("format", "fault"), CASES)
 def test_a_fault_of_any_request_neither_loses_nor_doubles_rows(
     local: lakescan.Catalog, store: tuple[str, FaultyS3], format: str, fault: str
 ) -> None:
