@@ -19,7 +19,7 @@ LOST = "obeyed, then the connection breaks"
 RACED = "obeyed, then 412"  # what a repeated conditional put hears if the answer to the first was lost
 LATE = "obeyed after the client has given up"
 FAULTS = (REFUSED, OBEYED, LOST, RACED, LATE)
-TIMEOUT = 1.0  # seconds: what clients of these tests are to wait for an answer
+TIMEOUT = 3.0  # seconds: what clients are to wait for an answer if one is `LATE`
 _STATUS = {REFUSED: 503, OBEYED: 503, RACED: 412}
 
 
@@ -45,7 +45,7 @@ class FaultyS3:
         body = _body(handler)
         fault = self._next(handler)
         if fault == LATE:
-            time.sleep(TIMEOUT * 1.5)
+            time.sleep(TIMEOUT + 0.5)
         status, headers, content = (0, {}, b"") if fault == REFUSED else self._forwarded(handler, body)
         if fault in (LOST, LATE):
             handler.close_connection = True
