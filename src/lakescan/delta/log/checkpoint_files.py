@@ -77,7 +77,8 @@ class CheckpointFile:
             if kind is None or kind.get_field_index(required) < 0:
                 return
             at = self._places(file, name, required)
-            sizes = np.array([file.metadata.row_group(n).num_rows for n in range(file.metadata.num_row_groups)])
+            groups_of_file = range(file.metadata.num_row_groups)
+            sizes = np.array([file.metadata.row_group(n).num_rows for n in groups_of_file], dtype=np.int64)
             ends = np.cumsum(sizes)
             groups, group_of = np.unique(np.searchsorted(ends, at, side="right"), return_inverse=True)
             rows = file.read_row_groups(groups.tolist(), columns=[name])[name]

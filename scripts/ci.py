@@ -1,0 +1,112 @@
+"""Run all that CI runs, the most telling parts first, within a time limit.
+
+The first parts always run. Each of the others runs if the time that is left is enough for it on this machine; one for
+which it is not is named at the end as not run, never as passed. Any failure ends the run as failed. Failed tests run
+once more, alone: those that wait for a process fail on a busy machine.
+
+    CI_MINUTES=70 python3 scripts/ci.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+PYTEST = ("-m", "pytest", "-q", "--hypothesis-profile=ci")
+TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+FAILED_TESTS, NO_TESTS = 1, 5  # pytest's exit codes: all tests ran and some failed; none ran
+MOST_REPEATED, REPEAT_SECONDS = 10, 600
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command. `minutes` is what it takes on two idle cores; `tests` says that pytest can repeat what failed."""
+
+    name: str
+    minutes: float
+    command: tuple[str, ...]
+    always: bool = False
+    tests: bool = False
+
+
+def _tests(name: str, minutes: float, *selection: str, always: bool = False, environment: str = ".venv") -> Part:
+    return Part(name, minutes, (f"{environment}/bin/python", *PYTEST, *selection), always, tests=True)
+
+
+PARTS = (
+    Part("lint", 1.5, ("make", "lint"), always=True),
+    _tests("tests without Spark", 9, "-m", "not spark and not slow", always=True),
+    _tests("Spark, the main paths", 2, "tests/spark/test_smoke.py", "tests/spark/test_one_state.py", always=True),
+    _tests("Spark: reading", 12, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
+    Part("the wheel", 3, ("make", "test-wheel")),
+    Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
+    _tests("Spark: streams and writes", 5, "-m", "spark and not slow", "tests/transaction", "tests/streaming"),
+    _tests("the JVM's readers and writers", 28, "interop", environment=".venv-spark41"),
+    _tests("faults, kills and laws", 20, "-m", "slow"),
+)
+
+
+def main() -> int:
+    """Run the parts; the exit code."""
+    began = time.monotonic()
+    limit = 60 * float(os.environ.get("CI_MINUTES", "70"))
+    expected, failed, left_out = 0.0, [], []
+    for part in PARTS:
+        elapsed = time.monotonic() - began
+        slowness = max(1.0, elapsed / (60 * expected)) if expected else 1.0
+        if not part.always and elapsed + 60 * part.minutes * slowness > limit:
+            left_out.append(f"{part.name}: not run, it takes about {part.minutes * slowness:.0f} minutes here")
+            continue
+        say(f"{part.name} (after {elapsed / 60:.0f} minutes)")
+        passed = run(part, None if part.always else limit - elapsed)
+        if passed is None:
+            left_out.append(f"{part.name}: not run to the end, its time was over")
+        elif not passed:
+            failed.append(part.name)
+        expected += part.minutes
+    say(f"the end, after {(time.monotonic() - began) / 60:.0f} minutes")
+    for line in (*left_out, *(f"{name}: FAILED" for name in failed)):
+        print(line, flush=True)
+    return 1 if failed else 0
+
+
+def run(part: Part, seconds: float | None) -> bool | None:
+    """Whether the part passed; None if its time was over before anything failed."""
+    code = call((*part.command, *TWO_AT_A_TIME) if part.tests else part.command, seconds)
+    if not part.tests or code not in (None, FAILED_TESTS):
+        return None if code is None else code == 0
+    say(f"{part.name}: once more, alone, what failed")
+    again = ("--last-failed", "--last-failed-no-failures=none", f"--maxfail={MOST_REPEATED}")
+    repeated = call((*part.command, *again), REPEAT_SECONDS)
+    if repeated not in (0, NO_TESTS):
+        return False
+    return None if code is None else True
+
+
+def call(command: tuple[str, ...], seconds: float | None) -> int | None:
+    """The exit code; None if the command was ended for its time."""
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)  # pytest says and keeps what failed so far
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(60)
+    with contextlib.suppress(ProcessLookupError):  # all have ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return None
+
+
+def say(text: str) -> None:
+    """Print a heading."""
+    print(f"\n=== {text} ===", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
