@@ -57,6 +57,10 @@ class Scan:
     def where(self, condition: str | Predicate) -> Scan:
         """Keep only the rows for which a condition is true. Several calls add up.
 
+        Tests of columns against literals prune files. Other conditions, joined to them by AND, OR and NOT, are
+        evaluated on the rows: on Spark (`to_spark`) by Spark, with all of its functions and in the session's time zone;
+        in process, and by `spark.read.format(...)`, by DuckDB as Spark does in ANSI mode and UTC.
+
         Args:
             condition: SQL text in Spark's dialect, or a predicate (`lakescan.col("x") > 1`).
 
@@ -64,10 +68,15 @@ class Scan:
             A new scan.
 
         Raises:
-            InvalidFilter: The text is something else than tests of columns against literals.
+            InvalidFilter: The text does not parse, or has a subquery, an aggregate, a window function or a function
+                that is not deterministic.
+            UnsupportedFeature: When the scan is planned in process, for a function that only Spark evaluates.
+            SchemaMismatch: When rows are read in process, for a value on which the condition fails, as in Spark
+                (a division by zero).
 
         Example:
             >>> scan.where("day >= '2026-01-01' and country in ('FR', 'NL')")
+            >>> scan.where("day >= '2026-01-01' and (price * amount > 100 or length(note) > 10)")
         """
         return Scan(self.spec.where(condition))
 

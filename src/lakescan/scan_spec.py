@@ -23,7 +23,7 @@ from lakescan.errors import InvalidFilter, InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
-from lakescan.expressions.predicate import TRUE, Predicate, conjunction, leaves
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction, fields_read
 from lakescan.expressions.sql import parse_filter
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
@@ -83,6 +83,10 @@ class ScanSpec:
     def where(self, condition: str | Predicate) -> ScanSpec:
         """Return the spec with `condition` added by AND; raises `InvalidFilter`."""
         return replace(self, predicate=self.predicate & as_predicate(condition))
+
+    def with_condition(self, condition: Predicate) -> ScanSpec:
+        """Return the spec with this filter, whatever its present one is."""
+        return replace(self, predicate=condition, options=self.options.without(("where", "filter")))
 
     def select(self, *columns: str) -> ScanSpec:
         """Return the spec with these output columns (see `common.selection`), in this order."""
@@ -172,10 +176,10 @@ class ScanSpec:
         texts = self.columns if self.columns is not None else self.options.columns
         if texts is None:
             return Selection.whole(self.snapshot.schema)
-        return selected(self._selectable, texts, case_sensitive=self._case_sensitive)
+        return selected(self.selectable, texts, case_sensitive=self._case_sensitive)
 
     @cached_property
-    def _selectable(self) -> Schema:
+    def selectable(self) -> Schema:
         """The table's columns followed by its metadata columns."""
         return self.snapshot.schema.extended(self.snapshot.metadata_columns)
 
@@ -186,16 +190,17 @@ class ScanSpec:
     @cached_property
     def filter(self) -> Predicate:
         """The filter, bound to the table's schema."""
-        return bind(self._condition, self._selectable, case_sensitive=self._case_sensitive)
+        return bind(self.condition, self.selectable, case_sensitive=self._case_sensitive)
 
     @property
     def reads_deleted(self) -> bool:
         """Whether deleted rows are among the rows: a scan that selects `_deleted`, or filters by it, returns them."""
-        ids = {each.path[0].id for each in self.selection.columns} | {leaf.bound_id for leaf in leaves(self.filter)}
+        ids = {each.path[0].id for each in self.selection.columns} | fields_read(self.filter)
         return self.keeps_deleted or DELETED.id in ids
 
     @property
-    def _condition(self) -> Predicate:
+    def condition(self) -> Predicate:
+        """The filter as it was given, by calls and options."""
         given = (self.options.where, self.options.filter)
         return conjunction([self.predicate, *(as_predicate(text) for text in given if text is not None)])
 
@@ -331,7 +336,7 @@ class ScanSpec:
         return ReadContext(
             storage=self.storage,
             selection=self.selection,
-            table_schema=_by_id(self.snapshot.all_columns, self._selectable),
+            table_schema=_by_id(self.snapshot.all_columns, self.selectable),
             matching=self.table.matching(self.snapshot),
             residuals=() if plan is None else plan.residuals,
             batch_size=self.options.batch_size or batch_size,
@@ -345,7 +350,7 @@ class ScanSpec:
 
         Raises `InvalidOption` for an unknown name, and if the scan has a filter or limit.
         """
-        if self._condition != TRUE or self.row_limit is not None or self.options.limit is not None:
+        if self.condition != TRUE or self.row_limit is not None or self.options.limit is not None:
             raise InvalidOption(
                 f"metadata table {name!r} takes no filter or limit: remove them, and filter or limit the result instead"
             )
@@ -364,7 +369,7 @@ class ScanSpec:
         self.check_for_workers()
         location, selector = self.table.pinned(self.snapshot, self._selector)
         texts = as_text(self.options, selector)
-        condition = self._condition
+        condition = self.condition
         more = {
             "path": location,
             "format": self.table.name,

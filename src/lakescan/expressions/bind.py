@@ -1,5 +1,7 @@
 """Binding: columns of a predicate become field ids, and its literals Arrow scalars of the column's type.
 
+SQL conditions become expressions over the columns, if they can be evaluated in process.
+
 A literal that the column's type cannot hold exactly (5.5 for an int, a timestamp for a date) is not rounded: the
 comparison is rewritten into an equivalent one. Timestamps without an offset are taken as UTC if the column holds
 instants.
@@ -17,7 +19,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.errors import InvalidFilter
+from lakescan.errors import InvalidFilter, LakescanError
 from lakescan.expressions.instants import NANOSECONDS_A_DAY, instant_of, plain_value
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
@@ -33,10 +35,14 @@ from lakescan.expressions.predicate import (
     Like,
     Or,
     Predicate,
+    SqlCondition,
     conjunction,
+    conjuncts,
     disjunction,
     operands,
 )
+from lakescan.expressions.scalar.expression import ScalarExpression
+from lakescan.expressions.sql_condition import references
 
 _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 
@@ -55,7 +61,8 @@ class _Inexact(Exception):
 def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -> Predicate:
     """Bind a predicate to a schema: leaves get field ids and typed literals.
 
-    Raises `NoSuchColumn`, and `InvalidFilter` if a literal cannot be compared with its column.
+    Raises `NoSuchColumn`, `InvalidFilter` if a literal cannot be compared with its column, and `UnsupportedFeature` for
+    an SQL condition that only Spark evaluates.
     """
     match predicate:
         case Constant(value):
@@ -67,7 +74,33 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -
             field = schema.field(predicate.column, case_sensitive=case_sensitive)
             _check_reachable(schema, field)
             return _bind_leaf(predicate, field)
+        case SqlCondition():
+            return _bind_condition(predicate, schema, case_sensitive)
     raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: bool) -> Predicate:
+    for reference in references(condition.text):
+        reference.field_in(schema, case_sensitive=case_sensitive)  # raises, before what is not evaluated is refused
+    expression = ScalarExpression.of(condition.text, schema, case_sensitive=case_sensitive)
+    if expression.type not in (t.BOOLEAN, t.UNKNOWN):
+        raise InvalidFilter(f"the filter {condition.text!r} is of type {expression.type}, and not true or false")
+    if not expression.columns:
+        return Constant(
+            expression.evaluate(pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"]))[0].as_py() is True
+        )
+    # Without what it implies, nothing is pruned.
+    parts = [each for each in conjuncts(condition.implied) if binds(each, schema, case_sensitive=case_sensitive)]
+    return SqlCondition(condition.text, bind(conjunction(parts), schema, case_sensitive=case_sensitive), expression)
+
+
+def binds(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -> bool:
+    """Whether a predicate can be bound to a schema."""
+    try:
+        bind(predicate, schema, case_sensitive=case_sensitive)
+    except LakescanError:
+        return False
+    return True
 
 
 def _check_reachable(schema: Schema, field: t.Field) -> None:

@@ -29,11 +29,13 @@ from lakescan.expressions.predicate import (
     Like,
     Or,
     Predicate,
+    SqlCondition,
     conjunction,
     disjunction,
     negated,
     starts_with,
 )
+from lakescan.expressions.sql import parse_filter
 
 
 def _time(text: str) -> datetime | str:
@@ -116,6 +118,8 @@ class PredicateEncoder:
                 return {"type": "not-nan" if negate else "is-nan", "term": predicate.column}
             case Like():
                 return self.like(predicate)
+            case SqlCondition():
+                return self.sql(predicate)
         raise TypeError(f"cannot encode {predicate!r}")
 
     def constant(self, value: bool | None) -> Any:
@@ -136,6 +140,10 @@ class PredicateEncoder:
         if predicate.is_prefix_match:
             kind, value = "starts-with", predicate.prefix
         return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
+
+    def sql(self, predicate: SqlCondition) -> Any:
+        """An SQL condition."""
+        return {"type": "sql", "value": predicate.text}
 
 
 def _encode_value(value: Any) -> Any:
@@ -162,6 +170,8 @@ def _decode(node: Any) -> Predicate:
             return disjunction([_decode(node["left"]), _decode(node["right"])])
         case "not":
             return negated(_decode(node["child"]))
+        case "sql":
+            return parse_filter(node["value"])
         case "in" | "not-in":
             values = tuple(_decode_value(v) for v in node["values"] if v is not None)
             return In(node["term"], values=values, negate=kind == "not-in", has_null=None in node["values"])

@@ -17,10 +17,15 @@ _WHOLE = re.compile(r" *[+-]?[0-9]+ *")
 _DOUBLE = re.compile(r" *([+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)|nan) *", re.IGNORECASE)
 
 
+class UnknownCast(ValueError):
+    """A cast that is not evaluated here."""
+
+
 def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> Any:
     """Return a constant as a value of an SQL type, by its name in capitals; null is null in all of them.
 
-    Raises `ValueError` for a value that is not of the type, so that it would be rounded, cut or rewritten.
+    Raises `ValueError` for a value that is not of the type, so that it would be rounded, cut or rewritten, and
+    `UnknownCast` for types that are not known here.
     """
     if value is None:
         return None
@@ -38,7 +43,7 @@ def cast_constant(value: Any, target: str, parameters: tuple[int, ...] = ()) -> 
         return value
     if target == "BINARY" and isinstance(value, str | bytes):
         return value
-    raise ValueError(f"a cast of {value!r} to it is not supported in filters")
+    raise UnknownCast(f"a cast of {value!r} to it is not known")
 
 
 def _date(text: str) -> date | str:

@@ -21,6 +21,9 @@ from lakescan.expressions.predicate import (
     Like,
     Or,
     Predicate,
+    SqlCondition,
+    has_sql,
+    operands,
 )
 
 Columns = Callable[[int], pa.Array]
@@ -35,15 +38,24 @@ _KERNELS = {
 }
 
 
-def evaluate(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
-    """Evaluate a bound predicate into a boolean array of `rows` values; `columns` returns the column of a field id."""
+def evaluate(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Array | None = None) -> pa.Array:
+    """Evaluate a bound predicate into a boolean array of `rows` values; `columns` returns the column of a field id.
+
+    SQL conditions are evaluated only on the rows of the mask `among`, by default on all; elsewhere the result is of no
+    meaning. Raises what `ScalarExpression.evaluate` raises.
+    """
+    return _in_turn(predicate, columns, rows, among) if has_sql(predicate) else _at_once(predicate, columns, rows)
+
+
+def _at_once(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
+    """Evaluate a predicate without SQL conditions."""
     match predicate:
         case Constant(value):
             return pa.repeat(pa.scalar(value), rows)
         case And(left, right):
-            return pc.and_kleene(evaluate(left, columns, rows), evaluate(right, columns, rows))
+            return pc.and_kleene(_at_once(left, columns, rows), _at_once(right, columns, rows))
         case Or(left, right):
-            return pc.or_kleene(evaluate(left, columns, rows), evaluate(right, columns, rows))
+            return pc.or_kleene(_at_once(left, columns, rows), _at_once(right, columns, rows))
         case Comparison():
             return compare(storage(columns(predicate.bound_id)), predicate.op, predicate.value)
         case In():
@@ -61,9 +73,38 @@ def evaluate(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
     raise TypeError(f"cannot evaluate {predicate!r}")
 
 
-def keep(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
-    """Return a mask of the rows for which the predicate is true (not null)."""
-    return pc.fill_null(evaluate(predicate, columns, rows), False)
+def _in_turn(predicate: Predicate, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
+    """Evaluate SQL conditions after the other operands, where these have not decided: elsewhere they may fail."""
+    if isinstance(predicate, SqlCondition):
+        return _on_rows(predicate, columns, rows, among)
+    assert isinstance(predicate, And | Or)
+    join, decisive = (pc.and_kleene, False) if isinstance(predicate, And) else (pc.or_kleene, True)
+    result = None
+    for part in sorted(operands(predicate), key=has_sql):
+        undecided = among
+        if result is not None:
+            undecided = pc.fill_null(pc.not_equal(result, decisive), True)
+            undecided = undecided if among is None else pc.and_(undecided, among)
+        value = evaluate(part, columns, rows, among=undecided)
+        result = value if result is None else join(result, value)
+    return result
+
+
+def _on_rows(condition: SqlCondition, columns: Columns, rows: int, among: pa.Array | None) -> pa.Array:
+    expression = condition.bound_expression
+    if among is None:
+        return expression.over(columns, rows)
+    count = pc.sum(among).as_py() or 0
+    result = pa.nulls(rows, pa.bool_())
+    if not count:
+        return result
+    values = expression.over(lambda field_id: columns(field_id).filter(among), count)
+    return pc.replace_with_mask(result, among, values.cast(pa.bool_()))
+
+
+def keep(predicate: Predicate, columns: Columns, rows: int, *, among: pa.Array | None = None) -> pa.Array:
+    """Return a mask of the rows for which the predicate is true (not null); see `evaluate`."""
+    return pc.fill_null(evaluate(predicate, columns, rows, among=among), False)
 
 
 def compare(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:

@@ -1,4 +1,4 @@
-"""The predicate tree: tests of single columns against literals, combined by and, or and not.
+"""The predicate tree: tests of single columns against literals, and SQL conditions, combined by and, or and not.
 
 Semantics are SQL's, as in Spark and DuckDB: a comparison with null is null and keeps no row; NaN equals NaN and is
 greater than every other number; -0.0 equals 0.0.
@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
 from lakescan.errors import NoTruthValue
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.like import ANY, escaped, parts
+
+if TYPE_CHECKING:
+    from lakescan.expressions.scalar.expression import ScalarExpression
 
 _LONG_CHAIN = 64
 
@@ -175,6 +178,29 @@ class Like(Leaf):
         return pieces[-1:] == (ANY,) and not any(part.is_wildcard for part in pieces[:-1])
 
 
+@dataclass(frozen=True)
+class SqlCondition(Predicate):
+    """A condition in Spark SQL that is more than a test of one column: it is evaluated on the rows.
+
+    `implied` is true of every row for which the condition is true, as far as planning understands it; files are pruned
+    by it. Binding fills in `expression`.
+    """
+
+    text: str
+    implied: Predicate = TRUE
+    expression: ScalarExpression | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def bound_expression(self) -> ScalarExpression:
+        """The condition over the columns of a schema; raises `ValueError` if it is not bound."""
+        if self.expression is None:
+            raise ValueError(f"{self.text!r} is not bound to a schema")
+        return self.expression
+
+
 def starts_with(column: str, prefix: str, *, negate: bool = False) -> Like:
     """Return `column like 'prefix%'`, with the prefix taken literally."""
     return Like(column, pattern=escaped(prefix) + "%", negate=negate)
@@ -202,6 +228,8 @@ def negated(predicate: Predicate) -> Predicate:
             return Comparison(column, field_id, _OPPOSITE[op], value)
         case In() | IsNull() | IsNaN() | Like():
             return replace(predicate, negate=not predicate.negate)
+        case SqlCondition(text):
+            return SqlCondition(f"not ({text})")
     raise TypeError(f"cannot negate {predicate!r}")
 
 
@@ -248,12 +276,44 @@ def conjuncts(predicate: Predicate) -> list[Predicate]:
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """Yield every column test in the tree."""
+    """Yield every column test in the tree, and those that its SQL conditions imply."""
     if isinstance(predicate, And | Or):
         yield from leaves(predicate.left)
         yield from leaves(predicate.right)
+    elif isinstance(predicate, SqlCondition):
+        yield from leaves(predicate.implied)
     elif isinstance(predicate, Leaf):
         yield predicate
+
+
+def has_sql(predicate: Predicate) -> bool:
+    """Whether there are SQL conditions in the tree."""
+    if isinstance(predicate, And | Or):
+        return has_sql(predicate.left) or has_sql(predicate.right)
+    return isinstance(predicate, SqlCondition)
+
+
+def understood(predicate: Predicate) -> Predicate:
+    """Replace SQL conditions by what they imply: the result is true of every row for which the predicate is true."""
+    match predicate:
+        case And() | Or() if has_sql(predicate):
+            parts = [understood(part) for part in operands(predicate)]
+            return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
+        case SqlCondition(implied=implied):
+            return implied
+    return predicate
+
+
+def fields_read(predicate: Predicate) -> set[int]:
+    """Return the ids of the fields that the evaluation of a bound predicate reads."""
+    match predicate:
+        case And(left, right) | Or(left, right):
+            return fields_read(left) | fields_read(right)
+        case SqlCondition():
+            return set(predicate.bound_expression.columns)
+        case Leaf():
+            return {predicate.bound_id}
+    return set()
 
 
 def _literal(value: Any) -> str:

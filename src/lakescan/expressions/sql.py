@@ -1,4 +1,8 @@
-"""Filters as SQL text: the condition of a WHERE clause in Spark's dialect, parsed by sqlglot."""
+"""Filters as SQL text: the condition of a WHERE clause in Spark's dialect, parsed by sqlglot.
+
+Tests of one column against literals become predicates that planning understands. Where AND, OR and NOT combine them
+with other conditions, each of the others becomes an `SqlCondition`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 
 from lakescan.common.references import dotted_path
 from lakescan.errors import InvalidFilter, missing_dependency
-from lakescan.expressions.constant_casts import cast_constant
+from lakescan.expressions.constant_casts import UnknownCast, cast_constant
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
     UNKNOWN,
@@ -25,14 +29,48 @@ from lakescan.expressions.predicate import (
     negated,
     starts_with,
 )
+from lakescan.expressions.sql_condition import sql_condition
+from lakescan.expressions.sql_operands import operands_of
 
 _COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "="}
 
 
+class NotColumnTests(InvalidFilter):
+    """A condition is more than tests of single columns against literals."""
+
+
 def parse_filter(text: str) -> Predicate:
+    """Parse SQL text such as `ts >= '2026-01-01' and year(born) % 4 = 0` into a predicate.
+
+    Raises `InvalidFilter` for text that does not parse, and for what a condition on rows cannot have: subqueries,
+    aggregates, window functions, and functions that are not deterministic.
+    """
+    try:
+        return _parts(text)
+    except RecursionError:
+        raise _too_deep(text) from None
+
+
+def _parts(text: str, *, negate: bool = False) -> Predicate:
+    """Parse a condition or, with `negate`, its negation."""
+    try:
+        tests = parse_column_tests(text)
+        return negated(tests) if negate else tests
+    except NotColumnTests:
+        operator, operands = operands_of(text)
+    if operator is None:
+        return sql_condition(f"not ({operands[0]})" if negate else operands[0])
+    if operator == "NOT":
+        return _parts(operands[0], negate=not negate)
+    parts = [_parts(each, negate=negate) for each in operands]
+    return conjunction(parts) if (operator == "AND") is not negate else disjunction(parts)
+
+
+def parse_column_tests(text: str) -> Predicate:
     """Parse SQL text such as `ts >= '2026-01-01' and country in ('FR', 'DE')` into a predicate.
 
-    Raises `InvalidFilter` for text that does not parse, or is more than tests of single columns against literals.
+    Raises `NotColumnTests` for text that is more than tests of single columns against literals, and `InvalidFilter`
+    for text that does not parse.
     """
     try:
         import sqlglot
@@ -156,7 +194,7 @@ def _text(node: Any, text: str) -> str | None:
     value = _value(node, text)
     if value is None or isinstance(value, str):
         return value
-    raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a text: quote it")
+    raise NotColumnTests(f"in the filter {text!r}, {value!r} is not a text: quote it")
 
 
 def _comparison(node: Any, op: str, text: str) -> Predicate:
@@ -209,12 +247,7 @@ def _column(node: Any, text: str) -> str:
     _check_meaning(node, text)
     if isinstance(node, exp.Column | exp.Dot):
         return dotted_path(part.name for part in node.parts)
-    is_text = isinstance(node, exp.Literal) and node.is_string
-    quotes = "; names are quoted with backquotes, text in double quotes is a value" if is_text and '"' in text else ""
-    raise InvalidFilter(
-        f"in the filter {text!r}, {node.sql(dialect='spark')!r} is not a column: "
-        f"each test must compare one column with literals{quotes}"
-    )
+    raise _refused(node, text)
 
 
 def literal_of(node: Any) -> Any:
@@ -248,7 +281,7 @@ def _negative(node: Any, text: str) -> Any:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a number: it has no negative")
+        raise NotColumnTests(f"in the filter {text!r}, {value!r} is not a number: it has no negative")
     return value.copy_negate() if isinstance(value, Decimal) else -value  # a minus sign would round to 28 digits
 
 
@@ -275,11 +308,12 @@ def _cast(node: Any, text: str) -> Any:
     try:
         return cast_constant(value, target, tuple(int(each.name) for each in node.to.expressions))
     except ValueError as error:
-        raise InvalidFilter(f"in the filter {text!r}, {value!r} is not a {target.lower()}: {error}") from error
+        kind = InvalidFilter if isinstance(value, str) and not isinstance(error, UnknownCast) else NotColumnTests
+        raise kind(f"in the filter {text!r}, {value!r} is not a {target.lower()}: {error}") from error
 
 
-def _refused(node: Any, text: str) -> InvalidFilter:
-    return InvalidFilter(
-        f"in the filter {text!r}, {node.sql(dialect='spark')!r} is not supported: a filter consists of tests of "
-        "columns against literals (comparison, in, between, like, is null, isnan), combined by and, or and not"
+def _refused(node: Any, text: str) -> NotColumnTests:
+    return NotColumnTests(
+        f"in the filter {text!r}, {node.sql(dialect='spark')!r} is more than tests of columns against literals "
+        "(comparison, in, between, like, is null, isnan), combined by and, or and not"
     )

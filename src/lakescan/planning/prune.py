@@ -28,6 +28,8 @@ from lakescan.expressions.predicate import (
     Like,
     Or,
     Predicate,
+    SqlCondition,
+    understood,
 )
 from lakescan.planning.column_stats import ColumnStats
 
@@ -39,7 +41,7 @@ _LIST_LIMIT = 200
 
 def might_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
     """Return, for each of `rows` containers, whether some row might satisfy the predicate."""
-    return _walk(predicate, stats, rows, _Inclusive)
+    return _walk(understood(predicate), stats, rows, _Inclusive)
 
 
 def must_match(predicate: Predicate, stats: Stats, rows: int) -> pa.Array:
@@ -55,6 +57,8 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
             return pc.and_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
         case Or(left, right):
             return pc.or_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
+        case SqlCondition():  # only of the strict evaluation: what is implied proves nothing
+            return pa.repeat(pa.scalar(False), rows)
         case Leaf():
             column = stats.get(predicate.bound_id, ColumnStats())
             return evaluator(column, rows, _tests_floats(predicate)).leaf(predicate)

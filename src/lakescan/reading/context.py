@@ -15,7 +15,7 @@ from lakescan.common import types as t
 from lakescan.common.metadata_columns import DELETED
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.selection import Selection, columns_read
-from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.expressions.predicate import Predicate, fields_read
 from lakescan.reading.batches import batch_of
 from lakescan.storage import Storage
 from lakescan.storage.locations import Places
@@ -52,7 +52,7 @@ class ReadContext:
 
         Structs have only the members that are needed.
         """
-        ids = {leaf.bound_id for leaf in leaves(residual)} | {i for i in compared if i in self.table_schema.by_id}
+        ids = fields_read(residual) | {i for i in compared if i in self.table_schema.by_id}
         paths = [each.path for each in self.selection.columns]
         paths += [self.table_schema.struct_path(i) for i in sorted(ids)]
         paths += [(DELETED,)] if self.keeps_deleted else []

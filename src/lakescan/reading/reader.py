@@ -49,7 +49,7 @@ def _read_task(
         if DELETED in columns.fields:
             full, live = _mark_deleted(full, columns.fields.index(DELETED), live), None
             values = columns_of(full, columns)
-        matched = None if residual == TRUE else keep(residual, values, rows)
+        matched = None if residual == TRUE else keep(residual, values, rows, among=live)
         yield from _filtered(context.selected(full, columns), _all_of([live, matched]))
 
 

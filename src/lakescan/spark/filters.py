@@ -9,8 +9,7 @@ from pyspark.sql import datasource as ds
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.common.selection import Selection
-from lakescan.errors import LakescanError
-from lakescan.expressions.bind import bind
+from lakescan.expressions.bind import binds
 from lakescan.expressions.like import escaped
 from lakescan.expressions.predicate import (
     Comparison,
@@ -37,16 +36,8 @@ def usable_predicate(filters: Iterable[ds.Filter], schema: Schema, output: Selec
 
     Spark evaluates every filter on the rows again.
     """
-    parts = [part for each in filters if (part := _predicate(each, output)) is not None and _binds(part, schema)]
+    parts = [part for each in filters if (part := _predicate(each, output)) is not None and binds(part, schema)]
     return conjunction(parts)
-
-
-def _binds(predicate: Predicate, schema: Schema) -> bool:
-    try:
-        bind(predicate, schema)
-    except LakescanError:
-        return False
-    return True
 
 
 def _reference(each: ds.Filter, output: Selection) -> str | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
+from lakescan.expressions.predicate import has_sql
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.native.delete_strategy import describe_deletes
@@ -16,6 +17,7 @@ from lakescan.spark.native.lanes import choose_lanes, why_arrow
 from lakescan.spark.native.lower import native_frame, why_session
 from lakescan.spark.planned_groups import read_planned
 from lakescan.spark.session import parallelism, register
+from lakescan.spark.sql_conditions import SparkFilter
 from lakescan.spark.types import schema_of
 from lakescan.spark.workers import use_this_python
 
@@ -30,9 +32,12 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
     A scan that the native lane may read is planned now, by Spark's workers or the scan's executor. Otherwise it becomes
     a Python data source, which a single worker plans when Spark plans the query. It is planned now nevertheless if the
-    planning mode, the scan's executor, secrets, or the size of the metadata require it. Raises `UnsupportedFeature` for
-    lane=native if the native lane cannot read every file.
+    planning mode, the scan's executor, secrets, or the size of the metadata require it. Spark evaluates SQL conditions
+    of the filter on the frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
     """
+    if has_sql(scan.condition):
+        spark_filter = SparkFilter(scan)
+        return spark_filter.filtered(frame_of(spark, spark_filter.rows))
     scan.check_for_workers()
     use_this_python(spark)
     reason = why_arrow(scan) or why_session(spark, scan)
@@ -55,6 +60,10 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 
 def explained(scan: ScanSpec) -> str:
     """The plan as text, with the lanes of its files and how deletes are applied."""
+    if has_sql(scan.condition):
+        spark_filter = SparkFilter(scan)
+        conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
+        return "\n".join([explained(spark_filter.rows), *conditions])
     plan = scan.plan()
     lanes = choose_lanes(scan, plan)
     lines = [plan_as_text(plan), f"  on Spark: {lanes.native.sum():,} files in the native lane"]

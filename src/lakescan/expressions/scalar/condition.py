@@ -12,10 +12,10 @@ from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.predicate import Comparison, In, Predicate, leaves
+from lakescan.expressions.predicate import Comparison, In, Predicate, fields_read, leaves
 from lakescan.expressions.scalar.expression import ScalarExpression
 from lakescan.expressions.scalar.typed import unsupported
-from lakescan.expressions.sql import parse_filter
+from lakescan.expressions.sql import parse_column_tests
 
 _TIMES = (t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 
@@ -32,7 +32,7 @@ class Condition:
     def of(text: str, schema: Schema) -> Condition:
         """Parse and bind a condition; raises `InvalidFilter`, `NoSuchColumn` and `UnsupportedFeature`."""
         try:
-            predicate = parse_filter(text)
+            predicate = parse_column_tests(text)
             condition = Condition.of_predicate(predicate, schema, text)
         except InvalidFilter:
             pass
@@ -56,7 +56,7 @@ class Condition:
         """The ids of the fields that it reads."""
         if isinstance(self._test, ScalarExpression):
             return self._test.columns
-        return tuple(dict.fromkeys(leaf.bound_id for leaf in leaves(self._test)))
+        return tuple(sorted(fields_read(self._test)))
 
     @property
     def ignores_padding(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import NoSuchColumn, SchemaMismatch
-from lakescan.expressions.evaluate import columns_of
+from lakescan.expressions.evaluate import Columns, columns_of
 from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.parse import parse_expression
 from lakescan.expressions.scalar.translate import Translator
@@ -34,7 +34,9 @@ class ScalarExpression:
     _sql: str = field(repr=False)
 
     @staticmethod
-    def of(text: str, schema: Schema, values: Mapping[str, Typed] | None = None) -> ScalarExpression:
+    def of(
+        text: str, schema: Schema, values: Mapping[str, Typed] | None = None, *, case_sensitive: bool = False
+    ) -> ScalarExpression:
         """Parse an expression and bind it to a schema; `values` are those of functions without arguments, by name.
 
         Raises `InvalidFilter` for text that does not parse, `NoSuchColumn`, and `UnsupportedFeature` for operators and
@@ -48,7 +50,7 @@ class ScalarExpression:
 
         def column(path: tuple[str, ...]) -> Typed:
             try:
-                found = schema.field(dotted_path(path), case_sensitive=False)
+                found = schema.field(dotted_path(path), case_sensitive=case_sensitive)
             except NoSuchColumn:
                 if len(path) == 1 and path[0].lower() in known:  # current_date, without parentheses
                     return known[path[0].lower()]
@@ -69,16 +71,15 @@ class ScalarExpression:
         Raises `SchemaMismatch` where Spark fails too (a division by zero, an overflow), and `UnsupportedFeature` for
         values on which the engines may differ.
         """
+        return self.over(columns_of(rows, self.schema), rows.num_rows)
+
+    def over(self, columns: Columns, rows: int) -> pa.Array:
+        """Evaluate over the `rows` values of columns, which are found by field id; raises what `evaluate` raises."""
         try:
-            return computed(self._sql, self.values(rows), rows.num_rows, self.type.arrow())
+            return computed(self._sql, [columns(each) for each in self.columns], rows, self.type.arrow())
         except FailedEvaluation as error:
             problem = str(error).splitlines()[0]
             _, unequal, what = problem.partition(UNEQUAL)
             if unequal:
                 raise unsupported(f"{self.text!r}: {what}") from error
             raise SchemaMismatch(f"the SQL expression {self.text!r} cannot be evaluated: {problem}") from error
-
-    def values(self, rows: pa.RecordBatch | pa.Table) -> Sequence[pa.Array]:
-        """The values of the fields that it reads."""
-        columns = columns_of(rows, self.schema)
-        return [columns(each) for each in self.columns]

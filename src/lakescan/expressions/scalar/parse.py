@@ -12,14 +12,31 @@ _SPECIAL = ("CAST", "EXTRACT", "SUBSTRING", "TRIM")  # calls whose arguments hav
 
 def parse_expression(text: str) -> Any:
     """Return the sqlglot tree of an expression; raises `InvalidFilter` for text that does not parse."""
-    try:
-        import sqlglot
-    except ImportError as error:
-        raise missing_dependency("sqlglot", "sql", "an SQL expression") from error
+    sqlglot = _library()
     try:
         return sqlglot.parse_one(text, into=sqlglot.exp.Condition, dialect=_dialect())
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidFilter(f"cannot parse the SQL expression {text!r}: {error}") from error
+
+
+def tokens_of(text: str) -> list[Any]:
+    """Return the sqlglot tokens of an expression; raises `InvalidFilter` for text that has none."""
+    sqlglot = _library()
+    try:
+        tokens: list[Any] = _dialect()().tokenize(text)
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidFilter(f"cannot parse the SQL expression {text!r}: {error}") from error
+    if not tokens:
+        raise InvalidFilter(f"the SQL expression {text!r} is empty")
+    return tokens
+
+
+def _library() -> Any:
+    try:
+        import sqlglot
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "an SQL expression") from error
+    return sqlglot
 
 
 @cache

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.predicate import Predicate, conjuncts
+from lakescan.expressions.predicate import Predicate, conjuncts, understood
 from lakescan.iceberg.manifests.batches import read_batch
 from lakescan.iceberg.manifests.bounds import column_stats, has_exact_bounds
 from lakescan.iceberg.manifests.manifest_checks import known_ages
@@ -137,7 +137,7 @@ class ManifestScan:
         """Whether each manifest (a row of a manifest list, of this spec) may have matching rows, by its summaries."""
         spec, summaries = self.specs[spec_id], manifests["partitions"].combine_chunks()
         mask = might_match(self.predicate, stats_of_summaries(summaries, spec, self.columns), manifests.num_rows)
-        for wanted in wanted_buckets(conjuncts(self.predicate), spec, self.columns):
+        for wanted in wanted_buckets(conjuncts(understood(self.predicate)), spec, self.columns):
             mask = pc.and_(mask, wanted.between(*bounds_of_summaries(summaries, spec, wanted.place)))
         return mask
 
@@ -146,7 +146,7 @@ class ManifestScan:
         partitions = files["partition"].combine_chunks()
         by_partition = stats_of_partitions(partitions, spec, self.columns)
         mask = might_match(self.predicate, by_partition, files.num_rows)
-        for wanted in wanted_buckets(conjuncts(self.predicate), spec, self.columns):
+        for wanted in wanted_buckets(conjuncts(understood(self.predicate)), spec, self.columns):
             mask = pc.and_(mask, wanted.among(partitions.field(wanted.place)))
         if pc.all(mask).as_py():
             return files, by_partition, 0

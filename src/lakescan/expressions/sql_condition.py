@@ -1,0 +1,169 @@
+"""SQL conditions: what they may contain, and the columns that their text names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.common.schema import Schema
+from lakescan.errors import InvalidFilter, NoSuchColumn, UnsupportedFeature
+from lakescan.expressions.predicate import SqlCondition
+from lakescan.expressions.scalar.parse import parse_expression
+
+_REFUSED = {
+    "an aggregate": (
+        "any_value approx_count_distinct approx_percentile array_agg avg bit_and bit_or bit_xor bool_and bool_or "
+        "collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp every first first_value "
+        "grouping grouping_id histogram_numeric kurtosis last last_value listagg max max_by mean median min min_by "
+        "mode percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count "
+        "regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some std stddev stddev_pop "
+        "stddev_samp string_agg sum try_avg try_sum var_pop var_samp variance"
+    ),
+    "a window function": "cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number",
+    "a function that returns several rows": (
+        "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack"
+    ),
+    "not deterministic": (
+        "input_file_block_length input_file_block_start input_file_name java_method monotonically_increasing_id rand "
+        "randn random randstr reflect shuffle spark_partition_id try_reflect uniform uuid"
+    ),
+}
+_WHY = {name: why for why, names in _REFUSED.items() for name in names.split()}
+# Functions that are called without parentheses, if no column has the name.
+_WORDS = (
+    "current_catalog",
+    "current_database",
+    "current_date",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtimestamp",
+    "session_user",
+    "user",
+)
+_WITH_UNIT = ("date_add", "date_diff", "dateadd", "datediff", "timestampadd", "timestampdiff")
+
+
+def sql_condition(text: str) -> SqlCondition:
+    """Return the condition with this text.
+
+    Raises `InvalidFilter` if it does not parse, or has what a condition on rows cannot have.
+    """
+    tree = parse_expression(text)
+    for node in tree.walk():
+        if (problem := _problem(node)) is not None:
+            raise InvalidFilter(f"in the filter {text!r}, {problem}: a filter is a condition on the values of one row")
+    if '"' in text and not any(_references(tree)):
+        raise InvalidFilter(
+            f"the filter {text!r} names no column; names are quoted with backquotes, text in double quotes is a value"
+        )
+    return SqlCondition(text)
+
+
+def _problem(node: Any) -> str | None:
+    """What a filter cannot have, if the node is that."""
+    from sqlglot import exp
+
+    match node:
+        case exp.Query():
+            return f"{node.sql(dialect='spark')!r} is a subquery"
+        case exp.Window():
+            return f"{node.sql(dialect='spark')!r} is a window function"
+        case exp.Star():
+            return "* is not a value"
+        case exp.Placeholder() | exp.Parameter():
+            return f"{node.sql(dialect='spark')!r} is a parameter without a value"
+        case exp.Anonymous() if (name := str(node.this).lower()) in _WHY:
+            return f"{name}() is {_WHY[name]}"
+    return None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference to a column in an SQL text: its names, and where each is in the text (first and last character).
+
+    `is_word`: it may also be a function that is called without parentheses.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int | None, int | None], ...]
+    is_word: bool
+
+    def field_in(self, schema: Schema, *, case_sensitive: bool) -> tuple[t.Field, int] | None:
+        """Return the field that it names, and by how many of its names; the others are of what the field contains.
+
+        A field inside a list or map is that list or map. None for a function that is called without parentheses.
+        Raises `NoSuchColumn`.
+        """
+        for count in range(len(self.names), 0, -1):
+            try:
+                field = schema.field(dotted_path(self.names[:count]), case_sensitive=case_sensitive)
+            except NoSuchColumn:
+                continue
+            path = schema.struct_path(field.id)
+            if path[-1] is not field:
+                return path[-1], len(path)
+            if count == len(self.names) or isinstance(field.type, t.ListOf | t.MapOf) or field.type == t.VARIANT:
+                return field, count
+        if self.is_word:
+            return None
+        return schema.field(dotted_path(self.names), case_sensitive=case_sensitive), len(self.names)  # raises
+
+
+def _references(tree: Any) -> Iterator[Reference]:
+    """The references to columns in a tree; variables of lambda functions are none."""
+    from sqlglot import exp
+
+    for column in tree.find_all(exp.Column):
+        parts, node = list(column.parts), column
+        if _is_unit(column) or not all(isinstance(part, exp.Identifier) for part in parts):
+            continue
+        while isinstance(node.parent, exp.Dot) and node.parent.this is node:
+            node = node.parent
+            if not isinstance(node.expression, exp.Identifier):
+                break
+            parts.append(node.expression)
+        is_word = len(parts) == 1 and not parts[0].args.get("quoted") and parts[0].name.lower() in _WORDS
+        yield Reference(
+            tuple(part.name for part in parts),
+            tuple((part.meta.get("start"), part.meta.get("end")) for part in parts),
+            is_word,
+        )
+
+
+def _is_unit(column: Any) -> bool:
+    """Whether it is the unit of a call: `timestampdiff(HOUR, a, b)`."""
+    from sqlglot import exp
+
+    call = column.parent
+    is_first = isinstance(call, exp.Anonymous) and len(call.expressions) == 3 and call.expressions[0] is column
+    return is_first and str(call.this).lower() in _WITH_UNIT
+
+
+def references(text: str) -> Iterator[Reference]:
+    """The references to columns in the text of a condition."""
+    return _references(parse_expression(text))
+
+
+def with_columns(text: str, replaced: Callable[[Reference], tuple[str, int] | None]) -> str:
+    """Replace references to columns in the text of a condition.
+
+    `replaced` returns what replaces a reference, and how many of its names; None to leave it as it is.
+    Raises `UnsupportedFeature` for releases of sqlglot that do not tell where names are.
+    """
+    changes = []
+    for each in references(text):
+        if (found := replaced(each)) is not None:
+            (start, _), (_, end) = each.places[0], each.places[found[1] - 1]
+            if start is None or end is None:
+                raise UnsupportedFeature("SQL conditions on Spark", "Install a newer sqlglot: pip install -U sqlglot.")
+            changes.append((start, end + 1, found[0]))
+    result, done = [], 0
+    for start, end, name in sorted(changes):
+        result += [text[done:start], name]
+        done = end
+    return "".join([*result, text[done:]])

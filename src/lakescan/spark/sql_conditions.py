@@ -1,0 +1,137 @@
+"""SQL conditions of a scan, evaluated by Spark on the frame of the scan: any function that Spark has may be in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.common.schema import Schema
+from lakescan.common.selection import with_alias
+from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.bind import bind, binds
+from lakescan.expressions.predicate import (
+    And,
+    IsNull,
+    Or,
+    Predicate,
+    SqlCondition,
+    conjunction,
+    conjuncts,
+    fields_read,
+    has_sql,
+    leaves,
+    understood,
+)
+from lakescan.expressions.sql_condition import Reference, references, with_columns
+from lakescan.spark.native.conditions import condition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakescan.scan_spec import ScanSpec
+
+_INPUT, _OUTPUT = "__lakescan_input_", "__lakescan_output_"
+_COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
+
+
+@dataclass(frozen=True)
+class SparkFilter:
+    """The conjuncts of a scan's filter that have SQL conditions: Spark evaluates them on the rows of `rows`."""
+
+    scan: ScanSpec
+
+    @cached_property
+    def rows(self) -> ScanSpec:
+        """The scan without these conjuncts: pruned by what they imply, not limited, and with the columns they read.
+
+        Its columns have names of their own, so that no name in a condition can be taken for another column. Raises
+        `NoSuchColumn`.
+        """
+        kept = [each for each in conjuncts(self.scan.condition) if not has_sql(each)]
+        implied = [each for part in self._conjuncts for each in conjuncts(understood(part))]
+        kept += [each for each in implied if binds(each, self._schema, case_sensitive=self._case_sensitive)]
+        outputs = [with_alias(each.reference, f"{_OUTPUT}{n}") for n, each in enumerate(self.scan.selection.columns)]
+        inputs = [with_alias(reference, name) for name, reference in self._inputs.values()]
+        return self.scan.with_condition(conjunction(kept)).select(*outputs, *inputs).with_limit(None)
+
+    def filtered(self, frame: DataFrame) -> DataFrame:
+        """The rows of a frame of `rows` that match, with the columns of the scan, and limited as the scan is."""
+        for each in self._conjuncts:
+            frame = frame.where(self._column(each))
+        outputs = (F.col(f"{_OUTPUT}{n}").alias(each.name) for n, each in enumerate(self.scan.selection.columns))
+        frame = frame.select(*outputs)
+        return frame if self.scan.max_rows is None else frame.limit(self.scan.max_rows)
+
+    @property
+    def texts(self) -> list[str]:
+        """The conjuncts, as text."""
+        return [str(each) for each in self._conjuncts]
+
+    @property
+    def _conjuncts(self) -> list[Predicate]:
+        return [each for each in conjuncts(self.scan.condition) if has_sql(each)]
+
+    @property
+    def _schema(self) -> Schema:
+        return self.scan.selectable
+
+    @property
+    def _case_sensitive(self) -> bool:
+        return self.scan.options.case_sensitive
+
+    @cached_property
+    def _inputs(self) -> dict[int, tuple[str, str]]:
+        """What the conjuncts read, by field id: its name in the frame, and how to refer to it in the table."""
+        ids = dict.fromkeys(each for part in self._conjuncts for each in self._read(part))
+        return {
+            each: (f"{_INPUT}{n}", dotted_path(field.name for field in self._schema.struct_path(each)))
+            for n, each in enumerate(ids)
+        }
+
+    def _read(self, part: Predicate) -> Iterator[int]:
+        match part:
+            case And(left, right) | Or(left, right):
+                yield from self._read(left)
+                yield from self._read(right)
+            case SqlCondition(text):
+                found = (self._field(each) for each in references(text))
+                yield from (each[0].id for each in found if each is not None)
+            case _:
+                yield from fields_read(self._bound(part))
+
+    def _field(self, reference: Reference) -> tuple[t.Field, int] | None:
+        return reference.field_in(self._schema, case_sensitive=self._case_sensitive)
+
+    def _column(self, part: Predicate) -> Column:
+        match part:
+            case And(left, right):
+                return self._column(left) & self._column(right)
+            case Or(left, right):
+                return self._column(left) | self._column(right)
+            case SqlCondition(text):
+                return F.expr(with_columns(text, self._replaced))
+        bound = self._bound(part)
+        return condition(bound, {each: F.col(self._inputs[each][0]) for each in fields_read(bound)})
+
+    def _replaced(self, reference: Reference) -> tuple[str, int] | None:
+        found = self._field(reference)
+        return None if found is None else (self._inputs[found[0].id][0], found[1])
+
+    def _bound(self, part: Predicate) -> Predicate:
+        """A test of one column, bound; raises `UnsupportedFeature` for a type whose values are others in Spark."""
+        bound = bind(part, self._schema, case_sensitive=self._case_sensitive)
+        for leaf in leaves(bound):
+            kind = self._schema.by_id[leaf.bound_id].type
+            is_time = isinstance(kind, t.Timestamp) and kind.unit == "us"
+            if not (isinstance(leaf, IsNull) or isinstance(kind, t.Decimal) or is_time or kind in _COMPARED):
+                raise UnsupportedFeature(
+                    f"{part} ({kind}) beside an SQL condition, joined by OR, on Spark",
+                    "Filter the frame instead: scan.to_spark(spark).where(...).",
+                )
+        return bound
