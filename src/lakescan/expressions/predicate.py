@@ -215,6 +215,11 @@ def mirrored(op: str) -> str:
     return _MIRRORED[op]
 
 
+def opposite(op: str) -> str:
+    """Return the operator that is true where `op` is false."""
+    return _OPPOSITE[op]
+
+
 def negated(predicate: Predicate) -> Predicate:
     """Return `not predicate` pushed down to the leaves, which is equivalent under three-valued logic."""
     match predicate:

@@ -1,0 +1,270 @@
+"""What a condition implies of the columns, by its operators: AND, OR, NOT, comparisons, IN, BETWEEN, LIKE, IS, CASE.
+
+A condition is read together with the truth that is asked for: NOT exchanges true and false, and null is neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.errors import InvalidFilter, UnsupportedFeature
+from lakescan.expressions.implied.chains import chain_of
+from lakescan.expressions.implied.choices import Branch, branches_of, have_one_type
+from lakescan.expressions.implied.comparisons import NEVER, UNKNOWN_TRUTH, Implied, compared, every, some
+from lakescan.expressions.implied.context import Context, call_of, names_of
+from lakescan.expressions.implied.equalities import spread_over_equal
+from lakescan.expressions.implied.lists import in_list, tuples
+from lakescan.expressions.implied.reading import is_condition, is_known, plain
+from lakescan.expressions.implied.required import not_null
+from lakescan.expressions.implied.values import Value, value_of
+from lakescan.expressions.like import escaped, joined, parts
+from lakescan.expressions.predicate import (
+    TRUE,
+    IsNaN,
+    IsNull,
+    Like,
+    mirrored,
+    opposite,
+)
+
+_COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_SURE = Implied(TRUE, True)
+
+
+def truth(node: Any, wanted: bool, context: Context) -> Implied:
+    """Return what is implied by a condition that is true, or that is false; `UNKNOWN_TRUTH` if nothing is known."""
+    try:
+        return _truth(node, wanted, context)
+    except (InvalidFilter, UnsupportedFeature, OverflowError, ValueError):  # patterns, numbers, years beyond 1 to 9999
+        return UNKNOWN_TRUTH
+
+
+def _truth(node: Any, wanted: bool, context: Context) -> Implied:
+    from sqlglot import exp
+
+    if not is_known(node):
+        return UNKNOWN_TRUTH
+    if node.args.get("negate"):
+        wanted = not wanted
+    match node:
+        case exp.Paren():
+            return truth(node.this, wanted, context)
+        case exp.Not():
+            return truth(node.this, not wanted, context)
+        case exp.And() | exp.Or():
+            return _connected(node, wanted, context)
+    tree = plain(node)
+    return UNKNOWN_TRUTH if tree is None else _of_test(tree, wanted, context)
+
+
+def _of_test(node: Any, wanted: bool, context: Context) -> Implied:
+    """A condition without AND, OR and NOT around it."""
+    from sqlglot import exp
+
+    match node:
+        case exp.Between():
+            return _between(node, wanted, context)
+        case exp.In():
+            return in_list(node, wanted, context, _against)
+        case exp.Is():
+            return _is(node, wanted, context)
+        case exp.NullSafeEQ() | exp.NullSafeNEQ():
+            return _null_safe(node, wanted is isinstance(node, exp.NullSafeEQ), context)
+        case exp.Like() | exp.ILike():
+            return _like(node, wanted, "\\", context)
+        case exp.Escape(this=exp.Like() | exp.ILike()):
+            negated = bool(node.this.args.get("negate"))
+            return _like(node.this, wanted is not negated, node.expression.name, context)
+    op = _COMPARISONS.get(type(node).__name__)
+    return (
+        _of_value(node, wanted, context) if op is None else _comparison(node, op if wanted else opposite(op), context)
+    )
+
+
+def _connected(node: Any, wanted: bool, context: Context) -> Implied:
+    from sqlglot import exp
+
+    operands = list(node.flatten(unnest=False))
+    found = [truth(each, wanted, context) for each in operands]
+    if wanted is not isinstance(node, exp.And):
+        return some(found)
+    whole = every(found)
+    return replace(whole, predicate=spread_over_equal(whole.predicate, operands, context)) if wanted else whole
+
+
+def _required(nodes: Sequence[Any], context: Context) -> Implied:
+    """That columns are not null without which one of the values is null."""
+    return Implied(not_null(nodes, context))
+
+
+def _comparison(node: Any, op: str, context: Context) -> Implied:
+    left, right = node.this, node.expression
+    if is_condition(left) or is_condition(right):
+        return UNKNOWN_TRUTH
+    return _compared(left, op, right, context)
+
+
+def _compared(left: Any, op: str, right: Any, context: Context) -> Implied:
+    from sqlglot import exp
+
+    if isinstance(left, exp.Any | exp.All) or isinstance(right, exp.Any | exp.All):
+        return UNKNOWN_TRUTH
+    if isinstance(left.unnest(), exp.Tuple) or isinstance(right.unnest(), exp.Tuple):
+        return tuples(left.unnest(), [right.unnest()], context) if op == "=" else UNKNOWN_TRUTH
+    value = value_of(right, context)
+    if value is None and (value := value_of(left, context)) is not None:
+        left, right, op = right, left, mirrored(op)
+    if value is None:
+        return _required([left, right], context)
+    return _against(left, op, value, context)
+
+
+def _against(node: Any, op: str, value: Value, context: Context) -> Implied:
+    """A comparison with a constant."""
+    if value.value is None:
+        return NEVER
+    if (chain := chain_of(node, context)) is not None:
+        return compared(chain, op, value, context)
+    if (constant := value_of(node, context)) is not None:
+        return _constants(constant, op, value)
+    if (branches := branches_of(node)) is not None:
+        alike = have_one_type(branches, context)
+        return _chosen(branches, context, lambda each: _against(each, op, value, context)) if alike else UNKNOWN_TRUTH
+    return _required([node], context)
+
+
+def _constants(left: Value, op: str, right: Value) -> Implied:
+    """A comparison of two constants of one type."""
+    if left.value is None:
+        return NEVER
+    same = left.type == right.type or {left.type, right.type} <= set(t.INTEGRAL)
+    if not same or left.type in t.FLOATING or left.spread or right.spread or left.rising or right.rising:
+        return UNKNOWN_TRUTH
+    holds = {
+        "<": left.value < right.value,
+        "<=": left.value <= right.value,
+        "=": left.value == right.value,
+        "!=": left.value != right.value,
+        ">": left.value > right.value,
+        ">=": left.value >= right.value,
+    }
+    return _SURE if holds[op] else NEVER
+
+
+def _chosen(branches: Sequence[Branch], context: Context, of: Callable[[Any], Implied]) -> Implied:
+    """One of the results, each under its condition."""
+    found = [
+        of(result) if test is None else every([truth(test, True, context), of(result)]) for test, result in branches
+    ]
+    whole = some(found)
+    return whole if all(test is not None for test, _ in branches) else replace(whole, exact=False)
+
+
+def _between(node: Any, wanted: bool, context: Context) -> Implied:
+    this, low, high = node.this, node.args["low"], node.args["high"]
+    if any(is_condition(each) for each in (this, low, high)):
+        return UNKNOWN_TRUTH
+    ends = [
+        _compared(this, ">=" if wanted else "<", low, context),
+        _compared(this, "<=" if wanted else ">", high, context),
+    ]
+    return every(ends) if wanted else some(ends)
+
+
+def _is(node: Any, wanted: bool, context: Context) -> Implied:
+    from sqlglot import exp
+
+    if is_condition(node.this):
+        return UNKNOWN_TRUTH
+    if isinstance(node.expression, exp.Null):
+        return _null(node.this, wanted, context)
+    if not isinstance(node.expression, exp.Boolean):
+        return UNKNOWN_TRUTH
+    value = bool(node.expression.this)
+    if wanted:
+        return truth(node.this, value, context)
+    return some([truth(node.this, not value, context), _null(node.this, True, context)])
+
+
+def _null(node: Any, wanted: bool, context: Context) -> Implied:
+    """A value that is null, or that is not."""
+    names = names_of(node.unnest())
+    if names is not None and (path := context.path_of(names)) is not None:
+        return Implied(IsNull(path, negate=not wanted), True)
+    return UNKNOWN_TRUTH if wanted else _required([node], context)
+
+
+def _null_safe(node: Any, equal: bool, context: Context) -> Implied:
+    """`a <=> b`, or `a IS DISTINCT FROM b`; sqlglot adds parentheses to their operands."""
+    left, right = node.this.unnest(), node.expression.unnest()
+    if is_condition(left) or is_condition(right):
+        return UNKNOWN_TRUTH
+    value = value_of(right, context)
+    if value is None and (value := value_of(left, context)) is not None:
+        left = right
+    if value is None:
+        return UNKNOWN_TRUTH
+    if value.value is None:
+        return _null(left, equal, context)
+    if equal:
+        return _against(left, "=", value, context)
+    return some([_against(left, "!=", value, context), _null(left, True, context)])
+
+
+def _like(node: Any, wanted: bool, escape: str, context: Context) -> Implied:
+    from sqlglot import exp
+
+    if is_condition(node.this) or len(escape) != 1:
+        return UNKNOWN_TRUTH
+    pattern, chain = value_of(node.expression, context), chain_of(node.this, context)
+    if pattern is not None and pattern.value is None:
+        return NEVER
+    is_known = pattern is not None and pattern.type == t.STRING and isinstance(node, exp.Like)
+    if not is_known or pattern is None or chain is None or not chain.is_column or chain.type != t.STRING:
+        return _required([node.this], context)
+    return Implied(Like(chain.path, pattern=joined(parts(pattern.value, escape)), negate=not wanted), True)
+
+
+def _of_value(node: Any, wanted: bool, context: Context) -> Implied:
+    """A condition that is a column, a constant, a choice or a call."""
+    value = value_of(node, context)
+    if value is not None:
+        if value.value is None:
+            return NEVER
+        return UNKNOWN_TRUTH if value.type != t.BOOLEAN else _SURE if value.value is wanted else NEVER
+    if (chain := chain_of(node, context)) is not None:
+        return compared(chain, "=", Value(wanted, t.BOOLEAN), context) if chain.type == t.BOOLEAN else UNKNOWN_TRUTH
+    if (branches := branches_of(node)) is not None:
+        return _chosen(branches, context, lambda each: truth(each, wanted, context))
+    call = call_of(node)
+    return _required([node], context) if call is None else _called(*call, node, wanted, context)
+
+
+_PATTERNS = {"startswith": "{}%", "endswith": "%{}", "contains": "%{}%"}
+
+
+def _called(name: str, args: list[Any], node: Any, wanted: bool, context: Context) -> Implied:
+    match name, args:
+        case (("isnull" | "isnotnull"), [one]):
+            return _null(one, wanted is (name == "isnull"), context)
+        case "equal_null", [left, right]:
+            from sqlglot import exp
+
+            return _null_safe(exp.NullSafeEQ(this=left, expression=right), wanted, context)
+        case "isnan", [one]:
+            chain = chain_of(one, context)
+            if chain is None or not chain.is_column or chain.type not in t.FLOATING:
+                return _required([one], context) if wanted else UNKNOWN_TRUTH
+            return Implied(IsNaN(chain.path, negate=not wanted), True)
+        case (("startswith" | "endswith" | "contains"), [one, other]):
+            chain, part = chain_of(one, context), value_of(other, context)
+            is_text = chain is not None and chain.is_column and chain.type == t.STRING
+            if chain is None or not is_text or part is None or part.type != t.STRING or part.value is None:
+                return _required(args, context)
+            return Implied(
+                Like(chain.path, pattern=_PATTERNS[name].format(escaped(part.value)), negate=not wanted), True
+            )
+    return _required([node], context)

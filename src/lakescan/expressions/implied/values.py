@@ -1,0 +1,299 @@
+"""Values of expressions without columns: constants, folded as Spark folds them in its ANSI mode."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.errors import LakescanError
+from lakescan.expressions.constant_casts import cast_constant
+from lakescan.expressions.implied.context import Context, call_of, type_of_cast
+from lakescan.expressions.implied.intervals import DATE_UNITS, UNITS, start_of
+from lakescan.expressions.implied.reading import is_known
+from lakescan.expressions.implied.zones import DAY, Zone, micros_of, plain_time
+from lakescan.expressions.scalar.computed import FailedEvaluation, computed
+from lakescan.expressions.scalar.translate import Translator
+from lakescan.expressions.scalar.typed import TIME_FORM, Typed, literal, number, unsupported
+
+INSTANT, WALL = t.Timestamp("us", zoned=True), t.Timestamp("us", zoned=False)
+_TIMES: tuple[t.Type, ...] = (t.DATE, INSTANT, WALL)
+_DATE, _OFFSET = r"(?!0000)([0-9]{4}-[0-9]{2}-[0-9]{2})", r"(?P<offset>Z|[+-][0-9]{2}:[0-9]{2})"
+_TIME = re.compile(rf"{_DATE}((?P<time>{TIME_FORM}){_OFFSET}?)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A constant.
+
+    - `value`: None for null; a date is its midnight, and a timestamp its time, in microseconds since 1970 (of the wall
+      clock, or in UTC for one with a zone); other values are Python's.
+    - `spread`: microseconds by which Spark's value may differ in either direction.
+    - `rising`: whether Spark's value may be greater, because it is evaluated later.
+    """
+
+    value: Any
+    type: t.Type
+    spread: int = 0
+    rising: bool = False
+
+
+def value_of(node: Any, context: Context) -> Value | None:
+    """Return the value of an expression without columns; None if it has columns, or is not understood."""
+    if (known := _literal(node)) is not None:
+        return known
+    if (known := _of_time(node, context)) is not None:
+        return known
+    return _folded(node, context)
+
+
+def _literal(node: Any) -> Value | None:
+    from sqlglot import exp
+
+    match node:
+        case exp.Null():
+            return Value(None, t.UNKNOWN)
+        case exp.Boolean():
+            return Value(bool(node.this), t.BOOLEAN)
+        case exp.Literal(is_string=True):
+            return Value(node.this, t.STRING)
+        case exp.Literal():
+            typed = number(node.this)
+            return Value(typed.literal, typed.type)
+        case exp.Neg(this=exp.Literal(is_string=False)):
+            return _negative(number(node.this.this))
+        case exp.Cast(this=exp.Literal(is_string=True)) if (kind := type_of_cast(node)) in t.FLOATING:
+            return Value(cast_constant(node.this.this, str(kind).upper()), kind)
+    return None
+
+
+def _negative(typed: Typed) -> Value:
+    if isinstance(typed.literal, int):
+        kind = t.INT if typed.literal <= 2**31 else t.LONG if typed.literal <= 2**63 else typed.type
+        return Value(-typed.literal, kind)
+    return Value(typed.literal.copy_negate() if hasattr(typed.literal, "copy_negate") else -typed.literal, typed.type)
+
+
+def _of_time(node: Any, context: Context) -> Value | None:
+    """A date or a timestamp."""
+    from sqlglot import exp
+
+    if not is_known(node):
+        return None
+    match node:
+        case exp.Paren():
+            return _of_time(node.this, context)
+        case exp.Column():
+            is_name = len(node.parts) == 1 and context.field_of(node) is None
+            return _now(node.name.lower(), context) if is_name else None
+        case exp.Cast() | exp.TryCast():
+            kind = type_of_cast(node)
+            inner = value_of(node.this, context) if kind in _TIMES else None
+            return None if inner is None or kind is None else as_time(inner, kind, context.zone)
+        case exp.Add() | exp.Sub():
+            return _moved(node, context)
+    if (call := call_of(node)) is not None:
+        name, args = call
+        return _now(name, context) if not args else _call(name, args, context)
+    return None
+
+
+def _now(name: str, context: Context) -> Value | None:
+    if context.now is None or context.zone is None:
+        return None
+    instant = Value(micros_of(context.now), INSTANT, rising=not context.now_is_exact)
+    if name in ("current_timestamp", "now"):
+        return instant
+    return as_time(instant, t.DATE, context.zone) if name in ("current_date", "curdate") else None
+
+
+_SINCE_EPOCH = {"timestamp_micros": 1, "timestamp_millis": 10**3, "timestamp_seconds": 10**6}
+
+
+def _call(name: str, args: list[Any], context: Context) -> Value | None:
+    values = [value_of(each, context) for each in args]
+    given = [each for each in values if each is not None]
+    if len(given) < len(values):
+        return None
+    if any(each.value is None for each in given):
+        return None
+    match name, given:
+        case (("timestamp_micros" | "timestamp_millis" | "timestamp_seconds"), [Value(type=t.INT | t.LONG) as count]):
+            return Value(count.value * _SINCE_EPOCH[name], INSTANT)
+        case (("date" | "to_date"), [one]):
+            return as_time(one, t.DATE, context.zone)
+        case (("timestamp" | "to_timestamp"), [one]):
+            return as_time(one, INSTANT, context.zone)
+        case "make_date", [*parts] if len(parts) == 3 and all(each.type == t.INT for each in parts):
+            return Value(micros_of(datetime(*(each.value for each in parts))), t.DATE)
+        case (("date_add" | "date_sub"), [one, days]) if days.type in (t.BYTE, t.SHORT, t.INT):
+            return _later(as_time(one, t.DATE, context.zone), days.value * (DAY if name == "date_add" else -DAY))
+        case "date_trunc", [Value(type=t.STRING) as unit, one]:
+            return _truncated(unit.value, as_time(one, INSTANT, context.zone), context.zone)
+        case "trunc", [one, Value(type=t.STRING) as unit]:
+            return _truncated(unit.value, as_time(one, t.DATE, context.zone), context.zone)
+    return None
+
+
+def _later(each: Value | None, micros: int) -> Value | None:
+    return None if each is None else Value(each.value + micros, each.type, each.spread, each.rising)
+
+
+def _truncated(name: str, each: Value | None, zone: Zone | None) -> Value | None:
+    """The start of a unit of time."""
+    unit = UNITS.get(name.lower())
+    if each is None or unit is None or each.value is None or each.spread:
+        return None
+    if each.type != INSTANT:
+        return Value(start_of(unit, each.value), each.type, 0, each.rising) if unit in DATE_UNITS else None
+    if zone is None:
+        return None
+    instant, spread = zone.instant(start_of(unit, zone.local(each.value)))
+    is_sure = zone.fixed or unit in (*DATE_UNITS, "day")  # an hour may come twice
+    return Value(instant, INSTANT, spread if is_sure else DAY, each.rising)
+
+
+def as_time(each: Value, kind: t.Type, zone: Zone | None) -> Value | None:
+    """Return a constant cast to a date or timestamp; None if it is not known how Spark does that."""
+    if each.value is None or each.type == kind:
+        return replace(each, type=kind)
+    if each.type == t.STRING:
+        return _of_text(each.value.strip(" "), kind, zone)
+    if each.type not in _TIMES:
+        return None
+    wall = each.value
+    if each.type == INSTANT:
+        if zone is None or each.spread or len({*zone.walls(each.value)}) > 1:
+            return None
+        wall = zone.local(each.value)
+    return _at_wall(wall, kind, zone, each.rising)
+
+
+def _at_wall(wall: int, kind: t.Type, zone: Zone | None, rising: bool = False) -> Value | None:
+    if kind != INSTANT:
+        return Value(start_of("day", wall) if kind == t.DATE else wall, kind, rising=rising)
+    return None if zone is None else _instant(wall, zone, rising)
+
+
+def _instant(wall: int, zone: Zone, rising: bool) -> Value:
+    instant, spread = zone.instant(wall)
+    return Value(instant, INSTANT, spread, rising)
+
+
+def _of_text(text: str, kind: t.Type, zone: Zone | None) -> Value | None:
+    if (parts := _TIME.fullmatch(text)) is None:
+        return None
+    day, time, offset = parts[1], parts["time"], parts["offset"]
+    wall = micros_of(datetime.fromisoformat(f"{day}{time or ''}"))
+    if offset is None or kind == t.DATE:
+        return _at_wall(wall, kind, zone)
+    if kind == WALL:
+        return None
+    known = Zone.of(offset)
+    return None if known is None else Value(known.instant(wall)[0], INSTANT)
+
+
+_MONTHS = {"month": 1, "year": 12}
+_MICROS = {"week": 7 * DAY, "day": DAY, "hour": DAY // 24, "minute": 60 * 10**6, "second": 10**6}
+
+
+def interval_of(node: Any) -> tuple[int, int] | None:
+    """Return an interval of one unit in months and microseconds; None for others."""
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Interval) or not isinstance(node.args.get("unit"), exp.Var):
+        return None
+    count, unit = node.this.name, node.args["unit"].name.lower().removesuffix("s")
+    if not re.fullmatch(r"-?[0-9]{1,9}", count) or unit not in {**_MONTHS, **_MICROS}:
+        return None
+    return int(count) * _MONTHS.get(unit, 0), int(count) * _MICROS.get(unit, 0)
+
+
+def _moved(node: Any, context: Context) -> Value | None:
+    """A date or timestamp plus or minus an interval, or a number of days."""
+    from sqlglot import exp
+
+    sign = 1 if isinstance(node, exp.Add) else -1
+    start = _of_time(node.this, context)
+    if start is None or start.value is None:
+        return None
+    if (interval := interval_of(node.expression)) is not None:
+        return _shifted(start, sign * interval[0], sign * interval[1], context.zone)
+    days = value_of(node.expression, context)
+    if start.type != t.DATE or days is None or days.value is None or days.type not in (t.BYTE, t.SHORT, t.INT):
+        return None
+    return replace(start, value=start.value + sign * days.value * DAY)
+
+
+def _shifted(start: Value, months: int, micros: int, zone: Zone | None) -> Value | None:
+    if start.type == t.DATE and micros % DAY:
+        return None
+    if start.type != INSTANT:
+        return replace(start, value=_months_later(start.value, months) + micros)
+    if zone is None:
+        return None
+    shift = _months_later(wall := zone.local(start.value), months) - wall + micros
+    moved = start.value + shift
+    # Spark moves the wall clock by whole days and months, and the instant by the rest.
+    is_sure = zone.fixed or zone.local(moved) - moved == wall - start.value
+    return replace(start, value=moved, spread=start.spread + (0 if is_sure else DAY))
+
+
+def _months_later(wall: int, months: int) -> int:
+    """The time on the same day of a later month, or on its last day."""
+    if not months:
+        return wall
+    day = plain_time(wall)
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    last = calendar.monthrange(year, month + 1)[1]
+    return micros_of(day.replace(year=year, month=month + 1, day=min(day.day, last)))
+
+
+def _folded(node: Any, context: Context) -> Value | None:
+    """The value by the evaluator of scalar expressions, which takes all timestamps as in UTC."""
+    if not _is_constant(node) or (not context.in_utc and _has_instants(node)):
+        return None
+    values = {}
+    if context.now_is_exact and (today := _now("current_date", context)) is not None:
+        values["current_date"] = literal(plain_time(today.value).date(), t.DATE)
+
+    def column(path: tuple[str, ...]) -> Typed:
+        if len(path) == 1 and path[0].lower() in values and context.path_of(path) is None:
+            return values[path[0].lower()]
+        raise unsupported("a column")
+
+    try:
+        typed = Translator(column, values)(node)
+        [result] = computed(typed.sql, [], 1, typed.type.arrow())
+    except (LakescanError, FailedEvaluation):
+        return None
+    if typed.type == INSTANT and not context.in_utc:
+        return None
+    return Value(_plain(result, typed.type), typed.type)
+
+
+def _plain(result: pa.Scalar, kind: t.Type) -> Any:
+    if not result.is_valid:
+        return None
+    if kind in _TIMES:
+        return result.value * (DAY if kind == t.DATE else 1)
+    return result.as_py()
+
+
+def _is_constant(node: Any) -> bool:
+    from sqlglot import exp
+
+    return all(each.name.lower() == "current_date" for each in node.find_all(exp.Column))
+
+
+def _has_instants(node: Any) -> bool:
+    from sqlglot import exp
+
+    casts = (type_of_cast(each) for each in node.find_all(exp.Cast, exp.TryCast))
+    calls = (str(each.this).lower() for each in node.find_all(exp.Anonymous))
+    return INSTANT in casts or "date_trunc" in calls
