@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from lakescan.errors import InvalidFilter, NoSuchColumn, SchemaMismatch, Unsuppo
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
 from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.expressions.predicate import Comparison, Predicate, SqlCondition
+from lakescan.expressions.predicate import TRUE, Comparison, Predicate, SqlCondition, fields_read, understood
 from lakescan.expressions.sql import parse_filter
 from lakescan.expressions.sql_condition import with_columns
 from lakescan.planning.rest_report import expression
@@ -113,6 +114,23 @@ def test_names_ignore_case_if_the_filter_does() -> None:
 def test_a_condition_of_constants_is_decided_when_it_is_bound() -> None:
     assert bind(parse_filter("1 + 1 = 2 and a = 1"), SCHEMA) == bind(A_IS_1, SCHEMA)
     assert bind(parse_filter("1 + 1 = null or a = 1"), SCHEMA) == bind(A_IS_1, SCHEMA)
+
+
+def test_what_a_condition_implies_is_bound_with_it_and_replaces_it_where_it_is_exact() -> None:
+    assert bind(parse_filter("a = 3 - 2"), SCHEMA) == bind(A_IS_1, SCHEMA)
+    bound = bind(parse_filter("a + 1 = 2 and b % 2 = 0 or a = b"), SCHEMA)
+    assert fields_read(bound) == {1, 2}
+    assert understood(bound) != bound
+
+
+@pytest.mark.parametrize("text", ["d = current_date()", "d = date_add(current_date, n)", "ts < now()"])
+def test_all_copies_of_a_condition_have_one_time(text: str) -> None:
+    schema = Schema((t.Field(1, "d", t.DATE), t.Field(2, "n", t.INT), t.Field(3, "ts", t.Timestamp())))
+    rows = pa.table({"d": [date(2024, 2, 29)], "n": [0], "ts": [datetime(2024, 2, 28, 23, tzinfo=UTC)]})
+    condition = SqlCondition(text, now=datetime(2024, 2, 29, 23, 59, tzinfo=UTC))
+    for copied in (condition, from_json(to_json(condition)), ~~condition):
+        kept = keep(bind(copied, schema), columns_of(rows.cast(schema.arrow()), schema), 1)
+        assert kept.to_pylist() == [True]
 
 
 @pytest.mark.parametrize(
@@ -225,6 +243,13 @@ def test_a_limit_counts_the_rows_that_match(tables: list[lakescan.Table]) -> Non
         scan = table.scan().where("id % 20 = 7")
         assert scan.limit(3).to_arrow().num_rows == 3
         assert scan.limit(2).count() == 2
+
+
+def test_files_are_pruned_by_what_a_condition_implies(tables: list[lakescan.Table]) -> None:
+    by_n = tables[1].scan()
+    assert by_n.where("n * 2 = 4 and length(word) = m").plan().report.metrics.result_data_files == 1
+    assert by_n.where("n = 4 - 2").plan().residuals == (TRUE,)
+    assert by_n.where("n % 7 = 2").plan().report.metrics.result_data_files > 1
 
 
 def test_only_what_is_selected_is_returned_whatever_the_condition_reads(tables: list[lakescan.Table]) -> None:

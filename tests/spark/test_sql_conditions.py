@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -69,6 +72,26 @@ def test_a_limit_comes_after_the_condition_and_files_are_pruned_before(spark, ta
     text = lakescan.spark.explain(table.scan().where("n = 2 and regexp_like(word, 'b')"))
     assert "skipped 2: partition values" in text
     assert "on Spark: rows are filtered by regexp_like(word, 'b')" in text
+
+
+def test_files_are_pruned_in_the_time_zone_of_the_session(spark, tmp_path: Path) -> None:
+    first = datetime(2024, 1, 1, tzinfo=UTC)
+    moments = [first + timedelta(hours=6 * number) for number in range(12)]
+    rows = pa.table({"id": range(12), "at": pa.array(moments, pa.timestamp("us", "UTC"))})
+    for row in range(12):
+        lakescan.save(rows.slice(row, 1), str(tmp_path / "t"), format="delta", mode="append")
+    table = lakescan.table(str(tmp_path / "t"))
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for name in ("UTC", "Asia/Tokyo", "America/Los_Angeles"):
+            spark.conf.set("spark.sql.session.timeZone", name)
+            for condition in ("to_date(at) = date '2024-01-02'", "hour(at) < 9 and day(at) = 2", "at > current_date()"):
+                expected = table.scan().to_spark(spark).where(condition).select("id").collect()
+                scan = table.scan().where(condition).select("id")
+                assert sorted(scan.to_spark(spark).collect()) == sorted(expected), (name, condition)
+        assert "12 " not in lakescan.spark.explain(table.scan().where("to_date(at) = date '2024-01-02'"))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 def test_names_are_matched_as_the_option_says_and_unknown_ones_refused(spark, table) -> None:

@@ -10,6 +10,7 @@ instants.
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import time
 from decimal import ROUND_FLOOR, InvalidOperation, localcontext
 from decimal import Decimal as PyDecimal
@@ -20,6 +21,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import InvalidFilter, LakescanError
+from lakescan.expressions.implied import implied
 from lakescan.expressions.instants import NANOSECONDS_A_DAY, instant_of, plain_value
 from lakescan.expressions.like import joined, parts
 from lakescan.expressions.predicate import (
@@ -37,11 +39,11 @@ from lakescan.expressions.predicate import (
     Predicate,
     SqlCondition,
     conjunction,
-    conjuncts,
     disjunction,
     operands,
 )
 from lakescan.expressions.scalar.expression import ScalarExpression
+from lakescan.expressions.scalar.time_functions import values_at
 from lakescan.expressions.sql_condition import references
 
 _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
@@ -82,16 +84,19 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -
 def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: bool) -> Predicate:
     for reference in references(condition.text):
         reference.field_in(schema, case_sensitive=case_sensitive)  # raises, before what is not evaluated is refused
-    expression = ScalarExpression.of(condition.text, schema, case_sensitive=case_sensitive)
+    found = implied(condition.text, schema, case_sensitive=case_sensitive, now=condition.now)
+    tests = bind(found.predicate, schema, case_sensitive=case_sensitive)
+    if found.exact:
+        return tests
+    clock = values_at(condition.now)
+    expression = ScalarExpression.of(condition.text, schema, clock, case_sensitive=case_sensitive)
     if expression.type not in (t.BOOLEAN, t.UNKNOWN):
         raise InvalidFilter(f"the filter {condition.text!r} is of type {expression.type}, and not true or false")
     if not expression.columns:
         return Constant(
             expression.evaluate(pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"]))[0].as_py() is True
         )
-    # Without what it implies, nothing is pruned.
-    parts = [each for each in conjuncts(condition.implied) if binds(each, schema, case_sensitive=case_sensitive)]
-    return SqlCondition(condition.text, bind(conjunction(parts), schema, case_sensitive=case_sensitive), expression)
+    return replace(condition, implied=tests, expression=expression)
 
 
 def binds(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -> bool:

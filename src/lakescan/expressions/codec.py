@@ -10,6 +10,7 @@ import json
 import math
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -35,7 +36,7 @@ from lakescan.expressions.predicate import (
     negated,
     starts_with,
 )
-from lakescan.expressions.sql import parse_filter
+from lakescan.expressions.sql_condition import sql_condition
 
 
 def _time(text: str) -> datetime | str:
@@ -143,7 +144,7 @@ class PredicateEncoder:
 
     def sql(self, predicate: SqlCondition) -> Any:
         """An SQL condition."""
-        return {"type": "sql", "value": predicate.text}
+        return {"type": "sql", "value": predicate.text, "now": predicate.now.isoformat()}
 
 
 def _encode_value(value: Any) -> Any:
@@ -171,7 +172,8 @@ def _decode(node: Any) -> Predicate:
         case "not":
             return negated(_decode(node["child"]))
         case "sql":
-            return parse_filter(node["value"])
+            condition = sql_condition(node["value"])
+            return replace(condition, now=datetime.fromisoformat(node["now"])) if "now" in node else condition
         case "in" | "not-in":
             values = tuple(_decode_value(v) for v in node["values"] if v is not None)
             return In(node["term"], values=values, negate=kind == "not-in", has_null=None in node["values"])

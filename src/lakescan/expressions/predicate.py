@@ -6,8 +6,9 @@ greater than every other number; -0.0 equals 0.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -182,11 +183,14 @@ class Like(Leaf):
 class SqlCondition(Predicate):
     """A condition in Spark SQL that is more than a test of one column: it is evaluated on the rows.
 
-    `implied` is true of every row for which the condition is true, as far as planning understands it; files are pruned
-    by it. Binding fills in `expression`.
+    - `text`: as it was written.
+    - `now`: what `current_timestamp()` is, in process, wherever and whenever the condition is evaluated.
+    - `implied`: is true of every row for which the condition is true, and files are pruned by it.
+    - `expression`: the condition over the columns of a schema. Binding fills in these two.
     """
 
     text: str
+    now: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False, repr=False)
     implied: Predicate = TRUE
     expression: ScalarExpression | None = None
 
@@ -233,8 +237,8 @@ def negated(predicate: Predicate) -> Predicate:
             return Comparison(column, field_id, _OPPOSITE[op], value)
         case In() | IsNull() | IsNaN() | Like():
             return replace(predicate, negate=not predicate.negate)
-        case SqlCondition(text):
-            return SqlCondition(f"not ({text})")
+        case SqlCondition(text, now):
+            return SqlCondition(f"not ({text})", now)
     raise TypeError(f"cannot negate {predicate!r}")
 
 
@@ -298,14 +302,16 @@ def has_sql(predicate: Predicate) -> bool:
     return isinstance(predicate, SqlCondition)
 
 
-def understood(predicate: Predicate) -> Predicate:
+def understood(
+    predicate: Predicate, implied: Callable[[SqlCondition], Predicate] = lambda each: each.implied
+) -> Predicate:
     """Replace SQL conditions by what they imply: the result is true of every row for which the predicate is true."""
     match predicate:
         case And() | Or() if has_sql(predicate):
-            parts = [understood(part) for part in operands(predicate)]
+            parts = [understood(part, implied) for part in operands(predicate)]
             return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
-        case SqlCondition(implied=implied):
-            return implied
+        case SqlCondition():
+            return implied(predicate)
     return predicate
 
 

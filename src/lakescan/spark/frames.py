@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from lakescan.errors import UnsupportedFeature
 from lakescan.explain import plan_as_text
@@ -22,7 +23,7 @@ from lakescan.spark.types import schema_of
 from lakescan.spark.workers import use_this_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from lakescan.scan_spec import ScanSpec
 
@@ -36,7 +37,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     of the filter on the frame. Raises `UnsupportedFeature` for lane=native if the native lane cannot read every file.
     """
     if has_sql(scan.condition):
-        spark_filter = SparkFilter(scan)
+        spark_filter = SparkFilter(spark, scan)
         return spark_filter.filtered(frame_of(spark, spark_filter.rows))
     scan.check_for_workers()
     use_this_python(spark)
@@ -61,7 +62,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
 def explained(scan: ScanSpec) -> str:
     """The plan as text, with the lanes of its files and how deletes are applied."""
     if has_sql(scan.condition):
-        spark_filter = SparkFilter(scan)
+        spark_filter = SparkFilter(SparkSession.getActiveSession(), scan)
         conditions = [f"  on Spark: rows are filtered by {text}" for text in spark_filter.texts]
         return "\n".join([explained(spark_filter.rows), *conditions])
     plan = scan.plan()

@@ -15,6 +15,7 @@ from lakescan.common.schema import Schema
 from lakescan.common.selection import with_alias
 from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.bind import bind, binds
+from lakescan.expressions.implied import implied
 from lakescan.expressions.predicate import (
     And,
     IsNull,
@@ -30,9 +31,10 @@ from lakescan.expressions.predicate import (
 )
 from lakescan.expressions.sql_condition import Reference, references, with_columns
 from lakescan.spark.native.conditions import condition
+from lakescan.spark.session import conf, is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakescan.scan_spec import ScanSpec
 
@@ -42,8 +44,12 @@ _COMPARED = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING, t.BINARY)
 
 @dataclass(frozen=True)
 class SparkFilter:
-    """The conjuncts of a scan's filter that have SQL conditions: Spark evaluates them on the rows of `rows`."""
+    """The conjuncts of a scan's filter that have SQL conditions: Spark evaluates them on the rows of `rows`.
 
+    `spark` is None if the scan is only explained, without a session.
+    """
+
+    spark: SparkSession | None
     scan: ScanSpec
 
     @cached_property
@@ -54,8 +60,8 @@ class SparkFilter:
         `NoSuchColumn`.
         """
         kept = [each for each in conjuncts(self.scan.condition) if not has_sql(each)]
-        implied = [each for part in self._conjuncts for each in conjuncts(understood(part))]
-        kept += [each for each in implied if binds(each, self._schema, case_sensitive=self._case_sensitive)]
+        parts = [each for part in self._conjuncts for each in conjuncts(understood(part, self._implied))]
+        kept += [each for each in parts if binds(each, self._schema, case_sensitive=self._case_sensitive)]
         outputs = [with_alias(each.reference, f"{_OUTPUT}{n}") for n, each in enumerate(self.scan.selection.columns)]
         inputs = [with_alias(reference, name) for name, reference in self._inputs.values()]
         return self.scan.with_condition(conjunction(kept)).select(*outputs, *inputs).with_limit(None)
@@ -67,6 +73,22 @@ class SparkFilter:
         outputs = (F.col(f"{_OUTPUT}{n}").alias(each.name) for n, each in enumerate(self.scan.selection.columns))
         frame = frame.select(*outputs)
         return frame if self.scan.max_rows is None else frame.limit(self.scan.max_rows)
+
+    def _implied(self, condition: SqlCondition) -> Predicate:
+        """What a condition implies as Spark evaluates it, maybe later than now.
+
+        Without a session its settings are unknown, and those of Connect may be others when it runs the query.
+        """
+        known = self.spark if self.spark is not None and not is_connect(self.spark) else None
+        return implied(
+            condition.text,
+            self._schema,
+            time_zone="" if known is None else conf(known, "spark.sql.session.timeZone") or "",
+            case_sensitive=self._case_sensitive,
+            now=None if known is None else condition.now,
+            now_is_exact=False,
+            ansi=known is not None and conf(known, "spark.sql.ansi.enabled") == "true",
+        ).predicate
 
     @property
     def texts(self) -> list[str]:

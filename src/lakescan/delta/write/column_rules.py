@@ -22,7 +22,7 @@ from lakescan.delta.write.char_types import text_lengths
 from lakescan.errors import CorruptMetadata, InvalidFilter, NoSuchColumn, SchemaMismatch, UnsupportedFeature
 from lakescan.expressions.scalar.condition import Condition
 from lakescan.expressions.scalar.expression import ScalarExpression
-from lakescan.expressions.scalar.typed import Typed, literal
+from lakescan.expressions.scalar.time_functions import values_at
 from lakescan.write.column_rules import ColumnRules
 from lakescan.write.conform import fitted
 from lakescan.write.identity_values import Identity
@@ -138,13 +138,9 @@ class DeclaredRules:
         if text is None:
             return None
         what = f"the default of column {column.name!r}"
-        values = {
-            **dict.fromkeys(("current_timestamp", "now"), self._literal_now(t.Timestamp())),
-            **dict.fromkeys(("current_date", "curdate"), self._literal_now(t.DATE)),
-        }
 
         def parse() -> pa.Scalar:
-            expression = ScalarExpression.of(str(text), Schema(()), values)
+            expression = ScalarExpression.of(str(text), Schema(()), values_at(self.now))
             one = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["row"])
             return fitted(expression.evaluate(one), t.Field(0, column.name, column.type))[0]
 
@@ -152,10 +148,6 @@ class DeclaredRules:
             return self._understood(what, str(text), parse)
         except SchemaMismatch as error:
             raise UnsupportedFeature(f"{what} of {self.location}, {text}", str(error)) from error
-
-    def _literal_now(self, kind: t.Type) -> Typed:
-        now = self.now if kind == t.DATE else self.now.replace(tzinfo=None)
-        return literal(now.date() if kind == t.DATE else now, kind)
 
     def _identity(self, column: t.Field, metadata: Mapping[str, Any]) -> Identity | None:
         declared = [name for name in (_START, _STEP, _EXPLICIT) if name in metadata]

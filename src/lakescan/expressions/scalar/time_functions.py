@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.casts import cast
-from lakescan.expressions.scalar.typed import Typed, evaluated_in_known_years, quoted, unsupported
+from lakescan.expressions.scalar.typed import Typed, evaluated_in_known_years, literal, quoted, unsupported
 
 INSTANT = t.Timestamp("us", zoned=True)
 _UNITS = {
@@ -22,6 +23,12 @@ _FINER = {
 }
 _FORMAT = re.compile(r"yyyy|MM|dd|HH|mm|ss|[-_/:. ]")
 _CODES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+
+
+def values_at(now: datetime) -> Mapping[str, Typed]:
+    """Return the values of the functions without arguments that tell the time, by name; `now` is in UTC."""
+    instant, day = literal(now.replace(tzinfo=None), INSTANT), literal(now.date(), t.DATE)
+    return {"current_timestamp": instant, "now": instant, "current_date": day, "curdate": day}
 
 
 def day_of(each: Typed) -> Typed:
