@@ -42,6 +42,7 @@ A_IS_1 = Comparison("a", op="=", value=1)
         ("case when a and b then c end and a = 1", SqlCondition("case when a and b then c end") & A_IS_1),
         ("exists(b, x -> x > 1 and x < c) and a = 1", SqlCondition("exists(b, x -> x > 1 and x < c)") & A_IS_1),
         ("a = 1 and `Ž,` || 'é'  =  b -- end", A_IS_1 & SqlCondition("`Ž,` || 'é'  =  b")),
+        ("get(b, 0).a = 1", SqlCondition("get(b, 0).a = 1")),  # not the column a
         ("b = cast(12 as string)", SqlCondition("b = cast(12 as string)")),
     ],
 )
@@ -93,7 +94,7 @@ def test_a_condition_on_an_unknown_column_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["nosuch(a) = 1", "items[0].y = 1", "a = b or regexp_like(s, 'x')", "current_user = a"]
+    "text", ["nosuch(a) = 1", "items = array()", "a = b or regexp_like(s, 'x')", "current_user = a"]
 )
 def test_what_is_not_evaluated_in_process_is_refused_when_it_is_bound(text: str) -> None:
     with pytest.raises((UnsupportedFeature, NoSuchColumn)):
@@ -153,6 +154,61 @@ def test_a_condition_is_not_evaluated_on_deleted_rows() -> None:
     assert keep(bound, columns_of(rows, schema), 2, among=pa.array([True, False])).to_pylist() == [True, False]
     with pytest.raises(SchemaMismatch, match="division by zero"):
         keep(bound, columns_of(rows, schema), 2)
+
+
+COLLECTIONS = pa.table(
+    {
+        "i": pa.array([0, 1, 2, None], pa.int64()),
+        "l": pa.array([["x", None], ["a", "b", "x"], [], None], pa.list_(pa.string())),
+        "m": pa.array([[("k", 1)], [], [("k", None), ("j", 2)], None], pa.map_(pa.string(), pa.int64())),
+        "p": pa.array([[{"n": {"y": 1}}], [None], None, []], pa.list_(pa.struct({"n": pa.struct({"y": pa.int64()})}))),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("size(l) > 0 and l[0] = 'x'", [0]),
+        ("i < 2 and l[i] = 'b'", [1]),
+        ("get(l, 2) is null", [0, 2, 3]),
+        ("get(l, -1) = 'x'", []),
+        ("size(l) > 0 and element_at(l, -1) = 'x'", [1]),
+        ("size(l) = 0 or cardinality(m) = 1", [0, 2]),
+        ("size(l) is null", [3]),
+        ("array_contains(l, 'x')", [0, 1]),
+        ("not array_contains(l, 'y')", [1, 2]),
+        ("not array_contains(l, null)", []),
+        ("m['k'] = 1", [0]),
+        ("m['k'] is null and m is not null", [1, 2]),
+        ("element_at(m, 'j') = 2", [2]),
+        ("get(p, 0).N.y = 1", [0]),
+        ("get(p, 0).n.y is null", [1, 2, 3]),
+        ("l is not null and m is null", []),
+    ],
+)
+def test_elements_of_lists_and_values_of_maps_are_taken_as_in_spark(
+    tmp_path: Path, text: str, places: list[int]
+) -> None:
+    lakescan.save(COLLECTIONS.append_column("at", pa.array(range(4))), str(tmp_path / "t"), format="delta")
+    found = lakescan.table(str(tmp_path / "t")).scan().where(text).select("at").to_arrow()
+    assert found["at"].to_pylist() == places
+
+
+@pytest.mark.parametrize("text", ["l[i] = 'x'", "element_at(l, 0) = 'x'", "l[-1] = 'x'"])
+def test_an_element_that_is_not_there_is_an_error(tmp_path: Path, text: str) -> None:
+    lakescan.save(COLLECTIONS, str(tmp_path / "t"), format="delta")
+    with pytest.raises(SchemaMismatch, match="no element at this place"):
+        lakescan.table(str(tmp_path / "t")).scan().where(text).to_arrow()
+
+
+@pytest.mark.parametrize(
+    "inner", [t.DATE, t.Timestamp(), t.UUID, t.Struct((t.Field(4, "a", t.INT), t.Field(5, "A", t.INT)))]
+)
+def test_collections_with_values_that_engines_read_otherwise_are_refused(inner: t.Type) -> None:
+    schema = Schema((t.Field(1, "l", t.ListOf(t.Field(2, "element", inner))),))
+    with pytest.raises(UnsupportedFeature, match=r"a value of type|differ only in case"):
+        bind(parse_filter("size(l) = 1"), schema)
 
 
 def test_reports_to_catalogs_have_what_the_condition_implies() -> None:

@@ -29,6 +29,7 @@ from lakescan.expressions.predicate import (
     negated,
     starts_with,
 )
+from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.sql_condition import sql_condition
 from lakescan.expressions.sql_operands import operands_of
 
@@ -241,13 +242,11 @@ def _unwrapped(node: Any) -> Any:
 
 
 def _column(node: Any, text: str) -> str:
-    from sqlglot import exp
-
     node = _unwrapped(node)
     _check_meaning(node, text)
-    if isinstance(node, exp.Column | exp.Dot):
-        return dotted_path(part.name for part in node.parts)
-    raise _refused(node, text)
+    if (names := names_of(node)) is None:
+        raise _refused(node, text)
+    return dotted_path(names)
 
 
 def literal_of(node: Any) -> Any:

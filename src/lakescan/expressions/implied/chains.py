@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.implied.context import Context, call_of, names_of, type_of_cast
+from lakescan.expressions.implied.context import Context, call_of, type_of_cast
 from lakescan.expressions.implied.intervals import (
     DATE_UNITS,
     UNITS,
@@ -23,6 +23,7 @@ from lakescan.expressions.implied.intervals import (
 from lakescan.expressions.implied.reading import is_known
 from lakescan.expressions.implied.values import INSTANT, WALL, Value, interval_of, value_of
 from lakescan.expressions.implied.zones import DAY
+from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.scalar.typed import decimal_of
 
 _KEPT_DIGITS = 34  # Spark rounds results of decimals with more digits

@@ -14,7 +14,7 @@ from lakescan.errors import InvalidFilter, UnsupportedFeature
 from lakescan.expressions.implied.chains import chain_of
 from lakescan.expressions.implied.choices import Branch, branches_of, have_one_type
 from lakescan.expressions.implied.comparisons import NEVER, UNKNOWN_TRUTH, Implied, compared, every, some
-from lakescan.expressions.implied.context import Context, call_of, names_of
+from lakescan.expressions.implied.context import Context, call_of
 from lakescan.expressions.implied.equalities import spread_over_equal
 from lakescan.expressions.implied.lists import in_list, tuples
 from lakescan.expressions.implied.reading import is_condition, is_known, plain
@@ -29,6 +29,7 @@ from lakescan.expressions.predicate import (
     mirrored,
     opposite,
 )
+from lakescan.expressions.scalar.parse import names_of
 
 _COMPARISONS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _SURE = Implied(TRUE, True)

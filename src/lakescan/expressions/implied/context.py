@@ -11,6 +11,7 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import LakescanError, NoSuchColumn
 from lakescan.expressions.implied.zones import Zone
+from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.scalar.translate import type_of
 
 
@@ -52,15 +53,6 @@ class Context:
         """Return the field that a column's node names; None for other nodes, and as for `path_of`."""
         path = names_of(node)
         return None if path is None else self._found(path)
-
-
-def names_of(node: Any) -> tuple[str, ...] | None:
-    """Return the parts of the name of a column or a member of a struct; None for other nodes."""
-    from sqlglot import exp
-
-    if not isinstance(node, exp.Column | exp.Dot) or not all(isinstance(each, exp.Identifier) for each in node.parts):
-        return None
-    return tuple(each.name for each in node.parts)
 
 
 def call_of(node: Any) -> tuple[str, list[Any]] | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lakescan.expressions.implied.context import Context, call_of, names_of
+from lakescan.expressions.implied.context import Context, call_of
 from lakescan.expressions.predicate import IsNull, Predicate, conjunction
+from lakescan.expressions.scalar.parse import names_of
 
 _STRICT_NODES = ("Add", "Sub", "Mul", "Div", "IntDiv", "Mod", "DPipe", "Neg", "Paren", "Cast", "TryCast", "RegexpLike")
 _STRICT_CALLS = frozenset(

@@ -123,5 +123,6 @@ def extreme(function: str, *args: Typed) -> Typed:
     values = _unified(args, f"the function {function}()")
     if values[0].type in (t.BOOLEAN, *t.FLOATING):  # the engines order NaN and -0.0 differently
         raise unsupported(f"the function {function}() of {values[0].type}")
+    sql_type(values[0].type)
     listed = ", ".join(each.sql for each in values)
     return Typed(f"{function}({listed})", values[0].type, any(each.raises for each in values))

@@ -12,6 +12,7 @@ from lakescan.common.references import dotted_path
 from lakescan.common.schema import Schema
 from lakescan.errors import NoSuchColumn, SchemaMismatch
 from lakescan.expressions.evaluate import Columns, columns_of
+from lakescan.expressions.scalar.collections import check_inside
 from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.parse import parse_expression
 from lakescan.expressions.scalar.translate import Translator
@@ -57,7 +58,10 @@ class ScalarExpression:
                 raise
             if schema.struct_path(found.id)[-1] is not found:
                 raise unsupported(f"a field inside a list or map, {found.name!r},")
-            sql_type(found.type)
+            if isinstance(found.type, t.ListOf | t.MapOf):
+                check_inside(found.type)
+            else:
+                sql_type(found.type)
             if found.id not in ids:
                 ids.append(found.id)
             return Typed(f"c{ids.index(found.id)}", found.type)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar import arithmetic, conditions, text_functions, time_functions
+from lakescan.expressions.scalar import arithmetic, collections, conditions, text_functions, time_functions
 from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.typed import Typed, unsupported
 
@@ -88,6 +88,12 @@ FUNCTIONS: Mapping[str, Function] = {
     "weekday": _function(time_functions.field_of_day("isodow({x}) - 1"), 1),
     "weekofyear": _function(time_functions.field_of_day("weekofyear({x})"), 1),
     "year": _function(time_functions.field_of_day("year({x})"), 1),
+    "array_contains": _function(collections.contains, 2),
+    "array_size": _function(collections.size, 1),
+    "cardinality": _function(collections.size, 1),
+    "element_at": _function(collections.element_at, 2),
+    "get": _function(collections.element_or_null, 2),
+    "size": _function(collections.size, 1),
     "bigint": _to(t.LONG),
     "date": _to(t.DATE),
     "double": _to(t.DOUBLE),

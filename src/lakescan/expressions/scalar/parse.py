@@ -31,6 +31,21 @@ def tokens_of(text: str) -> list[Any]:
     return tokens
 
 
+def names_of(node: Any) -> tuple[str, ...] | None:
+    """Return the parts of the name of a column or a member of a struct; None for other nodes.
+
+    A member of something else, such as `get(points, 0).x`, has no name.
+    """
+    from sqlglot import exp
+
+    innermost = node
+    while isinstance(innermost, exp.Dot):
+        innermost = innermost.this
+    if not isinstance(innermost, exp.Column) or not all(isinstance(each, exp.Identifier) for each in node.parts):
+        return None
+    return tuple(each.name for each in node.parts)
+
+
 def _library() -> Any:
     try:
         import sqlglot

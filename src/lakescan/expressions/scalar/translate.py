@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar import arithmetic, conditions, text_functions
+from lakescan.expressions.scalar import arithmetic, collections, conditions, text_functions
 from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.functions import call
+from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, of_text, quoted, unsupported
 
 _COMPARISONS = {
@@ -98,8 +99,12 @@ class Translator:
         match node:
             case exp.Paren():
                 return self(node.this)
-            case exp.Column() | exp.Dot():
-                return self._column(self._parts(node))
+            case exp.Column() | exp.Dot() if (names := names_of(node)) is not None:
+                return self._column(names)
+            case exp.Dot(expression=exp.Identifier()):
+                return collections.member(self(node.this), node.expression.name)
+            case exp.Bracket(expressions=[at]):
+                return collections.element(self(node.this), self(at))
             case exp.Literal():
                 return literal(node.this, t.STRING) if node.is_string else number(node.this)
             case exp.HexString():
@@ -121,13 +126,6 @@ class Translator:
             case exp.Anonymous():
                 return call(str(node.this), [self(each) for each in node.expressions])
         return self._operator(node)
-
-    def _parts(self, node: Any) -> tuple[str, ...]:
-        from sqlglot import exp
-
-        if not all(isinstance(each, exp.Identifier) for each in node.parts):
-            raise unsupported(f"{node.sql(dialect='spark')!r}")
-        return tuple(each.name for each in node.parts)
 
     def _operator(self, node: Any) -> Typed:
         name = type(node).__name__

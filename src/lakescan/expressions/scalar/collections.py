@@ -1,0 +1,100 @@
+"""Elements of lists, values of maps and members of structs, as Spark takes them in ANSI mode."""
+
+from __future__ import annotations
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.typed import Typed, common_type, converted, quoted, unsupported
+
+_PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.STRING, t.BINARY)
+
+
+def check_inside(kind: t.Type) -> None:
+    """Raise `UnsupportedFeature` for a collection with values that are not read here: the engines may differ on them.
+
+    Times are among these: their years are checked in columns only.
+    """
+    inner = [each.type for each in t.children(kind)]
+    if isinstance(kind, t.Struct) and len({each.name.lower() for each in kind.fields}) < len(inner):
+        raise unsupported("a struct with members whose names differ only in case")
+    if not inner and not (kind in _PLAIN or (isinstance(kind, t.Decimal) and kind.scale >= 0)):
+        raise unsupported(f"a value of type {kind} inside a list, map or struct")
+    for each in inner:
+        check_inside(each)
+
+
+def element(of: Typed, at: Typed) -> Typed:
+    """Return `of[at]`: an element of a list, counted from 0, which must be there, or the value of a key, or null."""
+    if isinstance(of.type, t.MapOf):
+        return _value(of, at, of.type)
+    if not isinstance(of.type, t.ListOf):
+        raise unsupported(f"an element of {of.type}")
+    place = _place(at)
+    is_there = f"{place} >= 0 AND {place} < len({of.sql})"
+    return _if_there(is_there, f"list_extract({of.sql}, {place} + 1)", of, at, of.type.element.type)
+
+
+def element_at(of: Typed, at: Typed) -> Typed:
+    """Return `element_at(of, at)`: elements of lists are counted from 1, or from the end."""
+    if not isinstance(of.type, t.ListOf):
+        return element(of, at)
+    place = _place(at)
+    is_there = f"{place} <> 0 AND abs({place}) <= len({of.sql})"
+    return _if_there(is_there, f"list_extract({of.sql}, {place})", of, at, of.type.element.type)
+
+
+def element_or_null(of: Typed, at: Typed) -> Typed:
+    """Return `get(of, at)`: an element of a list, counted from 0, or null."""
+    if not isinstance(of.type, t.ListOf):
+        raise unsupported(f"the function get() of {of.type}")
+    place = _place(at)
+    sql = f"CASE WHEN {place} >= 0 AND {place} < len({of.sql}) THEN list_extract({of.sql}, {place} + 1) END"
+    return Typed(sql, of.type.element.type, of.raises or at.raises)
+
+
+def _place(at: Typed) -> str:
+    if at.type not in t.INTEGRAL:
+        raise unsupported(f"a place of type {at.type} in a list")
+    return f"CAST({at.sql} AS BIGINT)"
+
+
+def _if_there(is_there: str, sql: str, of: Typed, at: Typed, kind: t.Type) -> Typed:
+    known = f"({of.sql}) IS NULL OR ({at.sql}) IS NULL OR ({is_there})"
+    return Typed(f"CASE WHEN {known} THEN {sql} ELSE error('no element at this place of a list') END", kind, True)
+
+
+def _value(of: Typed, key: Typed, kind: t.MapOf) -> Typed:
+    wanted = kind.key.type
+    if wanted not in (*t.INTEGRAL, t.STRING) or common_type(key, Typed("", wanted), "a key") != wanted:
+        raise unsupported(f"a key of type {key.type} in {kind}")
+    found = f"list_extract(map_extract({of.sql}, {converted(key, wanted).sql}), 1)"
+    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN {found} END", kind.value.type, of.raises or key.raises)
+
+
+def member(of: Typed, name: str) -> Typed:
+    """Return `of.name`, a member of a struct; case is ignored if no name is the same."""
+    fields = of.type.fields if isinstance(of.type, t.Struct) else ()
+    found = [each for each in fields if each.name == name] or [f for f in fields if f.name.lower() == name.lower()]
+    if len(found) != 1:
+        raise unsupported(f"the member {name!r} of {of.type}")
+    return Typed(f"struct_extract({of.sql}, {quoted(found[0].name)})", found[0].type, of.raises)
+
+
+def size(of: Typed) -> Typed:
+    """Return `size(of)`, null for null."""
+    if not isinstance(of.type, t.ListOf | t.MapOf):
+        raise unsupported(f"the size of {of.type}")
+    function = "len" if isinstance(of.type, t.ListOf) else "cardinality"
+    return Typed(f"CAST(CASE WHEN ({of.sql}) IS NOT NULL THEN {function}({of.sql}) END AS INTEGER)", t.INT, of.raises)
+
+
+def contains(of: Typed, value: Typed) -> Typed:
+    """Return `array_contains(of, value)`: null if the value is not found, and there are nulls."""
+    kind = of.type.element.type if isinstance(of.type, t.ListOf) else None
+    if (
+        kind not in (*t.INTEGRAL, t.STRING, t.BOOLEAN)
+        or common_type(value, Typed("", kind), "array_contains()") != kind
+    ):
+        raise unsupported(f"the function array_contains() of {of.type} and {value.type}")
+    found = f"list_contains({of.sql}, {converted(value, kind).sql})"
+    unknown = f"({of.sql}) IS NULL OR ({value.sql}) IS NULL OR (NOT {found} AND list_count({of.sql}) < len({of.sql}))"
+    return Typed(f"CASE WHEN {unknown} THEN NULL ELSE {found} END", t.BOOLEAN, of.raises or value.raises)
