@@ -126,9 +126,9 @@ i = null                                      => false
 1 + 1 = 2                                     => true
 st.`c.d` = 'x' and ST.A is not null           => (st.`c.d` = 'x' and ST.A is not null)
 b = X'00ff'                                   => b = X'00ff'
-n <= timestamp'2024-01-01 00:00:00'           => n < '2024-01-01 00:00:00.000001+00:00'
 """
 NECESSARY = """
+n <= timestamp'2024-01-01 00:00:00'           => n < '2024-01-01 00:00:00.000001+00:00'
 i + 1 = 6                                     => i = 5
 5 - i > 2                                     => i < 3
 i - 1 > 2.5                                   => i > 3

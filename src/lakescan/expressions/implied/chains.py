@@ -97,8 +97,8 @@ def _column(node: Any, context: Context) -> Chain | None:
     return None if path is None else Chain(path, field, kind)
 
 
-def _is_nanos(chain: Chain) -> bool:
-    """Whether an engine may see the column as a number of nanoseconds."""
+def has_nanos(chain: Chain) -> bool:
+    """Return whether the column has nanoseconds, which an engine may see as whole numbers or round down."""
     return isinstance(chain.field.type, t.Timestamp) and chain.field.type.unit == "ns"
 
 
@@ -159,7 +159,7 @@ def _fraction(value: Value | None) -> Fraction:
 
 def _later(chain: Chain, node: Any, sign: int, context: Context) -> Chain | None:
     """A date or timestamp and an interval, or a number of days."""
-    if _is_nanos(chain):
+    if has_nanos(chain):
         return None
     interval = interval_of(node)
     if interval is None:
@@ -205,7 +205,7 @@ def _cast(chain: Chain, kind: t.Type, context: Context) -> Chain | None:
         return chain.then(type=kind)
     if chain.type in t.FLOATING and kind in t.INTEGRAL and context.ansi:
         return chain.then(Whole(), type=kind, may_fail=True)
-    if chain.type == INSTANT and kind == t.LONG and not _is_nanos(chain):
+    if chain.type == INSTANT and kind == t.LONG and not has_nanos(chain):
         return chain.then(Whole(10**6, floor=True), type=kind)
     return None
 
@@ -230,7 +230,7 @@ def _cast_of_decimal(chain: Chain, source: t.Decimal, kind: t.Type, context: Con
 
 
 def _cast_to_time(chain: Chain, kind: t.Type, context: Context) -> Chain | None:
-    if _is_nanos(chain) or (chain.type != t.DATE and not isinstance(chain.type, t.Timestamp)):
+    if has_nanos(chain) or (chain.type != t.DATE and not isinstance(chain.type, t.Timestamp)):
         return None
     if chain.type == INSTANT or kind == INSTANT:
         if context.zone is None:
@@ -268,7 +268,7 @@ def _call(name: str, args: list[Any], context: Context) -> Chain | None:
             return None if moved is None else _later(moved, days, 1 if name == "date_add" else -1, context)
         case "unix_date", [] if chain.type == t.DATE:
             return chain.then(Whole(DAY, floor=True), type=t.INT)
-        case (("unix_seconds" | "unix_millis" | "unix_micros"), []) if chain.type == INSTANT and not _is_nanos(chain):
+        case (("unix_seconds" | "unix_millis" | "unix_micros"), []) if chain.type == INSTANT and not has_nanos(chain):
             return chain.then(Whole(_SINCE_EPOCH[name], floor=True), type=t.LONG)
         case "left", [size]:
             return _prefix(chain, size, context)
@@ -285,7 +285,7 @@ def _as(chain: Chain | None, kind: t.Type, context: Context) -> Chain | None:
 
 def _truncated(unit: Any, chain: Chain | None, units: dict[str, str], context: Context) -> Chain | None:
     value = value_of(unit, context)
-    if chain is None or _is_nanos(chain) or value is None or value.type != t.STRING or value.value is None:
+    if chain is None or has_nanos(chain) or value is None or value.type != t.STRING or value.value is None:
         return None
     known = units.get(value.value.lower())
     if known is None:

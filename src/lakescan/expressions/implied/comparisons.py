@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.implied.chains import Chain
+from lakescan.expressions.implied.chains import Chain, has_nanos
 from lakescan.expressions.implied.context import Context
 from lakescan.expressions.implied.intervals import EVERYTHING, InstantOf, Interval
 from lakescan.expressions.implied.values import INSTANT, WALL, Value, as_time
@@ -55,6 +55,8 @@ def compared(chain: Chain, op: str, value: Value, context: Context) -> Implied:
     not_null = Implied(IsNull(chain.path, negate=True))
     if value.value is None:
         return NEVER
+    if chain.is_column and chain.type in t.INTEGRAL and value.type in t.INTEGRAL:  # long lists have many of these
+        return _as_stored(chain, op, value)
     if chain.is_text:
         return _digits(chain, op, value, context)
     if chain.prefix is not None:
@@ -186,7 +188,7 @@ def _between(chain: Chain, op: str, value: Value) -> Implied:
         for step in reversed(chain.steps):
             each = step.preimage(each)
         found.append(each)
-    exact = all(each.exact for each in found) and not chain.may_fail
+    exact = all(each.exact for each in found) and not chain.may_fail and not has_nanos(chain)
     return Implied(_on_column(chain, found), exact)
 
 
@@ -224,7 +226,7 @@ def _scale(kind: t.Type) -> Fraction:
 
 def _within(chain: Chain, interval: Interval, scale: Fraction) -> Predicate:
     kind, path = chain.field.type, chain.path
-    nanos = isinstance(kind, t.Timestamp) and kind.unit == "ns"  # an engine may see them rounded down
+    nanos = has_nanos(chain)  # an engine may see them rounded down
     tests: list[Predicate] = []
     if interval.is_point and not nanos:
         units = interval.low / scale

@@ -6,6 +6,7 @@ import calendar
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lakescan.expressions.implied.context import Context, call_of, type_of_cast
 from lakescan.expressions.implied.intervals import DATE_UNITS, UNITS, start_of
 from lakescan.expressions.implied.reading import is_known
 from lakescan.expressions.implied.zones import DAY, Zone, micros_of, plain_time
+from lakescan.expressions.scalar.arithmetic import negative
 from lakescan.expressions.scalar.computed import FailedEvaluation, computed
 from lakescan.expressions.scalar.translate import Translator
 from lakescan.expressions.scalar.typed import TIME_FORM, Typed, literal, number, unsupported
@@ -72,11 +74,9 @@ def _literal(node: Any) -> Value | None:
     return None
 
 
-def _negative(typed: Typed) -> Value:
-    if isinstance(typed.literal, int):
-        kind = t.INT if typed.literal <= 2**31 else t.LONG if typed.literal <= 2**63 else typed.type
-        return Value(-typed.literal, kind)
-    return Value(typed.literal.copy_negate() if hasattr(typed.literal, "copy_negate") else -typed.literal, typed.type)
+def _negative(each: Typed) -> Value:
+    exact = each.literal.copy_negate() if isinstance(each.literal, Decimal) else -each.literal  # not rounded
+    return Value(exact, negative(each).type)
 
 
 def _of_time(node: Any, context: Context) -> Value | None:
