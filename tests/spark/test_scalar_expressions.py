@@ -39,6 +39,10 @@ _TYPES: dict[str, t.Type] = {
     "p": t.BOOLEAN,
     "q": t.BOOLEAN,
     "v": t.BINARY,
+    "ls": t.ListOf(t.Field(30, "element", t.STRING)),
+    "lj": t.ListOf(t.Field(31, "element", t.INT)),
+    "lp": t.ListOf(t.Field(32, "element", t.Struct((t.Field(33, "y", t.LONG),)))),
+    "k": t.MapOf(t.Field(34, "key", t.STRING, required=True), t.Field(35, "value", t.INT)),
 }
 _VALUES: dict[str, Sequence[Any]] = {
     "b": [1, -7, 0, None, 50, -50, 3],
@@ -59,6 +63,10 @@ _VALUES: dict[str, Sequence[Any]] = {
     "p": [True, False, None, True, False, None, True],
     "q": [True, True, True, False, False, None, None],
     "v": [b"", b"a", b"\xff\x00", None, b"abc", b"b", b"a\n"],
+    "ls": [["a", None], ["abc", "b", "x"], [], None, ["🦊"], [None], ["pad", ""]],
+    "lj": [[1, 2], [0], [None], None, [], [-7, None, 3], [12]],
+    "lp": [[{"y": 1}], [None], [], None, [{"y": None}], [{"y": 7}, {"y": 8}], []],
+    "k": [[("a", 1)], [], [("b", None)], None, [("🦊", 3), ("a", 4)], [("x", 5)], [("", None)]],
 }  # fmt: skip
 
 EXPRESSIONS = """
@@ -110,6 +118,11 @@ l % -1 | pmod(l, -1) | nullif(i, i) / 0 | nullif(i, i) % 0 | nullif(l, l) div 0 
 l in (9007199254740992, 0.5D) | l not in (x, 9007199254740992) | case l when 9007199254740992 then 1 when 0.5D then 2 end
 '2024-02-29' in (d, e) | z in ('2024-02-29 23:59:59.999999', null) | substring(s, -2147483648) | substr('abc', -2147483648)
 (p = q) < p | p = (q < p) | p = (i is null) | (i in (1)) = p | p <=> q | -2147483648 | -9223372036854775808 = l | -9223372036854775808 | -(2147483648) | -(5) | -1.5
+get(ls, 0) | get(ls, i) | get(ls, -1) | get(lj, j) | get(lj, 0) + 1 | get(lp, 0).y | get(lp, 1).Y | size(ls) | size(k)
+array_size(lj) | cardinality(k) | case when size(ls) > 0 then ls[0] end | case when size(lp) > 0 then lp[0].y end
+case when size(ls) > 1 then element_at(ls, 2) end | case when size(ls) > 0 then element_at(ls, -1) end
+k['a'] | k[u] | element_at(k, 'b') | element_at(k, s) | ls is null | k is not null
+array_contains(ls, s) | array_contains(ls, 'pad') | array_contains(lj, i) | array_contains(lj, 3) | not array_contains(lj, 0)
 """.replace("\n", "|").split("|")
 EXPRESSIONS = [*(each.strip() for each in EXPRESSIONS if each.strip()), "s || u"]
 
@@ -160,11 +173,11 @@ def test_values_are_those_of_spark(spark: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["i / b", "i % (j - 3)", "l * 9223372036854775807", "cast(i as tinyint)", "cast(l as int)", "b * b", "-(-9223372036854775808 + i - i)"],
+    ["i / b", "i % (j - 3)", "l * 9223372036854775807", "cast(i as tinyint)", "cast(l as int)", "b * b", "-(-9223372036854775808 + i - i)", "ls[9]", "ls[-1]", "element_at(ls, 0)", "element_at(ls, -4)"],
 )  # fmt: skip
 def test_what_fails_in_spark_fails(spark: Any, text: str) -> None:
     rows = _rows()
-    with pytest.raises(Exception, match=r"OVERFLOW|ZERO|overflow"):
+    with pytest.raises(Exception, match=r"OVERFLOW|ZERO|overflow|INVALID_ARRAY_INDEX"):
         spark.createDataFrame(rows).selectExpr(text).collect()
     with pytest.raises(lakescan.SchemaMismatch, match="cannot be evaluated"):
         ScalarExpression.of(text, SCHEMA).evaluate(rows)
