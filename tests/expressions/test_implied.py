@@ -150,6 +150,7 @@ left(s, 2) > 'abc'                            => s > 'abc'
 left(s, 2) <= 'abc'                           => s is not null
 id < i                                        => (id is not null and i is not null)
 i = j and j = 5                               => (((i is not null and j is not null) and j = 5) and i = 5)
+s < 'x' and j > i and j <= 5                 => (((s < 'x' and (j is not null and i is not null)) and j <= 5) and i < 5)
 x = i and x = 5                               => ((x is not null and i is not null) and x = 5.0)
 (i, j) in ((1, 2), (3, 4))                    => (i in (1, 3) and j in (2, 4))
 (i, j) = (1, null)                            => i = 1

@@ -14,8 +14,8 @@ from lakescan.errors import InvalidFilter, UnsupportedFeature
 from lakescan.expressions.implied.chains import chain_of
 from lakescan.expressions.implied.choices import Branch, branches_of, have_one_type
 from lakescan.expressions.implied.comparisons import NEVER, UNKNOWN_TRUTH, Implied, compared, every, some
+from lakescan.expressions.implied.consequences import with_consequences
 from lakescan.expressions.implied.context import Context, call_of
-from lakescan.expressions.implied.equalities import spread_over_equal
 from lakescan.expressions.implied.lists import in_list, tuples
 from lakescan.expressions.implied.reading import is_condition, is_known, plain
 from lakescan.expressions.implied.required import not_null
@@ -93,7 +93,7 @@ def _connected(node: Any, wanted: bool, context: Context) -> Implied:
     if wanted is not isinstance(node, exp.And):
         return some(found)
     whole = every(found)
-    return replace(whole, predicate=spread_over_equal(whole.predicate, operands, context)) if wanted else whole
+    return replace(whole, predicate=with_consequences(whole.predicate, operands, context)) if wanted else whole
 
 
 def _required(nodes: Sequence[Any], context: Context) -> Implied:
