@@ -48,8 +48,6 @@ def _truth(node: Any, wanted: bool, context: Context) -> Implied:
 
     if not is_known(node):
         return UNKNOWN_TRUTH
-    if node.args.get("negate"):
-        wanted = not wanted
     match node:
         case exp.Paren():
             return truth(node.this, wanted, context)
@@ -58,7 +56,11 @@ def _truth(node: Any, wanted: bool, context: Context) -> Implied:
         case exp.And() | exp.Or():
             return _connected(node, wanted, context)
     tree = plain(node)
-    return UNKNOWN_TRUTH if tree is None else _of_test(tree, wanted, context)
+    if tree is None:
+        return UNKNOWN_TRUTH
+    if tree is not node:
+        return _truth(tree, wanted, context)
+    return _of_test(node, wanted is not bool(node.args.get("negate")), context)
 
 
 def _of_test(node: Any, wanted: bool, context: Context) -> Implied:
@@ -79,10 +81,9 @@ def _of_test(node: Any, wanted: bool, context: Context) -> Implied:
         case exp.Escape(this=exp.Like() | exp.ILike()):
             negated = bool(node.this.args.get("negate"))
             return _like(node.this, wanted is not negated, node.expression.name, context)
-    op = _COMPARISONS.get(type(node).__name__)
-    return (
-        _of_value(node, wanted, context) if op is None else _comparison(node, op if wanted else opposite(op), context)
-    )
+    if (op := _COMPARISONS.get(type(node).__name__)) is not None:
+        return _comparison(node, op if wanted else opposite(op), context)
+    return _of_value(node, wanted, context)
 
 
 def _connected(node: Any, wanted: bool, context: Context) -> Implied:

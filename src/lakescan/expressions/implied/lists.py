@@ -41,7 +41,10 @@ def in_list(node: Any, wanted: bool, context: Context, against: Against) -> Impl
         return NEVER
     op, chain = ("=" if wanted else "!="), chain_of(this, context)
     kinds = {each.type for each in valid}
-    if len(kinds) > 1 and not are_alike(kinds | ({chain.type} if chain is not None else set())):
+    subject = {chain.type} if chain is not None else set()
+    # Without ANSI mode, Spark compares a value with texts in a list as a text.
+    as_texts = t.STRING in kinds and t.STRING not in subject and not context.ansi
+    if as_texts or (len(kinds) > 1 and not are_alike(kinds | subject)):
         return Implied(not_null([this], context))
     tests = [
         against(this, op, each, context) if chain is None else compared(chain, op, each, context) for each in valid
