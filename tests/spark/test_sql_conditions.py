@@ -70,6 +70,7 @@ def test_the_columns_of_the_condition_are_apart_from_those_of_the_output(spark, 
 def test_a_limit_comes_after_the_condition_and_files_are_pruned_before(spark, table) -> None:
     scan = table.scan().where("instr(word, 't') + id = 3 or instr(word, 'b') = 1").limit(1)
     assert scan.to_spark(spark).count() == 1
+    assert table.scan().where("n = 2 and instr(word, 'b') = 1").ignore_residuals().to_spark(spark).count() == 2
     text = lakescan.spark.explain(table.scan().where("n = 2 and regexp_like(word, 'b')"))
     assert "skipped 2: partition values" in text
     assert "on Spark: rows are filtered by regexp_like(word, 'b')" in text

@@ -68,8 +68,9 @@ class SparkFilter:
 
     def filtered(self, frame: DataFrame) -> DataFrame:
         """The rows of a frame of `rows` that match, with the columns of the scan, and limited as the scan is."""
-        for each in self._conjuncts:
-            frame = frame.where(self._column(each))
+        if not self.scan.ignores_residuals:
+            for each in self._conjuncts:
+                frame = frame.where(self._column(each))
         outputs = (F.col(f"{_OUTPUT}{n}").alias(each.name) for n, each in enumerate(self.scan.selection.columns))
         frame = frame.select(*outputs)
         return frame if self.scan.max_rows is None else frame.limit(self.scan.max_rows)
