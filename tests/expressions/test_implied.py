@@ -217,6 +217,8 @@ cast(z as timestamp_ntz) > timestamp_ntz'2024-11-03 01:30:00' => z >= '2024-11-0
 to_date(z) < '1960-01-01'                     => z < '1960-01-02 05:00:00+00:00'
 d >= current_date()                           => d >= '2024-03-14'
 d < timestamp'2024-06-01 00:00:00'            => d < '2024-06-01'
+d = cast(timestamp'2024-03-10 23:30:00' as date) => d = '2024-03-10'
+d = cast(timestamp'1965-03-10 23:30:00' as date) => d is not null
 w <= '2024-03-10 02:30:00'                    => w <= '2024-03-10 02:30:00'
 """
 

@@ -168,7 +168,8 @@ def as_time(each: Value, kind: t.Type, zone: Zone | None) -> Value | None:
         return None
     wall = each.value
     if each.type == INSTANT:
-        if zone is None or each.spread or len({*zone.walls(each.value)}) > 1:
+        # A later instant may be on an earlier day where clocks are changed about midnight.
+        if zone is None or each.spread or not zone.knows(each.value, steady=each.rising):
             return None
         wall = zone.local(each.value)
     return _at_wall(wall, kind, zone, each.rising)

@@ -69,6 +69,11 @@ class Zone:
         shown = plain_time(instant).replace(tzinfo=UTC).astimezone(self.rules)
         return micros_of(shown.replace(tzinfo=None))
 
+    def knows(self, instant: int, *, steady: bool) -> bool:
+        """Return whether `local` is as in Spark; with `steady`, also whether clocks are not changed about then."""
+        first, last = self.walls(instant)
+        return first == last or (not steady and not self._slack(self.local(instant)))
+
     def walls(self, instant: int) -> tuple[int, int]:
         """Return bounds of the wall-clock times that Spark may convert to an instant.
 
