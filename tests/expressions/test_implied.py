@@ -89,6 +89,7 @@ z = timestamp_micros(5 * 1000)                => z = '1970-01-01 00:00:00.005000
 d = make_date(2024, 1, 31)                    => d = '2024-01-31'
 s = 'a' || lower('B')                         => s = 'ab'
 i = cast('5' as int)                          => i = 5
++i = +5                                       => i = 5
 substring(s, 1, 3) = 'abc'                    => s like 'abc%'
 substring(s, 1, 3) = 'ab'                     => s = 'ab'
 left(s, 3) = 'abcd'                           => false
@@ -226,6 +227,10 @@ w <= '2024-03-10 02:30:00'                    => w <= '2024-03-10 02:30:00'
 @pytest.mark.parametrize(("condition", "expected"), _cases(NEW_YORK))
 def test_clocks_that_are_changed_widen_what_follows(condition: str, expected: str) -> None:
     assert str(implied_by(condition, time_zone="America/New_York").predicate) == expected
+
+
+def test_a_plus_sign_makes_a_number_of_a_text() -> None:
+    assert str(implied_by("+s = '5.0'").predicate) == "s is not null"
 
 
 def test_in_a_zone_that_is_not_known_times_of_the_clock_imply_nothing_of_instants() -> None:

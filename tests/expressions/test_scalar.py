@@ -50,6 +50,7 @@ def test_conditions_that_are_compared_need_parentheses(text: str) -> None:
         ("z > '2024-01-01 24:00:00'", "the text '2024-01-01 24:00:00'"),
         ("timestamp'2024-01-01 23:60:00'", "the text '2024-01-01 23:60:00'"),
         ("i is X'01'", "i IS "),
+        ("+s = '5.0'", "operator \\+ of string"),
     ],
 )
 def test_parts_that_engines_read_otherwise_are_refused(text: str, named: str) -> None:

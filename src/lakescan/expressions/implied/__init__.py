@@ -31,8 +31,8 @@ def implied(
 ) -> Implied:
     """Return tests of single columns that are true for every row for which an SQL condition is true.
 
-    - `condition`: text, or its sqlglot tree (of the dialect `spark`, or of `parse_expression`), over names of columns
-      and of members of structs without the name of the table.
+    - `condition`: text, or its sqlglot tree (of `parse_expression`, or of the dialect `spark`, which leaves out a sign
+      `+` before texts), over names of columns and of members of structs without the name of the table.
     - `time_zone`: the session's, `spark.sql.session.timeZone`.
     - `now`: the value of `current_timestamp()`, with a time zone; None if it is not known. If not `now_is_exact`, it is
       a time at or before that at which the engine will evaluate the condition.

@@ -251,6 +251,8 @@ def _call(name: str, args: list[Any], context: Context) -> Chain | None:
     if chain is None:
         return None
     match name, args[1:]:
+        case "positive", [] if decimal_of(chain.type) is not None:
+            return chain
         case "year", []:
             days = _as(chain, t.DATE, context)
             return None if days is None else days.then(YearOf(), type=t.INT)

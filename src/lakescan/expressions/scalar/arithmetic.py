@@ -121,6 +121,13 @@ def positive_remainder(left: Typed, right: Typed) -> Typed:
     return _unless_zero(first, second, positive, kind)
 
 
+def positive(each: Typed) -> Typed:
+    """Return `+each`, the number itself."""
+    if not isinstance(each.type, t.Decimal):
+        _number(each.type, "the operator +")
+    return each
+
+
 def negative(each: Typed) -> Typed:
     """Return `-each`."""
     if isinstance(each.literal, int) and not isinstance(each.literal, bool):  # the sign is part of a literal

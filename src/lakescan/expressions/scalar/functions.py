@@ -35,6 +35,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "ceiling": _function(arithmetic.rounded("ceil"), 1),
     "floor": _function(arithmetic.rounded("floor"), 1),
     "mod": _function(arithmetic.remainder, 2),
+    "positive": _function(arithmetic.positive, 1),
     "negative": _function(lambda each: arithmetic.negative(replace(each, literal=None)), 1),
     "pmod": _function(arithmetic.positive_remainder, 2),
     "coalesce": _function(conditions.first_valid, 1, _MANY),

@@ -57,8 +57,17 @@ def _library() -> Any:
 @cache
 def _dialect() -> Any:
     """Spark's dialect without sqlglot's functions, whose trees differ between its versions."""
+    from sqlglot import exp
     from sqlglot.dialects.spark import Spark
+    from sqlglot.tokens import TokenType
+
+    unary = Spark.Parser.UNARY_PARSERS
+    plus = unary[TokenType.PLUS]  # leaves the operator out, which makes numbers of texts
+
+    def positive(parser: Any) -> Any:
+        return exp.Anonymous(this="positive", expressions=[plus(parser)])
 
     parsers = {name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name in _SPECIAL}
     members: dict[str, Any] = {"FUNCTIONS": {}, "FUNCTION_PARSERS": parsers, "NO_PAREN_FUNCTIONS": {}}
+    members["UNARY_PARSERS"] = {**unary, TokenType.PLUS: positive}
     return type("PlainSpark", (Spark,), {"Parser": type("Parser", (Spark.Parser,), members)})
