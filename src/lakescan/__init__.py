@@ -23,6 +23,7 @@ from lakescan.errors import (
     CreatedConcurrently,
     InvalidFilter,
     InvalidOption,
+    InvalidStatement,
     LakescanError,
     LimitExceeded,
     MissingDependency,
@@ -36,6 +37,7 @@ from lakescan.errors import (
     NotATable,
     NotEnoughMemory,
     NoTruthValue,
+    QueryFailed,
     RowsChanged,
     SchemaChanged,
     SchemaMismatch,
@@ -51,6 +53,7 @@ from lakescan.opening import table
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup, TaskGroups
 from lakescan.planning.report import ScanMetrics, ScanReport
+from lakescan.query.lazy import Query
 from lakescan.save import save
 from lakescan.scan import Scan
 from lakescan.sql import sql
@@ -91,6 +94,7 @@ __all__ = [
     "Identifier",
     "InvalidFilter",
     "InvalidOption",
+    "InvalidStatement",
     "KeyManager",
     "LakescanError",
     "LimitExceeded",
@@ -108,6 +112,8 @@ __all__ = [
     "NotEnoughMemory",
     "OrphanResult",
     "Predicate",
+    "Query",
+    "QueryFailed",
     "RowsChanged",
     "Scan",
     "ScanMetrics",

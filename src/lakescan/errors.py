@@ -73,6 +73,14 @@ class InvalidOption(LakescanError, ValueError):
     """An option is unknown, has a malformed value, or contradicts another option."""
 
 
+class InvalidStatement(InvalidOption):
+    """An SQL statement does not parse, or names what is not there; the message underlines the place."""
+
+
+class QueryFailed(LakescanError):
+    """A query failed on the rows: a cast that is not possible, an overflow, a division by zero."""
+
+
 class InvalidFilter(LakescanError, ValueError):
     """A filter cannot be parsed, or compares a column with a literal that cannot be converted to its type."""
 

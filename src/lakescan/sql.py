@@ -1,10 +1,13 @@
-"""Spark's statements that make, rename and drop tables and namespaces of catalogs: `lakescan.sql`."""
+"""`lakescan.sql`: queries in this process, and statements that make, rename and drop tables and namespaces."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
+import pyarrow as pa
+
+from lakescan import engines
 from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
@@ -18,6 +21,9 @@ from lakescan.definition.statements import (
 )
 from lakescan.definition.table_definition import numbered
 from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
+from lakescan.query.lazy import query
+from lakescan.query.namespace import current_namespace, use
+from lakescan.query.statement import Arguments, Kind, statement_of
 from lakescan.table import Table
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.rows import rows_of
@@ -26,30 +32,71 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def sql(spark: SparkSession | None, text: str) -> Table | None:
-    """Run a statement that creates, drops or renames a table or a namespace.
+@overload
+def sql(text: str, /, args: Arguments = None, **frames: Any) -> Any: ...
 
-    Names begin with the catalog's. Other statements are Spark's: `spark.sql`.
+
+@overload
+def sql(session: SparkSession | None, text: str, /, args: Arguments = None, **frames: Any) -> Any: ...
+
+
+def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
+    """Run one SQL statement in this process: a query over tables, or one that makes, renames or drops tables.
+
+    Queries are in Spark's dialect, and are run by DuckDB over scans that read only the columns and files that the query
+    needs. Tables are `catalog.namespace.table`, ``iceberg.`path` `` or ``delta.`path` ``, a metadata table of these
+    (`local.shop.orders.snapshots`), a short name after `USE local.shop`, or a name in `frames`. `VERSION AS OF`,
+    `TIMESTAMP AS OF`, `orders.branch_audit`, `orders.tag_eoy` and `orders@v3` read other states. All places where a
+    statement names a table read the same state.
 
     Args:
-        spark: The session that runs the query of `CREATE TABLE ... AS SELECT`; None does for all other statements.
-        text: One statement in Spark's SQL.
+        positional: The text; before it, as in earlier versions, may be a Spark session (the statement then runs as
+            `lakescan.spark.sql` runs it) or None.
+        args: Values of the text's parameters: a dictionary for `:name`, a list for `?`.
+        frames: Tables, scans, or Arrow, pandas and Polars data by the names that the text has for them.
 
     Returns:
-        The table that was created or renamed; None for other statements.
+        A lazy `Query` for SELECT; a table that was created or renamed; None for other statements.
 
     Raises:
-        InvalidOption: The text is not valid SQL, or needs a session.
+        InvalidStatement: The text is not valid SQL (the message underlines the place), or DuckDB refuses it.
+        NoSuchTable: A table is not there; the message names the nearest.
         UnsupportedFeature: A statement of another kind.
-        NoSuchCatalog, NoSuchNamespace, NoSuchTable, TableExists: See `Catalog`.
 
     Example:
-        >>> lakescan.sql(
-        ...     None,
-        ...     "CREATE TABLE local.shop.sales (id BIGINT NOT NULL, at TIMESTAMP, PRIMARY KEY (id) NOT ENFORCED) "
-        ...     "USING iceberg PARTITIONED BY (days(at), bucket(16, id))",
-        ... )
+        >>> lakescan.sql("SELECT country, sum(price) FROM local.shop.orders GROUP BY country").show()
+        >>> lakescan.sql("SELECT * FROM delta.`/lake/customers` VERSION AS OF 3 WHERE id = :id", args={"id": 7})
+        >>> lakescan.sql("CREATE TABLE local.shop.sales (id BIGINT, at TIMESTAMP) PARTITIONED BY (days(at))")
     """
+    session, text, args = _arguments(positional, args)
+    if session is not None:
+        return engines.load("spark").run_sql(session, text, args, **frames)
+    statement = statement_of(text)
+    match statement.kind:
+        case Kind.QUERY:
+            return query(statement.text, args, frames, current_namespace())
+        case Kind.EXPLAIN:
+            plan = query(statement.text, args, frames, current_namespace()).explain()
+            return query("SELECT * FROM plan", None, {"plan": pa.table({"plan": [plan]})}, ())
+        case Kind.USE:
+            use(statement.text)
+            return None
+    return define(None, statement.text)
+
+
+def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, Arguments]:
+    """The session (None: in this process), the text and the values of parameters."""
+    if positional and not isinstance(positional[0], str):
+        session, *rest = positional
+    else:
+        session, rest = None, list(positional)
+    if not 1 <= len(rest) <= 2 or not isinstance(rest[0], str):
+        raise InvalidOption("sql takes one statement as text: lakescan.sql(text, args=None, **frames)")
+    return session, rest[0], rest[1] if len(rest) > 1 else args
+
+
+def define(spark: SparkSession | None, text: str) -> Table | None:
+    """Run a statement that creates, drops or renames a table or a namespace; `sql` is its public form."""
     match parse_statement(text):
         case CreateTable() as wanted:
             return _create(spark, wanted)

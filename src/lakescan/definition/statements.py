@@ -9,6 +9,7 @@ from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.definition.table_definition import TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature, missing_dependency
+from lakescan.expressions.quotes import with_escaped_quotes
 from lakescan.expressions.sql import literal_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def parse_statement(text: str) -> Statement:
     except ImportError as error:
         raise missing_dependency("sqlglot", "sql", "SQL statements") from error
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
+        tree = sqlglot.parse_one(with_escaped_quotes(text), dialect="spark")
     except sqlglot.ParseError as error:
         raise InvalidOption(f"not a valid SQL statement: {error}") from error
     match tree:

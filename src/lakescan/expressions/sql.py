@@ -29,6 +29,7 @@ from lakescan.expressions.predicate import (
     negated,
     starts_with,
 )
+from lakescan.expressions.quotes import with_escaped_quotes
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.sql_condition import sql_condition
 from lakescan.expressions.sql_operands import operands_of
@@ -78,7 +79,7 @@ def parse_column_tests(text: str) -> Predicate:
     except ImportError as error:
         raise missing_dependency("sqlglot", "sql", "a filter written as SQL text") from error
     try:
-        tree = sqlglot.parse_one(text, into=sqlglot.exp.Condition, dialect="spark")
+        tree = sqlglot.parse_one(with_escaped_quotes(text), into=sqlglot.exp.Condition, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         raise InvalidFilter(f"cannot parse the filter {text!r}: {error}") from error
     except RecursionError:

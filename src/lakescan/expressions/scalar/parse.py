@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from lakescan.errors import InvalidFilter, missing_dependency
+from lakescan.expressions.quotes import with_escaped_quotes
 
 _SPECIAL = ("CAST", "EXTRACT", "SUBSTRING", "TRIM")  # calls whose arguments have a syntax of their own
 
@@ -14,7 +15,7 @@ def parse_expression(text: str) -> Any:
     """Return the sqlglot tree of an expression; raises `InvalidFilter` for text that does not parse."""
     sqlglot = _library()
     try:
-        return sqlglot.parse_one(text, into=sqlglot.exp.Condition, dialect=_dialect())
+        return sqlglot.parse_one(with_escaped_quotes(text), into=sqlglot.exp.Condition, dialect=_dialect())
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidFilter(f"cannot parse the SQL expression {text!r}: {error}") from error
 

@@ -1,0 +1,154 @@
+"""A statement with its tables opened, and what of it each scan does: the same for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.query.duckdb_dialect import duckdb_text
+from lakescan.query.occurrences import Occurrence, occurrences, with_clauses_of_time
+from lakescan.query.pushdown import pushed_down
+from lakescan.query.relations import Pushed
+from lakescan.query.settings import Settings
+from lakescan.query.statement import Arguments, edited, parsed, with_literals, with_named_parameters
+from lakescan.query.tables import Named, Tables
+from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
+from lakescan.table import Table
+
+PREFIX = "lakescan_table_"
+
+
+@dataclass(frozen=True)
+class Analyzed:
+    """A query.
+
+    - `text`: the statement, with names for its parameters; `tree`: parsed. `values`: of its parameters, by name.
+    - `named`: what its tables are; `unknown`: names that may be the engine's own.
+    """
+
+    text: str
+    tree: Any
+    values: Mapping[str, Any]
+    tables: Tables
+    named: Mapping[Occurrence, Named]
+    unknown: tuple[Occurrence, ...]
+
+    @cached_property
+    def pushed(self) -> dict[Occurrence, Pushed]:
+        """What goes into the scan of each table that is no metadata table."""
+        schemas = {each: schema for each, named in self.named.items() if (schema := named.schema) is not None}
+        known = with_literals(self.tree.copy(), self.values) if self.values else self.tree
+        if known is not self.tree:
+            twins = dict(zip(map(id, _tables(self.tree)), _tables(known), strict=True))
+            moved = {each: each.at(twins[id(each.node)]) for each in schemas}
+            found = pushed_down(
+                known, list(moved.values()), {moved[each]: schemas[each] for each in schemas}, self._zone
+            )
+            return {each: found[moved[each]] for each in schemas}
+        return pushed_down(self.tree, list(schemas), schemas, self.tables.settings)
+
+    @cached_property
+    def scans(self) -> dict[Occurrence, ScanSpec]:
+        """The scans of the tables."""
+        return {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
+
+    @cached_property
+    def metadata(self) -> dict[Occurrence, MetadataTable]:
+        """The metadata tables."""
+        found = {each: named.metadata_table for each, named in self.named.items()}
+        return {each: table for each, table in found.items() if table is not None}
+
+    @cached_property
+    def names(self) -> dict[str, ScanSpec | MetadataTable]:
+        """A name for each table that is read, under which the engine gets its rows."""
+        return dict(zip(map(self.name_of, self.named), map(self._of, self.named), strict=True))
+
+    def _of(self, each: Occurrence) -> ScanSpec | MetadataTable:
+        return self.scans[each] if each in self.scans else self.metadata[each]
+
+    def name_of(self, each: Occurrence) -> str:
+        """The engine's name of a table."""
+        return f"{PREFIX}{list(self.named).index(each)}"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values that the engine must be given: those that are no literals."""
+        from sqlglot import exp
+
+        left = {each.name for each in self._with_literals.find_all(exp.Placeholder)}
+        return {name: value for name, value in self.values.items() if name in left}
+
+    @cached_property
+    def _with_literals(self) -> Any:
+        return with_literals(self.tree.copy(), self.values)
+
+    def duckdb_sql(self) -> str:
+        """The statement in DuckDB's dialect, over the engine's names."""
+        from sqlglot import exp
+
+        tree = self._with_literals.copy()
+        twins = dict(zip(map(id, _tables(self.tree)), _tables(tree), strict=True))
+        for each in self.named:
+            table = twins[id(each.node)]
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(each.qualifier, quoted=True)))
+            for name in ("db", "catalog", "version"):
+                table.set(name, None)
+            table.set("this", exp.to_identifier(self.name_of(each), quoted=True))
+        for column in _qualified(tree, self.named):
+            column.set("db", None)
+            column.set("catalog", None)
+        return duckdb_text(tree)
+
+    def text_with(self, names: Mapping[Occurrence, str]) -> str:
+        """The statement's own text with other names for tables; aliases keep the rest of it valid."""
+        edits = []
+        for each, name in names.items():
+            alias = f" AS `{each.qualifier.replace('`', '``')}`"
+            if each.alias_at is None:
+                edits.append((each.start, each.end, name))
+            elif each.alias_at == each.end:
+                edits.append((each.start, each.end, name + alias))
+            else:
+                edits += [(each.start, each.end, name), (each.alias_at, each.alias_at, alias)]
+        for column in _qualified(self.tree, names):
+            parts = column.parts
+            edits.append((parts[0].meta["start"], parts[-2].meta["start"], ""))
+        return edited(self.text, edits)
+
+
+def _tables(tree: Any) -> list[Any]:
+    from sqlglot import exp
+
+    return list(tree.find_all(exp.Table))
+
+
+def _qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[Any]:
+    """The columns that are qualified by more than a table's last name: `db.t.c`, of a table without an alias."""
+    from sqlglot import exp
+
+    wide = {each for occurrence in found for each in occurrence.qualifiers if len(each) > 1}
+    columns = [each for each in tree.find_all(exp.Column) if each.args.get("db")]
+    return [each for each in columns if tuple(part.name.lower() for part in each.parts[:-1]) in wide]
+
+
+def analyzed(
+    text: str,
+    arguments: Arguments,
+    frames: Mapping[str, Table | Scan],
+    within: tuple[str, ...],
+    settings: Settings = Settings(),
+    is_view: Callable[[str], bool] = lambda name: False,
+) -> Analyzed:
+    """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises."""
+    text, values = with_named_parameters(text, arguments)
+    text = with_clauses_of_time(text)
+    tree = parsed(text)
+    tables = Tables(text, within, frames, settings, is_view)
+    found = [(each, tables.named(each)) for each in occurrences(tree, text)]
+    named = {replace(each, full=what.full): what for each, what in found if what is not None}
+    return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

@@ -1,0 +1,90 @@
+"""Conditions of a statement (sqlglot trees), and the columns in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[str, ...]
+
+
+@dataclass
+class Condition:
+    """A condition whose columns were resolved: `paths` by the nodes' ids."""
+
+    node: Any
+    columns: list[Any]
+
+    def with_paths(self, paths: Sequence[Path]) -> Condition:
+        """The same condition over other columns."""
+        node = self.node.copy()
+        copies = columns_of(node)
+        new = [_column(path) for path in paths]
+        for old, column in zip(copies, new, strict=True):
+            if old is node:
+                node = column
+            else:
+                old.replace(column)
+        return Condition(node, new)
+
+
+def _column(path: Path) -> Any:
+    from sqlglot import exp
+
+    first, *rest = (exp.to_identifier(name, quoted=True) for name in path)
+    return exp.Dot.build([exp.Column(this=first), *rest]) if rest else exp.Column(this=first)
+
+
+def columns_of(node: Any) -> list[Any]:
+    """The columns of a condition, each with the members of structs that follow; in a fixed order."""
+    from sqlglot import exp
+
+    found, pending = [], [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, exp.Column) or (isinstance(each, exp.Dot) and is_path(each)):
+            found.append(each)
+        else:
+            pending += each.iter_expressions()
+    return found
+
+
+def is_path(dot: Any) -> bool:
+    """Whether a chain of dots is a column and members of structs."""
+    from sqlglot import exp
+
+    while isinstance(dot, exp.Dot) and isinstance(dot.expression, exp.Identifier):
+        dot = dot.this
+    return isinstance(dot, exp.Column)
+
+
+def conjuncts(node: Any) -> list[Any]:
+    """The parts of a chain of AND; iterative, as chains may be long."""
+    from sqlglot import exp
+
+    found, pending = [], [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, exp.Paren):
+            pending.append(each.this)
+        elif isinstance(each, exp.And):
+            pending += [each.right, each.left]
+        else:
+            found.append(each)
+    return found
+
+
+def own_nodes(select: Any, kind: type) -> Iterator[Any]:
+    """The nodes of a kind in a SELECT, but not in queries within it."""
+    from sqlglot import exp
+
+    pending = list(select.iter_expressions())
+    while pending:
+        node = pending.pop()
+        if isinstance(node, kind):
+            yield node
+        if not isinstance(node, exp.Query | exp.CTE) or (
+            isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
+        ):
+            pending += node.iter_expressions()

@@ -1,0 +1,281 @@
+"""Queries that run in this process: DuckDB over the scans of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.errors import InvalidStatement, LakescanError, QueryFailed, missing_dependency
+from lakescan.explain import plan_as_text
+from lakescan.formats.metadata_table import as_table
+from lakescan.query.analyzed import Analyzed, analyzed
+from lakescan.query.given_frames import arrow_table
+from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
+from lakescan.table import Table
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
+_BATCH_ROWS = 100_000
+
+
+class Query:
+    """The rows of a SELECT, which is run in this process by DuckDB when they are asked for.
+
+    Made by `lakescan.sql`. The tables are opened when it is made: it reads the state that they had then, every time.
+
+    Example:
+        >>> query = lakescan.sql("SELECT country, count(*) AS n FROM local.shop.orders GROUP BY country")
+        >>> query.to_pandas()
+    """
+
+    def __init__(self, found: Analyzed, frames: Mapping[str, Any]) -> None:
+        self._found = found
+        self._frames = frames
+
+    def __repr__(self) -> str:
+        return f"Query({' '.join(self._found.text.split())[:80]!r})"
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table.
+
+        Raises:
+            InvalidStatement: DuckDB knows a function, or an operator, not, or not for these types.
+            QueryFailed: A value cannot be computed: a cast that fails, an overflow.
+
+        Example:
+            >>> query.to_arrow().num_rows
+        """
+        run = _Run(self._found, self._frames)
+        with run.faults():
+            schema = run.schema
+            return pa.Table.from_batches(list(run.batches(schema)), schema=schema)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches, while they are computed.
+
+        Example:
+            >>> for batch in query.to_batches():
+            ...     print(batch.num_rows)
+        """
+        run = _Run(self._found, self._frames)
+        with run.faults():
+            yield from run.batches(run.schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows.
+
+        Example:
+            >>> query.schema.names
+        """
+        run = _Run(self._found, self._frames)
+        with run.faults():
+            return run.schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream.
+
+        Example:
+            >>> polars.from_arrow(query.to_reader())
+        """
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(query)`, `pa.table(query)`."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
+        """The rows as a pandas data frame.
+
+        Args:
+            arguments: Those of `pyarrow.Table.to_pandas`.
+
+        Example:
+            >>> query.to_pandas()
+        """
+        return self.to_arrow().to_pandas(**arguments)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a Polars data frame.
+
+        Raises:
+            MissingDependency: Polars is not installed.
+
+        Example:
+            >>> query.to_polars()
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise missing_dependency("polars", "frames", "to_polars") from error
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def show(self, rows: int = 20) -> None:
+        """Print the first rows.
+
+        Args:
+            rows: How many at most.
+
+        Example:
+            >>> query.show()
+        """
+        run = _Run(self._found, self._frames)
+        with run.faults():
+            run.relation.limit(rows).show(max_rows=rows)
+
+    def _repr_html_(self) -> str:
+        """The first rows, as notebooks show them."""
+        run = _Run(self._found, self._frames)
+        with run.faults():
+            table = run.relation.limit(20).to_arrow_table()
+        html: str = table.to_pandas()._repr_html_()
+        return html
+
+    def explain(self) -> str:
+        """The scans of the statement's tables, what of the statement each of them does, and what they read.
+
+        Example:
+            >>> print(query.explain())
+        """
+        return explained(self._found)
+
+
+def explained(found: Analyzed) -> str:
+    """The scans of a statement as text."""
+    parts = []
+    for each, spec in found.scans.items():
+        pushed = found.pushed[each]
+        columns = "all columns" if pushed.columns is None else f"columns {', '.join(pushed.columns)}"
+        limit = "" if pushed.limit is None else f", limit {pushed.limit:,}"
+        head = f"{'.'.join(each.names)}: {columns}, where {pushed.predicate}{limit}"
+        parts.append("\n".join([head, *(f"  {line}" for line in plan_as_text(spec.plan()).splitlines())]))
+    parts += [f"{'.'.join(each.names)}: metadata table" for each in found.metadata]
+    return "\n".join(parts) or "no tables"
+
+
+class _Stream:
+    """A scan as Arrow streams, one for each time that DuckDB reads it; an error of reading is kept."""
+
+    def __init__(self, spec: ScanSpec) -> None:
+        self._scan = Scan(spec)
+        self.error: BaseException | None = None
+
+    def __arrow_c_schema__(self) -> object:
+        return self._scan.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._scan.schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._scan.to_batches()
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+class _Run:
+    """One run of a query: a connection of its own, with the scans under names of their own."""
+
+    def __init__(self, found: Analyzed, frames: Mapping[str, Any]) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise missing_dependency("duckdb", "sql", "SQL in this process") from error
+        self.connection = duckdb.connect()
+        self.connection.execute("SET TimeZone = 'UTC'")
+        self._streams: list[_Stream] = []
+        self._found = found
+        for name, value in found.names.items():
+            self.connection.register(name, self._registered(value))
+        for name, frame in frames.items():
+            self.connection.register(name, arrow_table(name, frame))
+        self._relation: duckdb.DuckDBPyRelation | None = None
+
+    def _registered(self, value: Any) -> Any:
+        if not isinstance(value, ScanSpec):
+            return as_table(value)
+        stream = _Stream(value)
+        self._streams.append(stream)
+        return stream
+
+    def faults(self) -> _Faults:
+        """Translate DuckDB's errors; an error of reading a table is raised as it is."""
+        return _Faults(self._streams, self._found.text)
+
+    @property
+    def relation(self) -> duckdb.DuckDBPyRelation:
+        """The query as DuckDB's relation."""
+        if self._relation is None:
+            sql = self._found.duckdb_sql()
+            parameters = self._found.parameters
+            self._relation = self.connection.sql(sql, params=parameters) if parameters else self.connection.sql(sql)
+        assert self._relation is not None
+        return self._relation
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Spark would type them: sums of whole numbers are longs."""
+        arrow = self.relation.limit(0).to_arrow_table().schema
+        kinds = [str(each) for each in self.relation.types]
+        fields = [
+            field.with_type(pa.int64()) if kind == "HUGEINT" else field
+            for field, kind in zip(arrow, kinds, strict=True)
+        ]
+        return pa.schema(fields)
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows, with the types of the schema."""
+        reader = self.relation.to_arrow_reader(_BATCH_ROWS)
+        return (self._fitted(batch, schema) for batch in reader)
+
+    def _fitted(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """The batch with the columns' types; raises `QueryFailed` for a sum that exceeds a long."""
+        try:
+            return batch.cast(schema)
+        except pa.ArrowInvalid as error:
+            raise QueryFailed(f"a sum exceeds the range of BIGINT: {error}") from error
+
+
+class _Faults:
+    def __init__(self, streams: list[_Stream], text: str) -> None:
+        self._streams, self._text = streams, text
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, LakescanError | GeneratorExit):
+            return
+        for each in self._streams:
+            if each.error is not None:
+                raise each.error from None
+        import duckdb
+
+        if isinstance(error, duckdb.Error):
+            what = str(error).split("\n\nLINE")[0].strip()
+            static = duckdb.BinderException | duckdb.CatalogException | duckdb.ParserException
+            if isinstance(error, static | duckdb.NotImplementedException):
+                raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error
+            raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
+
+
+def query(text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[str, ...]) -> Query:
+    """A query to run in this process; its tables are opened now."""
+    tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
+    others = {name: each for name, each in frames.items() if name not in tables}
+    lowered = {name.lower() for name in others}
+    found = analyzed(text, arguments, tables, within, is_view=lambda name: name.lower() in lowered)
+    for each in found.unknown:
+        if len(each.names) > 1 or each.names[0].lower() not in lowered:
+            raise found.tables.unknown(each, lambda: list(others))
+    return Query(found, others)

@@ -1,0 +1,19 @@
+"""Settings of the session in which a statement runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the meaning of a statement depends on besides its text.
+
+    - `zone`: the time zone of timestamps without an offset; `zone_name`: as Spark has it.
+    - `is_ansi`: whether casts and arithmetic fail for values that do not fit (`spark.sql.ansi.enabled`).
+    """
+
+    zone: tzinfo = UTC
+    zone_name: str = "UTC"
+    is_ansi: bool = True

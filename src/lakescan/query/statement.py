@@ -1,0 +1,147 @@
+"""Parsing a statement, and its kind. Errors underline the place in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lakescan.errors import InvalidOption, InvalidStatement, missing_dependency
+from lakescan.expressions.quotes import with_escaped_quotes
+
+_EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?", re.IGNORECASE)
+_COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
+_QUERY_WORDS = re.compile(r"[(\s]*(?:select|with|from|values|table|map|reduce)\b", re.IGNORECASE)
+
+Arguments = Mapping[str, Any] | Sequence[Any] | None
+
+
+class Kind(Enum):
+    """What a statement does."""
+
+    QUERY = "query"
+    EXPLAIN = "explain"
+    USE = "use"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement. `text` is without a closing semicolon, and without EXPLAIN and its `mode`."""
+
+    kind: Kind
+    text: str
+    mode: str = ""
+
+
+def statement_of(text: str) -> Statement:
+    """The kind of a statement by its first words."""
+    if not isinstance(text, str):
+        raise InvalidOption(f"sql takes one statement as text, not {text!r}")
+    rest = _without_semicolon(text)
+    at = len(_match(_COMMENTS, rest))
+    if explain := _EXPLAIN.match(rest, at):
+        return Statement(Kind.EXPLAIN, rest[explain.end() :].lstrip(), (explain[1] or "").strip().upper())
+    if _QUERY_WORDS.match(rest, at):
+        return Statement(Kind.QUERY, rest)
+    if re.compile(r"use\b", re.IGNORECASE).match(rest, at):
+        return Statement(Kind.USE, rest)
+    return Statement(Kind.OTHER, rest)
+
+
+def _match(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.match(text)
+    return found[0] if found else ""
+
+
+def _without_semicolon(text: str) -> str:
+    stripped = text.rstrip()
+    return stripped[:-1] if stripped.endswith(";") else text
+
+
+def parsed(text: str) -> Any:
+    """The sqlglot tree of one query; raises `InvalidStatement`."""
+    try:
+        import sqlglot
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "SQL statements") from error
+    try:
+        trees = sqlglot.parse(with_escaped_quotes(text), dialect="spark")
+    except sqlglot.ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        what = str(found.get("description") or "it does not parse")
+        raise _invalid(text, what.split(" for <class")[0], found) from error
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidStatement(f"not valid SQL: {error}\n{text}") from error
+    except RecursionError:
+        raise InvalidStatement(f"not valid SQL: {text[:80]!r}... is nested too deep") from None
+    statements = [tree for tree in trees if tree is not None and tree.key != "semicolon"]
+    if len(statements) != 1:
+        raise InvalidStatement(f"one statement at a time: the text has {len(statements)}")
+    return statements[0]
+
+
+def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement:
+    """The error for the place in the text that the parser highlights: `line` and `col` are those of its end, from 1."""
+    lines, line, column = text.splitlines(), found.get("line") or 0, found.get("col") or 0
+    if not 1 <= line <= len(lines):
+        return InvalidStatement(f"not valid SQL: {what}\n{text}")
+    start = max(0, column - max(1, len(str(found.get("highlight") or ""))))
+    return InvalidStatement(f"not valid SQL: {what}{underlined(lines[line - 1], line, start, column)}")
+
+
+def underlined(shown: str, line: int, start: int, end: int) -> str:
+    """A line of the text with a part of it underlined, as the end of a message."""
+    return f" (line {line}, column {start + 1})\n{shown}\n{' ' * start}{'^' * max(1, end - start)}"
+
+
+def underlined_at(text: str, start: int, end: int) -> str:
+    """The same for positions in the whole text."""
+    line = text.count("\n", 0, start)
+    before = text.rfind("\n", 0, start) + 1
+    return underlined(text.splitlines()[line], line + 1, start - before, end - before)
+
+
+def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any]]:
+    """The text with names for its positional parameters (`?`), and the values of all by name.
+
+    Raises `InvalidStatement` if there are more parameters, or more values, than the other.
+    """
+    if arguments is None:
+        return text, {}
+    if isinstance(arguments, Mapping):
+        return text, dict(arguments)
+    import sqlglot
+
+    marks = [each.start for each in sqlglot.tokenize(text, read="spark") if each.token_type.name == "PLACEHOLDER"]
+    if len(marks) != len(arguments):
+        raise InvalidStatement(f"the statement has {len(marks)} parameters (?), and args {len(arguments)} values")
+    values = {f"_{n}": value for n, value in enumerate(arguments)}
+    return edited(text, [(at, at + 1, f":{name}") for at, name in zip(marks, values, strict=True)]), values
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """The text with the parts between positions replaced."""
+    parts, last = [], 0
+    for start, end, new in sorted(edits):
+        parts += [text[last:start], new]
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def with_literals(tree: Any, values: Mapping[str, Any]) -> Any:
+    """The tree with literals in the place of its parameters; other values than literals stay parameters.
+
+    Raises `InvalidStatement` for a parameter without a value.
+    """
+    from sqlglot import exp
+
+    for node in list(tree.find_all(exp.Placeholder)):
+        if node.name not in values:
+            raise InvalidStatement(f"the parameter {f':{node.name}' if node.name else '?'} has no value in args")
+        value = values[node.name]
+        if value is None or isinstance(value, bool | int | str):
+            node.replace(exp.convert(value))
+    return tree

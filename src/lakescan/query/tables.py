@@ -1,0 +1,202 @@
+"""The tables that a statement names, opened: by catalog, by path, as metadata tables; each in one state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.registry import is_known, known
+from lakescan.common.schema import Schema
+from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, NotATable, nearest
+from lakescan.expressions.predicate import TRUE
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.opening import open_table, split_metadata_name
+from lakescan.options.read import ReadOptions
+from lakescan.query.occurrences import Occurrence, TimeTravel
+from lakescan.query.relations import Pushed
+from lakescan.query.settings import Settings
+from lakescan.query.statement import underlined_at
+from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
+from lakescan.table import Table
+
+FORMATS = ("iceberg", "delta")
+
+
+@dataclass(frozen=True)
+class Named:
+    """What an occurrence names: a scan, and the metadata table of it if it names one.
+
+    `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog.
+    """
+
+    spec: ScanSpec
+    metadata: str | None = None
+    full: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns into whose scan something can be pushed; None for a metadata table."""
+        return None if self.metadata is not None else self.spec.snapshot.schema
+
+    @property
+    def metadata_table(self) -> MetadataTable | None:
+        """The metadata table, if it is one."""
+        return None if self.metadata is None else self.spec.metadata_table(self.metadata)
+
+    def narrowed(self, pushed: Pushed) -> ScanSpec:
+        """The scan with what is pushed into it."""
+        spec = self.spec
+        if pushed.predicate != TRUE:
+            spec = spec.where(pushed.predicate)
+        if pushed.columns is not None:
+            spec = spec.select_columns(spec.snapshot.schema.select(pushed.columns))
+        return spec if pushed.limit is None else spec.limit(pushed.limit)
+
+
+@dataclass
+class Tables:
+    """The tables of one statement. A table that is named twice is opened once, and read in one state.
+
+    - `within`: the catalog and namespace of short names (`USE`).
+    - `frames`: tables and scans by the names that the user gave them.
+    - `is_view`: whether the engine itself has a table or view of a short name.
+    """
+
+    text: str
+    within: tuple[str, ...]
+    frames: Mapping[str, Table | Scan]
+    settings: Settings = Settings()
+    is_view: Callable[[str], bool] = lambda name: False
+    _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
+    _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
+
+    def named(self, each: Occurrence) -> Named | None:
+        """What an occurrence names; None if it can only be a name of the engine's (a view).
+
+        Raises `NoSuchTable` and what opening it raises; the message underlines the place.
+        """
+        try:
+            found = self._find(each.names)
+            if found is None:
+                return None
+            return replace(found, spec=self._travelled(found.spec, each.travel))
+        except (NoSuchTable, NoSuchNamespace, NotATable) as error:
+            raise type(error)(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
+
+    def _find(self, names: tuple[str, ...]) -> Named | None:
+        if len(names) == 1 and (frame := self._frame(names[0])) is not None:
+            return Named(frame)
+        if names[0].lower() in FORMATS and len(names) in (2, 3):
+            path, metadata = split_metadata_name(names[1])
+            return self._with_part(self._by_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
+        if len(names) == 1 and self.is_view(names[0]):
+            return None
+        candidates = self._candidates(names)
+        for n, full in enumerate(candidates):
+            try:
+                return replace(self._in_catalog(full), full=full)
+            except (NoSuchTable, NoSuchNamespace):
+                if n == len(candidates) - 1:
+                    raise
+        return None
+
+    def _frame(self, name: str) -> ScanSpec | None:
+        found = {each.lower(): frame for each, frame in self.frames.items()}.get(name.lower())
+        return None if found is None else (found.scan() if isinstance(found, Table) else found).spec
+
+    def _candidates(self, names: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """What a name may be from the catalog on; empty if it can only be the engine's."""
+        if len(names) > 2 and is_known(names[0]):
+            return [names]
+        if not self.within:
+            return []
+        in_namespace = (*self.within, *names)
+        return [in_namespace] if len(names) == 1 else [(self.within[0], *names), in_namespace]
+
+    def _in_catalog(self, names: tuple[str, ...]) -> Named:
+        """A table, or where there is none of that name, a metadata table, branch or tag of the table before it."""
+        try:
+            return Named(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
+        except (NoSuchTable, NoSuchNamespace):
+            if len(names) < 4:
+                raise
+            try:
+                base = self._open(names[:-1], Identifier(names[0], names[1:-2], names[-2]), None)
+            except (NoSuchTable, NoSuchNamespace):
+                base = None
+            if base is None:
+                raise
+        return self._with_part(base, names[-1])
+
+    def _by_path(self, format_name: str, path: str) -> ScanSpec:
+        return self._open((format_name, path), path, format_name)
+
+    def _open(self, key: tuple[str, ...], what: str | Identifier, format_name: str | None) -> ScanSpec:
+        if key not in self._opened:
+            given = {"time-zone": self.settings.zone} | ({} if format_name is None else {"format": format_name})
+            spec = open_table(what, ReadOptions.of(given)).scan().spec
+            self._opened[key] = self._at.setdefault((spec.table.location, str(spec.selector)), spec)
+        return self._opened[key]
+
+    def _with_part(self, spec: ScanSpec, part: str | None) -> Named:
+        """The table itself, or what the last part of a name selects of it."""
+        if part is None:
+            return Named(spec)
+        for prefix in ("branch", "tag"):
+            if part.lower().startswith(f"{prefix}_"):
+                return Named(spec.as_of(**{prefix: part[len(prefix) + 1 :]}))
+        tables = spec.table.metadata_tables
+        if part.lower() not in tables:
+            raise NoSuchTable(f"the table has no metadata table {part!r}.{nearest(part, tables)}")
+        return Named(spec, part.lower())
+
+    def _travelled(self, spec: ScanSpec, travel: TimeTravel | None) -> ScanSpec:
+        if travel is None:
+            return spec
+        if travel.by_time:
+            return spec.as_of(timestamp=moment_of(travel.expression, self.settings.zone))
+        from sqlglot import exp
+
+        value = travel.expression
+        if not isinstance(value, exp.Literal):
+            raise InvalidStatement(f"VERSION AS OF takes a number or a text, not {value.sql('spark')}")
+        return spec.as_of(version=value.name if value.is_string else int(value.name))
+
+    def unknown(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
+        """The error for a name that nothing has; `more` are names that the engine knows."""
+        name = ".".join(each.names)
+        candidates = [*self.frames, *more(), *(f"{catalog}." for catalog in known())]
+        hint = nearest(name, candidates) or (
+            " Tables are named catalog.namespace.table (see lakescan.catalog), iceberg.`path` or delta.`path`; short "
+            "names need USE."
+        )
+        return NoSuchTable(f"there is no table {name!r}.{hint}{underlined_at(self.text, each.start, each.end)}")
+
+
+def moment_of(expression: Any, zone: tzinfo) -> datetime | str:
+    """The value of a constant expression of a time, such as `current_timestamp() - INTERVAL 1 DAY`."""
+    from sqlglot import exp
+
+    if isinstance(expression, exp.Literal):
+        return expression.name if expression.is_string else datetime.fromtimestamp(float(expression.name), UTC)
+    import duckdb
+
+    try:
+        with duckdb.connect() as connection:
+            connection.execute(f"SET TimeZone = '{zone}'")
+            query = f"SELECT CAST({expression.sql('duckdb')} AS TIMESTAMPTZ)::TIMESTAMPTZ AS moment"
+            value = connection.execute(query).to_arrow_table()["moment"][0]
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise InvalidStatement(
+            f"TIMESTAMP AS OF takes a constant time, not {expression.sql('spark')}: {error}"
+        ) from error
+    if not value.is_valid:
+        raise InvalidStatement(f"TIMESTAMP AS OF takes a time; {expression.sql('spark')} is null")
+    moment: datetime = value.as_py()
+    return moment.astimezone(UTC)

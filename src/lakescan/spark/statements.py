@@ -1,0 +1,172 @@
+"""SQL on Spark: the user's own text, over frames of the tables that it names, each narrowed by what the text says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lakescan.catalogs.registry import is_known
+from lakescan.definition.statements import parse_statement
+from lakescan.errors import InvalidOption, LakescanError
+from lakescan.formats.metadata_table import MetadataTable
+from lakescan.query.analyzed import Analyzed, analyzed
+from lakescan.query.given_frames import arrow_table
+from lakescan.query.lazy import explained
+from lakescan.query.namespace import namespace_of
+from lakescan.query.occurrences import Occurrence
+from lakescan.query.settings import Settings
+from lakescan.query.statement import Arguments, Kind, parsed, statement_of
+from lakescan.scan import Scan
+from lakescan.scan_spec import ScanSpec
+from lakescan.spark.frames import frame_of
+from lakescan.spark.session import conf, register
+from lakescan.sql import define
+from lakescan.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NAMESPACE = "spark.lakescan.namespace"  # of short names, in the session's settings: `USE` sets it
+_OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
+
+
+def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -> DataFrame | Table | None:
+    """Run one statement; see `lakescan.spark.sql`."""
+    statement = statement_of(text)
+    match statement.kind:
+        case Kind.QUERY:
+            return _frame(spark, _analyzed(spark, statement.text, args, frames), frames)
+        case Kind.EXPLAIN:
+            return _explained(spark, statement.text, statement.mode, args, frames)
+        case Kind.USE:
+            return _use(spark, statement.text)
+    if frames or args or not _is_ours(statement.text):
+        return spark.sql(statement.text, args, **frames) if frames or args else spark.sql(statement.text)
+    return define(spark, statement.text)
+
+
+def _is_ours(text: str) -> bool:
+    """Whether a statement makes, renames or drops a table or namespace of a catalog that is known here."""
+    try:
+        return is_known(parse_statement(text).name[0])
+    except LakescanError:
+        return False
+
+
+def _use(spark: SparkSession, text: str) -> DataFrame | None:
+    names = parsed(text).this
+    if names is not None and (is_known(names.parts[0].name) or _within(spark)):
+        spark.conf.set(NAMESPACE, "\0".join(namespace_of(text, _within(spark))))
+        return None
+    return spark.sql(text)
+
+
+def _within(spark: SparkSession) -> tuple[str, ...]:
+    return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
+
+
+def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> Analyzed:
+    tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
+    plain = _without_braces(text, frames) if frames else text
+    others = {name.lower() for name in frames if name not in tables}
+
+    def is_view(name: str) -> bool:
+        return name.lower() in others or spark.catalog.tableExists(_quoted(name))
+
+    found = analyzed(plain, args, tables, _within(spark), settings=_settings(spark), is_view=is_view)
+    for each in found.unknown:
+        if not is_view(each.names[0]) if len(each.names) == 1 else False:
+            raise found.tables.unknown(each, lambda: [view.name for view in spark.catalog.listTables()])
+    return found
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _without_braces(text: str, frames: Mapping[str, Any]) -> str:
+    """The text with the names of frames for `{name}`, as `spark.sql` takes them; other braces are doubled there."""
+
+    def plain(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0][0]
+        if found[1] not in frames:
+            raise InvalidOption(f"the text has {{{found[1]}}}, but no frame of that name was given")
+        return _quoted(found[1])
+
+    return re.sub(r"\{\{|\}\}|\{(\w+)\}", plain, text)
+
+
+def _settings(spark: SparkSession) -> Settings:
+    name = conf(spark, "spark.sql.session.timeZone") or "UTC"
+    return Settings(_zone(name), name, (conf(spark, "spark.sql.ansi.enabled") or "true").lower() == "true")
+
+
+def _zone(name: str) -> tzinfo:
+    """The session's time zone, by which Spark reads timestamps without an offset."""
+    if offset := _OFFSET.fullmatch(name):
+        moved = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        return timezone(moved if offset[1] == "+" else -moved)
+    try:
+        return UTC if name in ("UTC", "Z") else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise InvalidOption(f"the session's time zone {name!r} is not known here: use a name such as UTC") from None
+
+
+def _frame(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
+    """The rows of a query: Spark runs the text, with frames in the place of the tables."""
+    text, used = _with_frames(spark, found, frames)
+    values = dict(found.values) or None
+    if used:
+        return spark.sql(text, values, **used)
+    return spark.sql(text, values) if values else spark.sql(text)
+
+
+def _with_frames(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    used: dict[str, Any] = {}
+    made: dict[int, Any] = {}
+    names: dict[Occurrence, str] = {}
+    for each in found.named:
+        name = found.name_of(each)
+        source = found.names[name]
+        used[name] = made.setdefault(id(source), _frame_of(spark, found, each))
+        names[each] = name
+    for each in found.unknown:
+        given = {name.lower(): name for name in frames}.get(each.names[0].lower()) if len(each.names) == 1 else None
+        if given is not None:
+            used[given] = _as_frame(spark, given, frames[given])
+            names[each] = given
+    if not used:
+        return found.text, used
+    marked = found.text_with({each: f"\0{name}\1" for each, name in names.items()})
+    return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}"), used
+
+
+def _frame_of(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFrame:
+    source: ScanSpec | MetadataTable = found.names[found.name_of(each)]
+    if isinstance(source, ScanSpec):
+        return frame_of(spark, source)
+    register(spark, names=("lakescan",))
+    options = found.named[each].spec.to_options()
+    path = f"{options.pop('path')}#{found.named[each].metadata}"
+    return spark.read.format("lakescan").options(**options).load(path)
+
+
+def _as_frame(spark: SparkSession, name: str, frame: Any) -> DataFrame:
+    if hasattr(frame, "sparkSession"):
+        spark_frame: DataFrame = frame
+        return spark_frame
+    return spark.createDataFrame(arrow_table(name, frame))
+
+
+def _explained(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
+    """Spark's plan below the scans of the tables, as one text like Spark's own EXPLAIN."""
+    found = _analyzed(spark, text, args, frames)
+    own, used = _with_frames(spark, found, frames)
+    values = dict(found.values) or None
+    of_spark = spark.sql(f"EXPLAIN {mode} {own}", values, **used).first()
+    plan = f"== Scans ==\n{explained(found)}\n\n{of_spark[0] if of_spark else ''}"
+    return spark.createDataFrame([(plan,)], "plan string")

@@ -1,0 +1,32 @@
+"""Doubled quotes in SQL text mean what they mean to Spark 4."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.expressions.predicate import Comparison
+from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.expressions.scalar.condition import Condition
+from lakescan.expressions.sql import parse_filter
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("'it''s'", "it's"), ("''''", "'"), ("'a'''", "a'"), ("'a''''b'", "a''b"), ('"a""b"', 'a"b'), ("'a\\'b'", "a'b")],
+)
+def test_a_doubled_quote_is_a_quote(text: str, value: str) -> None:
+    assert parse_filter(f"s = {text}") == Comparison("s", op="=", value=value)
+
+
+@pytest.mark.parametrize("text", ["'a' 'b'", "''", "r'a''b'", "'a'\"b\"", "`a``b`"])
+def test_other_quotes_stay(text: str) -> None:
+    assert with_escaped_quotes(text) == text
+
+
+def test_conditions_of_expressions_know_them_too() -> None:
+    schema = Schema((t.Field(1, "s", t.STRING),), 0)
+    rows = pa.record_batch({"s": ["it's", "its"]})
+    assert Condition.of("upper(s) = 'IT''S'", schema).holds(rows).to_pylist() == [True, False]
