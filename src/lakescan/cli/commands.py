@@ -12,6 +12,7 @@ from rich.text import Text
 
 from lakescan.catalog import catalog
 from lakescan.cli.maintenance import app as maintenance
+from lakescan.cli.query import app as query
 from lakescan.common.option_values import mapping
 from lakescan.common.references import parse_reference, split_list
 from lakescan.doctor import Diagnosis, doctor
@@ -23,6 +24,7 @@ from lakescan.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
 app.add_typer(maintenance)
+app.add_typer(query)
 console = Console(markup=False, emoji=False)
 _TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", "clusterId", "userId", "userName")
 
@@ -123,13 +125,14 @@ def inspect(
 
 
 def run() -> None:
-    """Run a command; print errors of lakescan, storage and catalogs in one line, without a traceback."""
+    """Run a command; print errors of lakescan, storage and catalogs without a traceback."""
     try:
         app(standalone_mode=True)
     except Exception as error:
         if not isinstance(error, (LakescanError, OSError)) and not _is_library_error(error):
             raise
-        text = " ".join(str(error).split())
+        places = isinstance(error, LakescanError) and "\n" in str(error)  # lines that underline a place in SQL
+        text = str(error) if places else " ".join(str(error).split())
         console = Console(stderr=True, soft_wrap=True, highlight=False)
         console.print(Text.assemble((type(error).__name__, "red"), f": {text}"))
         raise SystemExit(1) from None

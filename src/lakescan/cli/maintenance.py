@@ -12,7 +12,6 @@ from lakescan.catalog import Catalog
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.opening import table
-from lakescan.sql import sql
 
 app = typer.Typer(no_args_is_help=True)
 console = Console(highlight=False, markup=False, emoji=False)
@@ -31,16 +30,6 @@ def tables(
     for each in [namespace] if namespace else opened.list_namespaces():
         for name in opened.list_tables(each):
             console.print(f"{catalog}.{name}")
-
-
-@app.command("sql")
-def sql_command(
-    statement: Annotated[str, typer.Argument(help="A CREATE, DROP or ALTER ... RENAME statement.")],
-) -> None:
-    """Run a statement that creates, renames or drops a table or a namespace."""
-    created = sql(None, statement)
-    if created is not None:
-        console.print(f"{created.name or created.location}: {', '.join(created.schema.names)}")
 
 
 @app.command()

@@ -46,7 +46,7 @@ class Analyzed:
             twins = dict(zip(map(id, _tables(self.tree)), _tables(known), strict=True))
             moved = {each: each.at(twins[id(each.node)]) for each in schemas}
             found = pushed_down(
-                known, list(moved.values()), {moved[each]: schemas[each] for each in schemas}, self._zone
+                known, list(moved.values()), {moved[each]: schemas[each] for each in schemas}, self.tables.settings
             )
             return {each: found[moved[each]] for each in schemas}
         return pushed_down(self.tree, list(schemas), schemas, self.tables.settings)
@@ -141,7 +141,7 @@ def analyzed(
     arguments: Arguments,
     frames: Mapping[str, Table | Scan],
     within: tuple[str, ...],
-    settings: Settings = Settings(),
+    settings: Settings,
     is_view: Callable[[str], bool] = lambda name: False,
 ) -> Analyzed:
     """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises."""

@@ -15,7 +15,7 @@ _NODES = {
     "clauses": """
         Select From Join Where Group Having Order Ordered Limit Offset With CTE Subquery Union Except Intersect
         Table TableAlias Identifier Column Star Alias Paren Tuple Distinct Window WindowSpec Values Exists
-        Qualify Lateral Explode Placeholder Hint Var Rollup Cube GroupingSets Sort
+        Qualify Lateral Explode Placeholder Var Rollup Cube GroupingSets Sort
     """,
     "values": """
         Literal Boolean Null Neg Interval IntervalSpan Cast TryCast DataType DataTypeParam CurrentDate
@@ -46,8 +46,11 @@ _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 def duckdb_text(tree: Any) -> str:
     """The statement's text for DuckDB; raises `UnsupportedFeature` for what is not in the list."""
     import sqlglot
+    from sqlglot import exp
 
     _name_columns(tree)
+    for select in tree.find_all(exp.Select):
+        select.set("hint", None)
     for node in list(tree.walk()):
         name = type(node).__name__
         if name not in _KNOWN:

@@ -12,6 +12,7 @@ from lakescan.explain import plan_as_text
 from lakescan.formats.metadata_table import as_table
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import arrow_table
+from lakescan.query.settings import Settings
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.table import Table
@@ -166,7 +167,7 @@ class _Stream:
 
     def __init__(self, spec: ScanSpec) -> None:
         self._scan = Scan(spec)
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
 
     def __arrow_c_schema__(self) -> object:
         return self._scan.schema.__arrow_c_schema__()
@@ -178,7 +179,7 @@ class _Stream:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._scan.to_batches()
-        except BaseException as error:
+        except Exception as error:
             self.error = error
             raise
 
@@ -192,7 +193,8 @@ class _Run:
         except ImportError as error:
             raise missing_dependency("duckdb", "sql", "SQL in this process") from error
         self.connection = duckdb.connect()
-        self.connection.execute("SET TimeZone = 'UTC'")
+        for setting in ("TimeZone = 'UTC'", "python_enable_replacements = false", "enable_external_access = false"):
+            self.connection.execute(f"SET {setting}")
         self._streams: list[_Stream] = []
         self._found = found
         for name, value in found.names.items():
@@ -274,7 +276,7 @@ def query(text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[st
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
     lowered = {name.lower() for name in others}
-    found = analyzed(text, arguments, tables, within, is_view=lambda name: name.lower() in lowered)
+    found = analyzed(text, arguments, tables, within, Settings(), is_view=lambda name: name.lower() in lowered)
     for each in found.unknown:
         if len(each.names) > 1 or each.names[0].lower() not in lowered:
             raise found.tables.unknown(each, lambda: list(others))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
@@ -63,13 +64,17 @@ class Occurrence:
 
 
 def with_clauses_of_time(text: str) -> str:
-    """The text with `t@v3` and `t@20260131120000000`, Delta's shorthand, written as clauses."""
-    if "@" not in text:
+    """The text with `t@v3` and `t@20260131120000000`, Delta's shorthand, and SYSTEM_VERSION as sqlglot knows them."""
+    if "@" not in text and "system_version" not in text.lower():
         return text
     import sqlglot
 
     tokens = sqlglot.tokenize(text, read="spark")
-    edits = []
+    edits = [
+        (word.start, word.end + 1, "VERSION")
+        for before, word in pairwise(tokens)
+        if before.text.upper() == "FOR" and word.text.upper() == "SYSTEM_VERSION"
+    ]
     for name, mark, what in zip(tokens, tokens[1:], tokens[2:], strict=False):
         together = name.end + 1 == mark.start and mark.end + 1 == what.start and mark.text == "@"
         if together and (found := _AT.match(what.text)):
@@ -88,8 +93,9 @@ def occurrences(tree: Any, text: str) -> list[Occurrence]:
     """The tables that the tree of a text reads, but not those that are queries of a WITH clause."""
     from sqlglot import exp
 
-    found = [node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier)]
-    return [_occurrence(node, text) for node in found if definition_of(node) is None]
+    found = [node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier | exp.Dot)]
+    read = [node for node in found if node.find_ancestor(exp.Hint) is None]  # hints name tables, too
+    return [_occurrence(node, text) for node in read if definition_of(node) is None]
 
 
 def definition_of(table: Any) -> Any:

@@ -87,7 +87,9 @@ def _cheapest(schema: Schema) -> str:
 class Analysis:
     """A whole statement."""
 
-    def __init__(self, tables: Mapping[int, Occurrence], schemas: Mapping[Occurrence, Schema], settings: Settings) -> None:
+    def __init__(
+        self, tables: Mapping[int, Occurrence], schemas: Mapping[Occurrence, Schema], settings: Settings
+    ) -> None:
         self._tables, self._schemas, self._settings = tables, schemas, settings
         self.pushed = {each: Pushed() for each in schemas}
         self._selects: dict[int, SelectScope] = {}
@@ -132,7 +134,9 @@ class Analysis:
         if occurrence is not None:
             if occurrence not in self._schemas or names:
                 return Relation()
-            return TableRelation(self._schemas[occurrence], self.pushed[occurrence], self._settings, occurrence.is_plain)
+            return TableRelation(
+                self._schemas[occurrence], self.pushed[occurrence], self._settings, occurrence.is_plain
+            )
         definition = definition_of(node)
         extra = {name for name, value in node.args.items() if value} - {"this", "alias", "joins"}
         if definition is None or extra or _contains(definition, node):

@@ -140,7 +140,9 @@ def with_literals(tree: Any, values: Mapping[str, Any]) -> Any:
 
     for node in list(tree.find_all(exp.Placeholder)):
         if node.name not in values:
-            raise InvalidStatement(f"the parameter {f':{node.name}' if node.name else '?'} has no value in args")
+            raise InvalidStatement(
+                f"the parameter {f':{node.name}' if node.name.strip('?') else '?'} has no value in args"
+            )
         value = values[node.name]
         if value is None or isinstance(value, bool | int | str):
             node.replace(exp.convert(value))

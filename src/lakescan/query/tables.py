@@ -71,7 +71,7 @@ class Tables:
     text: str
     within: tuple[str, ...]
     frames: Mapping[str, Table | Scan]
-    settings: Settings = Settings()
+    settings: Settings
     is_view: Callable[[str], bool] = lambda name: False
     _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
     _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
@@ -191,7 +191,7 @@ def moment_of(expression: Any, zone: tzinfo) -> datetime | str:
         with duckdb.connect() as connection:
             connection.execute(f"SET TimeZone = '{zone}'")
             query = f"SELECT CAST({expression.sql('duckdb')} AS TIMESTAMPTZ)::TIMESTAMPTZ AS moment"
-            value = connection.execute(query).to_arrow_table()["moment"][0]
+            value = connection.sql(query).to_arrow_table()["moment"][0]
     except (duckdb.Error, pa.ArrowException) as error:
         raise InvalidStatement(
             f"TIMESTAMP AS OF takes a constant time, not {expression.sql('spark')}: {error}"

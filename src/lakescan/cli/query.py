@@ -1,0 +1,174 @@
+"""The command `sql`: a statement in this process, or a prompt."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from lakescan.catalogs.registry import known
+from lakescan.errors import InvalidOption, LakescanError, nearest
+from lakescan.query.lazy import Query
+from lakescan.sql import sql
+from lakescan.table import Table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+console = Console(markup=False, emoji=False)
+_FORMATS = ("table", "csv", "json", "parquet")
+_SHOWN = 1000
+_WORDS = """
+SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT JOIN LEFT RIGHT FULL SEMI ANTI ON USING WITH AS UNION ALL EXPLAIN USE
+VERSION TIMESTAMP OF BETWEEN LIKE IN IS NOT NULL AND OR CASE WHEN THEN ELSE END DISTINCT
+"""
+
+
+@app.command("sql")
+def sql_command(
+    statement: Annotated[str | None, typer.Argument(help="One statement; without it, a prompt.")] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help=f"One of {', '.join(_FORMATS)}.")] = "table",
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Write the rows to this file.")] = None,
+    limit: Annotated[int, typer.Option(help="Rows of a printed table.", min=1)] = _SHOWN,
+) -> None:
+    """Run a SELECT over tables in this process, or a statement that creates, renames or drops a table or namespace."""
+    if output not in _FORMATS:
+        raise InvalidOption(f"--output {output!r}.{nearest(output, _FORMATS)} Known: {', '.join(_FORMATS)}")
+    if output == "parquet" and file is None:
+        raise InvalidOption("--output parquet takes a file: --file rows.parquet")
+    if statement is None:
+        _prompt(limit)
+        return
+    _write(sql(statement), output, file, limit)
+
+
+def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
+    if isinstance(result, Table):
+        console.print(f"{result.name or result.location}: {', '.join(result.schema.names)}")
+    elif isinstance(result, Query):
+        if output == "table" and file is None:
+            _print(result, limit)
+        else:
+            _save(result.to_arrow(), output, file)
+
+
+def _print(query: Query, limit: int) -> None:
+    """Print the first rows, and say if there are more."""
+    rows: list[list[Any]] = []
+    columns = query.schema.names
+    for batch in query.to_batches():
+        rows += (
+            [list(row.values()) for row in batch.to_pylist()] if len(set(columns)) == len(columns) else _cells(batch)
+        )
+        if len(rows) > limit:
+            break
+    if columns == ["plan"] and len(rows) == 1:
+        console.print(str(rows[0][0]), soft_wrap=True)
+        return
+    grid = Grid()
+    for name in columns:
+        grid.add_column(Text(name))
+    for row in rows[:limit]:
+        grid.add_row(*(Text("null" if value is None else str(value)) for value in row))
+    console.print(grid)
+    more = f"the first {limit:,} rows; --limit shows more" if len(rows) > limit else f"{len(rows):,} rows"
+    console.print(more)
+
+
+def _cells(batch: pa.RecordBatch) -> list[list[Any]]:
+    """The rows as lists: several columns may have one name."""
+    return [list(row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+
+
+def _save(rows: pa.Table, output: str, file: Path | None) -> None:
+    if output == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(rows, file)
+        return
+    if output == "csv":
+        from pyarrow import csv
+
+        target = pa.BufferOutputStream()
+        csv.write_csv(rows, target)
+        text = target.getvalue().to_pybytes().decode()
+    elif output == "json":
+        text = "".join(f"{json.dumps(row, default=str, ensure_ascii=False)}\n" for row in rows.to_pylist())
+    else:
+        raise InvalidOption("--file takes --output csv, json or parquet")
+    if file is None:
+        sys.stdout.write(text)
+    else:
+        file.write_text(text, encoding="utf-8")
+
+
+def _prompt(limit: int) -> None:
+    """Read statements, which end with a semicolon, until the input ends; errors do not end it."""
+    interactive = sys.stdin.isatty()
+    if interactive:
+        _with_history()
+        console.print("SQL over tables; statements end with ';'. Ctrl-D ends.")
+    pending = ""
+    while True:
+        try:
+            pending += input(("   -> " if pending else "sql> ") if interactive else "") + "\n"
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            pending = ""
+            continue
+        if pending.rstrip().endswith(";"):
+            _run(pending, limit)
+            pending = ""
+    if pending.strip():
+        _run(pending, limit)
+
+
+def _run(text: str, limit: int) -> None:
+    try:
+        _write(sql(text), "table", None, limit)
+    except LakescanError as error:
+        console.print(f"error: {error}")
+
+
+def _with_history() -> None:
+    """Arrow keys, a history that is kept, and completion of words and catalogs, where readline is there."""
+    try:
+        import atexit
+        import readline
+    except ImportError:
+        return
+    history = Path.home() / ".lakescan_history"
+    if history.exists():
+        readline.read_history_file(history)
+    atexit.register(readline.write_history_file, history)
+    readline.set_completer_delims(" \t\n,()=<>")
+    readline.set_completer(_completion)
+    readline.parse_and_bind("tab: complete")
+
+
+def _completion(start: str, number: int) -> str | None:
+    return dict(enumerate(completions(start))).get(number)
+
+
+def completions(start: str) -> list[str]:
+    """Words, and names of catalogs, namespaces and tables, that begin with a text."""
+    from lakescan.catalog import Catalog
+
+    *within, last = start.split(".")
+    if not within:
+        words = [word for word in _WORDS.split() if word.lower().startswith(start.lower())] if start else []
+        return words + [f"{name}." for name in known() if name.startswith(start)]
+    try:
+        catalog = Catalog(within[0])
+        names = catalog.list_namespaces() if len(within) == 1 else catalog.list_tables(".".join(within[1:]))
+    except LakescanError:
+        return []
+    names = [str(name).split(".")[-1] for name in names]
+    end = "." if len(within) == 1 else ""
+    return [f"{'.'.join(within)}.{name}{end}" for name in names if name.startswith(last)]

@@ -1,0 +1,70 @@
+"""The command `sql`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import lakescan
+from lakescan.cli.commands import app
+from lakescan.cli.query import completions
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    """A folder with the catalog `cli`, whose table db.t has two rows."""
+    folder = str(tmp_path / "lake")
+    lakescan.catalog("cli", warehouse=folder).create_namespace("db")
+    lakescan.sql("CREATE TABLE cli.db.t (id BIGINT, s STRING) USING delta")
+    lakescan.table("cli.db.t").append(pa.table({"id": [1, 2], "s": ["a,b", None]}))
+    return f"cli={folder}"
+
+
+def run(lake: str, *arguments: str, input: str | None = None) -> str:
+    result = CliRunner().invoke(app, ["--catalog", lake, "sql", *arguments], input=input, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_rows_are_printed_and_written_in_every_format(lake: str, tmp_path: Path) -> None:
+    query = "SELECT * FROM cli.db.t ORDER BY id"
+    assert "│ 2  │ null │" in run(lake, query) and "2 rows" in run(lake, query)
+    assert run(lake, query, "-o", "csv") == '"id","s"\n1,"a,b"\n2,\n'
+    assert [json.loads(line) for line in run(lake, query, "-o", "json").splitlines()][1] == {"id": 2, "s": None}
+    file = tmp_path / "rows.parquet"
+    run(lake, query, "-o", "parquet", "-f", str(file))
+    assert pq.read_table(file).num_rows == 2
+
+
+def test_a_long_result_says_that_there_is_more(lake: str) -> None:
+    assert "the first 1 rows; --limit shows more" in run(lake, "SELECT * FROM cli.db.t", "--limit", "1")
+
+
+def test_the_prompt_goes_on_after_errors(lake: str) -> None:
+    output = run(lake, input="USE cli.db;\nSELECT nope FROM t;\nSELECT max(id)\nFROM t;\nSELECT 1 AS one")
+    assert (
+        'error: DuckDB, which runs SQL in this process, refuses it: Binder Error: \nReferenced column "nope"' in output
+    )
+    assert "max(id)" in output and "one" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("SELECT 1", "-o", "jsn"), "Did you mean 'json'"), (("SELECT 1", "-o", "parquet"), "takes a file")],
+)
+def test_options_that_do_not_fit_are_refused(lake: str, arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(lakescan.InvalidOption, match=message):
+        run(lake, *arguments)
+
+
+def test_words_and_names_are_completed(lake: str) -> None:
+    assert completions("sel") == ["SELECT"]
+    assert "cli." in completions("cl")
+    assert completions("cli.d") == ["cli.db."]
+    assert completions("cli.db.") == ["cli.db.t"]
+    assert completions("not_there.x") == []

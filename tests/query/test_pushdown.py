@@ -1,0 +1,146 @@
+"""What of a statement reaches the scan of each table."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.query.occurrences import occurrences
+from lakescan.query.pushdown import pushed_down
+from lakescan.query.relations import Pushed
+from lakescan.query.settings import Settings
+from lakescan.query.statement import parsed
+
+_MEMBERS = t.Struct((t.Field(11, "a", t.INT), t.Field(12, "b", t.STRING)))
+_A = Schema((t.Field(1, "x", t.LONG), t.Field(2, "y", t.LONG), t.Field(3, "n", t.STRING), t.Field(4, "s", _MEMBERS)))
+_B = Schema((t.Field(1, "x", t.LONG), t.Field(2, "z", t.LONG), t.Field(3, "d", t.DATE)))
+_SCHEMAS = {"a": _A, "b": _B}
+
+
+def pushed(text: str) -> list[Pushed]:
+    """What goes into the scans of the tables a and b, in the order of the text."""
+    tree = parsed(text)
+    found = [each for each in occurrences(tree, text) if each.names[-1] in _SCHEMAS]
+    result = pushed_down(tree, found, {each: _SCHEMAS[each.names[-1]] for each in found}, Settings())
+    return [result[each] for each in sorted(found, key=lambda each: each.start)]
+
+
+def conditions(text: str) -> list[str]:
+    return [str(each.predicate) for each in pushed(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM a WHERE x = 1 AND y + x > 2", ["(x = 1 and x is not null and y is not null)"]),
+        ("SELECT * FROM a JOIN b ON a.x = b.x WHERE y = 1 AND z = 2", ["y = 1", "z = 2"]),
+        ("SELECT * FROM a JOIN b ON a.x = b.x AND y = 1 AND b.x < 3", ["y = 1", "x < 3"]),
+        ("SELECT * FROM a, b WHERE a.x = 1 AND (z = 2 OR z = 3)", ["x = 1", "(z = 2 or z = 3)"]),
+        ("SELECT * FROM a WHERE x IN (SELECT x FROM b WHERE z = 1)", ["true", "z = 1"]),
+        ("SELECT * FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND z = 1 AND y = 2)", ["true", "z = 1"]),
+        ("SELECT * FROM a one JOIN a two ON one.x = two.y WHERE one.x = 1", ["x = 1", "true"]),
+        ("SELECT * FROM a WHERE s.a = 1 AND a.s.b = 'q'", ["(s.a = 1 and s.b = 'q')"]),
+        ("SELECT * FROM a WHERE X = 1 AND A.`Y` = 2", ["(x = 1 and y = 2)"]),
+    ],
+)
+def test_conditions_reach_the_table_that_they_are_about(text: str, expected: list[str]) -> None:
+    assert _loose(conditions(text)) == _loose(expected)
+
+
+def _loose(texts: list[str]) -> list[set[str]]:
+    """The parts of conjunctions: planning may add tests for nulls, which change nothing."""
+    return [{part for part in text.strip("()").split(" and ") if "is not null" not in part} for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("join", "where", "expected"),
+    [
+        ("LEFT JOIN b ON a.x = b.x AND z = 1 AND y = 2", "", ["true", "z = 1"]),
+        ("RIGHT JOIN b ON a.x = b.x AND z = 1 AND y = 2", "", ["y = 2", "true"]),
+        ("FULL JOIN b ON a.x = b.x AND z = 1 AND y = 2", "", ["true", "true"]),
+        ("LEFT JOIN b ON a.x = b.x", "WHERE z = 1", ["true", "z = 1"]),
+        ("LEFT JOIN b ON a.x = b.x", "WHERE z IS NULL", ["true", "true"]),
+        ("LEFT JOIN b ON a.x = b.x", "WHERE coalesce(z, 1) = 1", ["true", "true"]),
+        ("FULL JOIN b ON a.x = b.x", "WHERE z = 1", ["true", "z = 1"]),
+        ("LEFT SEMI JOIN b ON a.x = b.x AND z = 1 AND y = 2", "", ["y = 2", "z = 1"]),
+        ("LEFT ANTI JOIN b ON a.x = b.x AND z = 1 AND y = 2", "", ["true", "z = 1"]),
+        ("CROSS JOIN b", "WHERE z = 1", ["true", "z = 1"]),
+        ("NATURAL JOIN b", "WHERE z = 1", ["true", "true"]),
+        ("JOIN b USING (x)", "WHERE x = 1 AND z = 1", ["true", "z = 1"]),
+    ],
+)
+def test_outer_joins_keep_conditions_from_rows_that_they_would_turn_into_nulls(
+    join: str, where: str, expected: list[str]
+) -> None:
+    assert _loose(conditions(f"SELECT a.x FROM a {join} {where}")) == _loose(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM (SELECT x AS k, y FROM a) WHERE k = 1", ["x = 1"]),
+        ("SELECT * FROM (SELECT * FROM a) q WHERE q.x = 1", ["x = 1"]),
+        ("WITH q AS (SELECT x k FROM a WHERE y = 2) SELECT * FROM q WHERE k = 1", ["(y = 2 and x = 1)"]),
+        ("WITH q(k) AS (SELECT x FROM a) SELECT * FROM q WHERE k = 1", ["x = 1"]),
+        ("WITH q AS (SELECT x FROM a) SELECT * FROM q WHERE x = 1 UNION ALL SELECT * FROM q", ["true"]),
+        ("SELECT * FROM (SELECT x FROM a UNION ALL SELECT x FROM b) WHERE x = 1", ["x = 1", "x = 1"]),
+        ("SELECT * FROM (SELECT x FROM a EXCEPT SELECT z FROM b) WHERE x = 1", ["x = 1", "z = 1"]),
+        ("SELECT * FROM (SELECT n FROM a UNION SELECT x FROM b) WHERE n = 1", ["true", "true"]),
+        ("SELECT * FROM (SELECT x, count(*) AS c FROM a GROUP BY x) WHERE x = 1 AND c = 2", ["x = 1"]),
+        ("SELECT * FROM (SELECT x, max(y) AS y FROM a GROUP BY x) WHERE y = 1", ["true"]),
+        ("SELECT * FROM (SELECT x, y FROM a GROUP BY ROLLUP (x, y)) WHERE x = 1", ["true"]),
+        ("SELECT * FROM (SELECT x FROM a LIMIT 5) WHERE x = 1", ["true"]),
+        ("SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) r FROM a) WHERE x = 1", ["true"]),
+        ("SELECT * FROM (SELECT DISTINCT x, y FROM a) WHERE x = 1", ["x = 1"]),
+        ("SELECT * FROM (SELECT my_function(x) AS k, y FROM a) WHERE y = 1", ["true"]),
+        ("SELECT * FROM (SELECT max(x) AS x FROM a) WHERE x = 1", ["true"]),
+        ("SELECT * FROM a TABLESAMPLE (10 PERCENT) WHERE x = 1", ["true"]),
+        ("SELECT * FROM a LATERAL VIEW explode(array(1)) e AS y WHERE y = 1 AND x = 2", ["x = 2"]),
+        ("SELECT x FROM a HAVING x = 1", ["true"]),
+        ("WITH a AS (SELECT x FROM a) SELECT * FROM a WHERE x = 1", ["x = 1"]),
+        ("SELECT * FROM b LEFT JOIN (SELECT x AS k FROM a) q ON b.x = q.k WHERE q.k IS NULL", ["true", "true"]),
+        ("SELECT * FROM unknown u, a WHERE y = 1 AND a.x = 2", ["x = 2"]),
+    ],
+)
+def test_conditions_go_through_queries_where_that_changes_nothing(text: str, expected: list[str]) -> None:
+    assert _loose(conditions(text)) == _loose(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT y FROM a WHERE x = 1", [("x", "y")]),
+        ("SELECT * FROM a", [None]),
+        ("SELECT count(*) FROM b", [("d",)]),
+        ("SELECT a.*, z FROM a JOIN b USING (x)", [None, None]),
+        ("SELECT y FROM a, (SELECT * FROM b) q", [("y",), None]),
+        ("SELECT y FROM a NATURAL JOIN b", [None, None]),
+        ("SELECT s.a FROM a ORDER BY Y", [("y", "s")]),
+        ("SELECT struct(*) FROM a", [None]),
+        ("SELECT a FROM a", [None]),
+        ("SELECT y FROM a WHERE x IN (SELECT z FROM b)", [("x", "y"), ("x", "z")]),
+    ],
+)
+def test_columns_that_are_not_named_are_not_read(text: str, expected: list[tuple[str, ...] | None]) -> None:
+    assert [each.columns for each in pushed(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT x FROM a LIMIT 5", 5),
+        ("SELECT x, 1 AS one FROM a LIMIT 5 OFFSET 2", 7),
+        ("SELECT x FROM a WHERE x = 1 LIMIT 5", 5),
+        ("SELECT x FROM a WHERE my_function(x) LIMIT 5", None),
+        ("SELECT x FROM a ORDER BY x LIMIT 5", None),
+        ("SELECT DISTINCT x FROM a LIMIT 5", None),
+        ("SELECT max(x) FROM a LIMIT 5", None),
+        ("SELECT explode(array(x)) FROM a LIMIT 5", None),
+        ("SELECT x FROM a JOIN b USING (x) LIMIT 5", None),
+        ("SELECT x FROM a TABLESAMPLE (5 ROWS) LIMIT 2", None),
+        ("SELECT * FROM (SELECT x FROM a) LIMIT 2", None),
+    ],
+)
+def test_a_limit_is_pushed_where_any_rows_will_do(text: str, expected: int | None) -> None:
+    assert pushed(text)[0].limit == expected

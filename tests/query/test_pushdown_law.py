@@ -1,0 +1,116 @@
+"""Law: a statement over what its scans return has the rows that it has over the whole tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import duckdb
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakescan.common import types as t
+from lakescan.common.schema import Schema
+from lakescan.expressions.bind import bind
+from lakescan.expressions.evaluate import columns_of, keep
+from lakescan.query.duckdb_dialect import duckdb_text
+from lakescan.query.occurrences import occurrences
+from lakescan.query.pushdown import pushed_down
+from lakescan.query.relations import Pushed
+from lakescan.query.settings import Settings
+from lakescan.query.statement import parsed
+
+_NAMES = ("a", "b", "c")
+_COLUMNS = ("k", "v", "w")
+_JOINS = ("", "LEFT ", "RIGHT ", "FULL ", "LEFT SEMI ", "LEFT ANTI ")
+_SCHEMA = Schema(tuple(t.Field(n, name, t.LONG) for n, name in enumerate(_COLUMNS, 1)))
+_values = st.one_of(st.none(), st.integers(0, 3))
+_tables = st.lists(st.tuples(*[_values] * 3), max_size=8).map(
+    lambda rows: pa.table({name: pa.array([row[n] for row in rows], pa.int64()) for n, name in enumerate(_COLUMNS)})
+)
+
+
+def _conditions(names: list[str]) -> st.SearchStrategy[str]:
+    """Conditions on the columns of sources, by their names."""
+    column = st.builds("{}.{}".format, st.sampled_from(names), st.sampled_from(_COLUMNS))
+    simple = st.one_of(
+        st.builds("{} {} {}".format, column, st.sampled_from(["=", "<", ">=", "<>", "<=>"]), st.integers(0, 3)),
+        st.builds("{} IS {}NULL".format, column, st.sampled_from(["", "NOT "])),
+        st.builds("{} IN ({}, {})".format, column, st.integers(0, 3), st.integers(0, 3)),
+        st.builds("coalesce({}, 1) = {}".format, column, st.integers(0, 2)),
+        st.builds("{} + 1 > {}".format, column, st.integers(0, 3)),
+        st.builds("{} = {}".format, column, column),
+    )
+    return st.recursive(
+        simple,
+        lambda inner: st.one_of(
+            st.builds("({} OR {})".format, inner, inner),
+            st.builds("({} AND {})".format, inner, inner),
+            st.builds("NOT ({})".format, inner),
+        ),
+        max_leaves=3,
+    )
+
+
+@st.composite
+def _sources(draw: st.DrawFn, depth: int) -> str:
+    """Something in a FROM with the columns k, v and w."""
+    kind = draw(st.sampled_from(["table"] * 3 + ["query", "union", "group", "distinct", "limited"] * (depth > 0)))
+    if kind == "table":
+        return draw(st.sampled_from(_NAMES))
+    inner = draw(_queries(depth - 1))
+    if kind == "union":
+        word = draw(st.sampled_from(["UNION ALL", "UNION", "EXCEPT", "INTERSECT"]))
+        return f"({inner} {word} {draw(_queries(depth - 1))})"
+    if kind == "group":
+        return f"(SELECT k, max(v) AS v, count(w) AS w FROM ({inner}) i GROUP BY k)"
+    if kind == "distinct":
+        return f"(SELECT DISTINCT v AS k, k AS v, w FROM ({inner}) i)"
+    if kind == "limited":
+        return f"(SELECT * FROM ({inner}) i ORDER BY k, v, w LIMIT 2)"
+    return f"({inner})"
+
+
+@st.composite
+def _queries(draw: st.DrawFn, depth: int = 2) -> str:
+    """A query with the columns k, v and w."""
+    text, names = f"{draw(_sources(depth))} AS s0", ["s0"]
+    for n in range(1, draw(st.integers(1, 3))):
+        name = f"s{n}"
+        kind = draw(
+            st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+        )
+        text += f" {kind} {draw(_sources(depth))} AS {name} ON {draw(_conditions([*names, name]))}"
+        if "SEMI" not in kind and "ANTI" not in kind:
+            names.append(name)
+    columns = [f"{draw(st.sampled_from(names))}.{draw(st.sampled_from(_COLUMNS))} AS {name}" for name in _COLUMNS]
+    where = f" WHERE {draw(_conditions(names))}" if draw(st.booleans()) else ""
+    if where and draw(st.booleans()):
+        where += f" AND s0.k {draw(st.sampled_from(['IN', 'NOT IN']))} (SELECT v FROM c AS c0 WHERE c0.w = 1)"
+    return f"SELECT {', '.join(columns)} FROM {text}{where}"
+
+
+def _narrowed(rows: pa.Table, pushed: Pushed) -> pa.Table:
+    """What a scan returns: the rows of the condition, the columns that are named."""
+    batch = rows.combine_chunks()
+    mask = keep(bind(pushed.predicate, _SCHEMA), columns_of(batch, _SCHEMA), batch.num_rows)
+    found = batch.filter(mask)
+    return found if pushed.columns is None else found.select(list(pushed.columns))
+
+
+@settings(max_examples=100)
+@given(query=_queries(), data=st.tuples(_tables, _tables, _tables), with_clause=st.booleans())
+def test_narrowed_scans_change_no_result(query: str, data: tuple[pa.Table, ...], with_clause: bool) -> None:
+    text = f"WITH q AS ({query}) SELECT q.k, q.v FROM q WHERE q.k = 1 OR q.v = 2" if with_clause else query
+    tree = parsed(text)
+    found = occurrences(tree, text)
+    pushed = pushed_down(tree, found, dict.fromkeys(found, _SCHEMA), Settings())
+    with duckdb.connect() as connection:
+        for name, rows in zip(_NAMES, data, strict=True):
+            connection.register(name, rows)
+        whole = connection.sql(duckdb_text(tree.copy())).fetchall()
+        for n, each in enumerate(found):
+            connection.register(f"t{n}", _narrowed(data[_NAMES.index(each.names[0])], pushed[each]))
+            each.node.this.set("this", f"t{n}")
+        narrowed = connection.sql(duckdb_text(tree.copy())).fetchall()
+    assert Counter(narrowed) == Counter(whole)

@@ -1,0 +1,194 @@
+"""SQL in this process: `lakescan.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, QueryFailed, UnsupportedFeature
+from lakescan.query.namespace import _CURRENT
+
+
+def orders(country: str, start: int = 0) -> pa.Table:
+    ids = range(start, start + 4)
+    days = [date(2026, 1, 1) + timedelta(days=n) for n in ids]
+    return pa.table(
+        {"id": pa.array(ids, pa.int64()), "country": [country] * 4, "price": [n / 2 for n in ids], "day": days}
+    )
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Path]:
+    """The catalog `shop` with orders (Iceberg, three countries) and customers (Delta)."""
+    catalog = lakescan.catalog("shop", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("db")
+    table = "(id BIGINT, country STRING, price DOUBLE, day DATE)"
+    lakescan.sql(f"CREATE TABLE shop.db.orders {table} USING iceberg PARTITIONED BY (country)")
+    lakescan.sql("CREATE TABLE shop.db.customers (id BIGINT, name STRING) USING delta")
+    for country in ("FR", "DE", "NL"):
+        lakescan.table("shop.db.orders").append(orders(country))
+    lakescan.table("shop.db.customers").append(pa.table({"id": [0, 1, 7], "name": ["Ann", "it's", None]}))
+    token = _CURRENT.set(())
+    yield tmp_path / "lake"
+    _CURRENT.reset(token)
+
+
+def rows(text: str, *args: object, **frames: object) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in lakescan.sql(text, *args, **frames).to_arrow().to_pylist()]
+
+
+def test_tables_of_both_formats_are_joined(shop: Path) -> None:
+    text = """
+        SELECT c.name, sum(o.price) AS total, count(*) AS n
+        FROM shop.db.orders o LEFT JOIN shop.db.customers c ON o.id = c.id
+        WHERE o.country IN ('FR', 'DE') AND o.id < 2
+        GROUP BY c.name ORDER BY total
+    """
+    assert rows(text) == [("Ann", 0.0, 2), ("it's", 1.0, 2)]
+
+
+def test_a_scan_reads_only_the_files_and_columns_that_the_statement_needs(shop: Path) -> None:
+    query = lakescan.sql("SELECT id FROM shop.db.orders WHERE country = 'FR'")
+    [(_, spec)] = query._found.scans.items()
+    assert spec.plan().report.metrics.result_data_files == 1
+    assert spec.output.names == ["id", "country"]
+    assert "where country = 'FR'" in query.explain()
+
+
+def test_tables_are_named_by_path_and_after_use_by_short_names(shop: Path) -> None:
+    path = lakescan.table("shop.db.customers").location
+    assert rows(f"SELECT count(*) FROM delta.`{path}`") == [(3,)]
+    lakescan.sql("USE shop.db")
+    assert rows("SELECT count(*) FROM orders") == rows("SELECT count(*) FROM db.orders") == [(12,)]
+    assert rows("SELECT max(shop.db.orders.id) FROM orders WHERE db.orders.country = 'NL'") == [(3,)]
+
+
+def test_earlier_states_branches_tags_and_metadata_tables(shop: Path) -> None:
+    lakescan.sql("USE shop.db")
+    first = lakescan.table("shop.db.orders").history()["snapshot_id"][0].as_py()
+    assert rows(f"SELECT count(*) FROM orders VERSION AS OF {first}") == [(4,)]
+    assert rows(f"SELECT count(*) FROM orders FOR SYSTEM_VERSION AS OF {first} AS o WHERE o.id > 1") == [(2,)]
+    assert rows("SELECT count(*) FROM customers VERSION AS OF 0") == [(0,)]
+    assert rows("SELECT count(*) FROM customers@v0 c JOIN customers d ON c.id = d.id") == [(0,)]
+    assert rows("SELECT count(*) FROM orders TIMESTAMP AS OF current_timestamp() + INTERVAL 1 DAY o") == [(12,)]
+    assert rows("SELECT count(*) FROM orders.snapshots") == rows("SELECT count(*) FROM shop.db.orders.files") == [(3,)]
+    assert rows("SELECT count(*) FROM orders.branch_main") == [(12,)]
+    now = datetime.now(UTC) + timedelta(days=1)
+    assert rows(f"SELECT count(*) FROM orders TIMESTAMP AS OF '{now:%Y-%m-%d %H:%M:%S}' WHERE id = 1") == [(3,)]
+
+
+def test_all_places_of_a_statement_see_one_state_of_a_table(shop: Path) -> None:
+    query = lakescan.sql("SELECT (SELECT count(*) FROM shop.db.orders), count(*) FROM shop.db.orders")
+    lakescan.table("shop.db.orders").append(orders("FR", 10))
+    assert [tuple(row.values()) for row in query.to_arrow().to_pylist()] == [(12, 12)]
+    assert rows("SELECT count(*) FROM shop.db.orders") == [(16,)]
+
+
+def test_parameters_frames_and_scans(shop: Path) -> None:
+    assert rows("SELECT name FROM shop.db.customers WHERE id = :id", {"id": 1}) == [("it's",)]
+    assert rows("SELECT name FROM shop.db.customers WHERE id = ? OR name = ?", [0, "it's"]) == [("Ann",), ("it's",)]
+    assert rows("SELECT day FROM shop.db.orders WHERE day = ? LIMIT 1", [date(2026, 1, 2)]) == [(date(2026, 1, 2),)]
+    frame = pl.DataFrame({"ID": [1, 2]})
+    assert rows("SELECT count(*) FROM ids JOIN shop.db.orders o ON o.id = ids.id", ids=frame) == [(6,)]
+    scan = lakescan.table("shop.db.orders").scan().where("country = 'FR'")
+    assert rows("SELECT count(*) FROM fr WHERE id > 1", fr=scan) == [(2,)]
+
+
+def test_results_are_lazy_and_come_as_every_kind_of_frame(shop: Path) -> None:
+    query = lakescan.sql("SELECT id FROM shop.db.customers ORDER BY id")
+    assert query.schema == pa.schema({"id": pa.int64()})
+    assert query.to_pandas()["id"].tolist() == query.to_polars()["id"].to_list() == [0, 1, 7]
+    assert pa.table(query).num_rows == 3
+    assert sum(batch.num_rows for batch in query.to_batches()) == 3
+
+
+def test_the_rows_of_a_query_of_with_that_is_read_twice_are_there_twice(shop: Path) -> None:
+    text = "WITH q AS (SELECT id FROM shop.db.customers) SELECT count(*) FROM q a, q b WHERE a.id <= b.id"
+    assert rows(text) == [(6,)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("CAST(2.7D AS INT)", 2),
+        ("CAST(-2.7 AS INT)", -2),
+        ("7 DIV 2", 3),
+        ("1 / 4", 0.25),
+        ("'it''s'", "it's"),
+        ("'a_c' LIKE 'a\\\\_c'", True),
+        ("'abc' NOT LIKE 'b%'", True),
+        ("sum(id)", 6),
+        ("date_add(DATE '2026-01-31', 1)", date(2026, 2, 1)),
+    ],
+)
+def test_expressions_have_their_values_in_spark(shop: Path, expression: str, value: object) -> None:
+    found = lakescan.sql(f"SELECT {expression} FROM shop.db.orders WHERE country = 'FR' LIMIT 1").to_arrow()
+    assert found[0][0].as_py() == value
+
+
+def test_columns_without_a_name_are_named_as_in_spark(shop: Path) -> None:
+    assert lakescan.sql("SELECT count(*), max(id) FROM shop.db.orders").schema.names == ["count(1)", "max(id)"]
+
+
+@pytest.mark.parametrize("expression", ["1 / 0", "id % 0", "CAST(country AS INT)", "CAST('2026-13-01' AS DATE)"])
+def test_what_fails_in_spark_fails(shop: Path, expression: str) -> None:
+    with pytest.raises(QueryFailed):
+        lakescan.sql(f"SELECT {expression} FROM shop.db.orders").to_arrow()
+
+
+@pytest.mark.parametrize("expression", ["round(price)", "regexp_extract(country, 'F')", "my_function(id)", "rand()"])
+def test_functions_in_which_the_engines_differ_are_refused_by_name(shop: Path, expression: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=rf"function {expression.split('(')[0]}\(\)"):
+        lakescan.sql(f"SELECT {expression} FROM shop.db.orders").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT * FRM orders", r"line 1, column 14\)\nSELECT \* FRM orders\n             \^{6}$"),
+        ("SELECT *\nFROM shop.db.ordes o", r"Did you mean 'orders'\? \(line 2, column 6\)\nFROM .*\n     \^{13}$"),
+        ("SELECT * FROM nowhere", r"there is no table 'nowhere'\."),
+        ("SELECT * FROM shop.db.orders.fils", r"no table 'db.orders.fils'|metadata table 'fils'. Did you mean 'files'"),
+        ("SELECT 1; SELECT 2", "one statement at a time"),
+        ("SELECT * FROM shop.db.orders WHERE id = :id", "parameter :id has no value"),
+        ("SELECT * FROM shop.db.orders WHERE id = ?", r"parameter \? has no value"),
+        ("USE nothere.db", "no catalog 'nothere'"),
+    ],
+)
+def test_errors_show_the_place_and_the_nearest_name(shop: Path, text: str, message: str) -> None:
+    with pytest.raises((InvalidStatement, NoSuchTable, lakescan.NoSuchCatalog), match=message):
+        lakescan.sql(text).to_arrow()
+
+
+def test_an_unknown_column_is_refused_with_those_that_there_are(shop: Path) -> None:
+    with pytest.raises(InvalidStatement, match=r'"nope".*\n.*day'):
+        lakescan.sql("SELECT nope, day FROM shop.db.orders").to_arrow()
+
+
+def test_more_values_than_parameters_are_refused(shop: Path) -> None:
+    with pytest.raises(InvalidStatement, match=r"1 parameters .* 2 values"):
+        lakescan.sql("SELECT * FROM shop.db.orders WHERE id = ?", [1, 2])
+    with pytest.raises(InvalidOption, match="takes one statement as text"):
+        lakescan.sql(None)
+
+
+def test_errors_of_reading_are_raised_as_they_are(shop: Path) -> None:
+    for file in (shop / "db" / "customers").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(lakescan.MissingFile):
+        lakescan.sql("SELECT * FROM shop.db.customers").to_arrow()
+
+
+def test_a_session_of_none_means_in_process(shop: Path) -> None:
+    assert lakescan.sql(None, "SELECT count(*) FROM shop.db.customers").to_arrow()[0][0].as_py() == 3
+
+
+def test_explain_is_a_query_with_the_plan(shop: Path) -> None:
+    [(plan,)] = rows("EXPLAIN SELECT id FROM shop.db.orders WHERE country = 'FR' LIMIT 2")
+    assert "columns id, country, where country = 'FR', limit 2" in str(plan)
