@@ -33,7 +33,9 @@ def run(lake: str, *arguments: str, input: str | None = None) -> str:
 
 def test_rows_are_printed_and_written_in_every_format(lake: str, tmp_path: Path) -> None:
     query = "SELECT * FROM cli.db.t ORDER BY id"
-    assert "│ 2  │ null │" in run(lake, query) and "2 rows" in run(lake, query)
+    printed = run(lake, query)
+    assert "│ 2  │ null │" in printed
+    assert "2 rows" in printed
     assert run(lake, query, "-o", "csv") == '"id","s"\n1,"a,b"\n2,\n'
     assert [json.loads(line) for line in run(lake, query, "-o", "json").splitlines()][1] == {"id": 2, "s": None}
     file = tmp_path / "rows.parquet"
@@ -47,10 +49,9 @@ def test_a_long_result_says_that_there_is_more(lake: str) -> None:
 
 def test_the_prompt_goes_on_after_errors(lake: str) -> None:
     output = run(lake, input="USE cli.db;\nSELECT nope FROM t;\nSELECT max(id)\nFROM t;\nSELECT 1 AS one")
-    assert (
-        'error: DuckDB, which runs SQL in this process, refuses it: Binder Error: \nReferenced column "nope"' in output
-    )
-    assert "max(id)" in output and "one" in output
+    assert 'Referenced column "nope" not found' in output
+    assert "max(id)" in output
+    assert "one" in output
 
 
 @pytest.mark.parametrize(
