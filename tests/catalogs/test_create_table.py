@@ -122,7 +122,7 @@ def test_what_cannot_be_made_is_refused(local, columns, options, error, message)
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("SELECT 1", lakescan.UnsupportedFeature, "use spark.sql for others"),
+        ("TRUNCATE TABLE local.db.t", lakescan.UnsupportedFeature, "queries are run by lakescan.sql"),
         ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "no catalog that is known"),
         ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "it takes catalog.namespace.table"),
         ("CREATE TABLE local.db.t (id INT) CLUSTERED BY (id) INTO 4 BUCKETS", lakescan.UnsupportedFeature, "CLUSTERED"),

@@ -50,6 +50,8 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 
 def _is_ours(text: str) -> bool:
     """Whether a statement makes, renames or drops a table or namespace of a catalog that is known here."""
+    if not re.match(r"\s*(create|drop|alter)\b", text, re.IGNORECASE):
+        return False
     try:
         return is_known(parse_statement(text).name[0])
     except LakescanError:
