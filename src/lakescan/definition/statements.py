@@ -109,7 +109,8 @@ def parse_statement(text: str) -> Statement:
             return RenameTable(_name(tree.this), _name(tree.args["actions"][0].this))
     raise UnsupportedFeature(
         f"the statement {' '.join(text.split())[:60]!r}",
-        "CREATE, DROP and RENAME of tables and CREATE and DROP of namespaces are supported; queries are run by lakescan.sql.",
+        "CREATE, DROP and RENAME of tables and CREATE and DROP of namespaces are supported; queries are run by "
+        "lakescan.sql.",
     )
 
 
