@@ -229,6 +229,11 @@ def test_clocks_that_are_changed_widen_what_follows(condition: str, expected: st
     assert str(implied_by(condition, time_zone="America/New_York").predicate) == expected
 
 
+def test_the_unit_of_a_call_is_no_column() -> None:
+    schema = Schema((t.Field(1, "day", t.DATE), t.Field(2, "z", t.Timestamp())))
+    assert str(implied("date_diff(day, z, now()) > 3", schema).predicate) == "z is not null"
+
+
 def test_a_plus_sign_makes_a_number_of_a_text() -> None:
     assert str(implied_by("+s = '5.0'").predicate) == "s is not null"
 

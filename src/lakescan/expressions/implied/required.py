@@ -16,23 +16,13 @@ _STRICT_CALLS = frozenset(
         *("concat", "contains", "date", "date_add", "date_diff", "date_format", "date_sub", "date_trunc"),
         *("datediff", "day", "dayofmonth", "dayofweek", "dayofyear", "double", "element_at", "endswith", "floor"),
         *("hour", "int", "last_day", "lcase", "left", "len", "length", "lower", "ltrim", "minute", "mod", "month"),
-        *(
-            "negative",
-            "pmod",
-            "positive",
-            "quarter",
-            "round",
-            "rtrim",
-            "second",
-            "smallint",
-            "startswith",
-            "string",
-            "substr",
-        ),
+        *("negative", "pmod", "positive", "quarter", "round", "rtrim", "second", "smallint", "startswith", "string"),
+        "substr",
         *("substring", "timestamp", "tinyint", "to_date", "to_timestamp", "trim", "trunc", "ucase", "unix_date"),
         *("unix_micros", "unix_millis", "unix_seconds", "upper", "weekday", "weekofyear", "year"),
     )
 )
+_WITH_UNIT = ("date_add", "date_diff", "datediff")  # of three arguments, the first may be a unit and no column
 
 
 def not_null(nodes: Sequence[Any], context: Context) -> Predicate:
@@ -51,7 +41,8 @@ def _paths(node: Any, context: Context) -> Iterator[str]:
         return
     call = call_of(node)
     if call is not None:
-        operands = call[1] if call[0] in _STRICT_CALLS else []
+        first = 1 if call[0] in _WITH_UNIT and len(call[1]) == 3 else 0
+        operands = call[1][first:] if call[0] in _STRICT_CALLS else []
     elif type(node).__name__ in _STRICT_NODES:
         operands = [each for each in (node.this, node.args.get("expression")) if isinstance(each, exp.Expression)]
     else:
