@@ -40,6 +40,8 @@ class Analyzed:
     @cached_property
     def pushed(self) -> dict[Occurrence, Pushed]:
         """What goes into the scan of each table that is no metadata table."""
+        if not self.tables.settings.reads_as_default:
+            return {each: Pushed() for each, named in self.named.items() if named.schema is not None}
         schemas = {each: schema for each, named in self.named.items() if (schema := named.schema) is not None}
         known = with_literals(self.tree.copy(), self.values) if self.values else self.tree
         if known is not self.tree:

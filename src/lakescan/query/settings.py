@@ -11,9 +11,12 @@ class Settings:
     """What the meaning of a statement depends on besides its text.
 
     - `zone`: the time zone of timestamps without an offset; `zone_name`: as Spark has it.
+    - `reads_as_default`: whether quotes and literals mean what they mean in a session without settings of its own. If
+      not, nothing is pushed into scans.
     - `is_ansi`: whether casts and arithmetic fail for values that do not fit (`spark.sql.ansi.enabled`).
     """
 
     zone: tzinfo = UTC
     zone_name: str = "UTC"
     is_ansi: bool = True
+    reads_as_default: bool = True

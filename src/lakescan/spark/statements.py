@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAMESPACE = "spark.lakescan.namespace"  # of short names, in the session's settings: `USE` sets it
+_OTHER_SYNTAX = (
+    "spark.sql.ansi.doubleQuotedIdentifiers",
+    "spark.sql.parser.escapedStringLiterals",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled",
+)
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
@@ -104,7 +109,16 @@ def _without_braces(text: str, frames: Mapping[str, Any]) -> str:
 
 def _settings(spark: SparkSession) -> Settings:
     name = conf(spark, "spark.sql.session.timeZone") or "UTC"
-    return Settings(_zone(name), name, (conf(spark, "spark.sql.ansi.enabled") or "true").lower() == "true")
+    return Settings(
+        _zone(name),
+        name,
+        is_ansi=_is_set(spark, "spark.sql.ansi.enabled", "true"),
+        reads_as_default=not any(_is_set(spark, each, "false") for each in _OTHER_SYNTAX),
+    )
+
+
+def _is_set(spark: SparkSession, name: str, default: str) -> bool:
+    return (conf(spark, name) or default).lower() == "true"
 
 
 def _zone(name: str) -> tzinfo:
