@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import lakescan
 from lakescan.catalogs.registry import connection
+from lakescan.iceberg.metadata.write import metadata_writes
 from tests.transaction.support import maker, now, pairs, rows
 
 A, B = (1, "a"), (2, "b")
@@ -148,3 +149,12 @@ def test_a_class_that_a_table_names_is_not_run(name: str, local: lakescan.Catalo
     with pytest.raises(lakescan.UnsupportedFeature, match=f"'{name}'.*Only Iceberg's own providers"):
         now().append(rows(A))
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_errors_that_allow_no_change_pass_through_as_they_are() -> None:
+    class Refusal(Exception):
+        def __setattr__(self, name: str, value: object) -> None:
+            raise TypeError("can't modify immutable instance")  # as errors of a Hive metastore do
+
+    with pytest.raises(Refusal), metadata_writes({}, "db.t"):
+        raise Refusal

@@ -6,8 +6,7 @@ public methods, which behave as lakescan's commits need while one of them runs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -54,23 +53,29 @@ def check_metadata_writes(table: Any) -> None:
     _codec(table.properties, ".".join(table.name()))
 
 
-@contextmanager
-def metadata_writes(properties: Mapping[str, str], where: str) -> Iterator[None]:
+class metadata_writes:
     """Let pyiceberg's catalogs write metadata of any format version, with the codec that a table's properties name.
 
     `properties` are those of the table that is created or committed to, `where` is its name. Raises `InvalidOption`
-    for an unknown codec.
+    for an unknown codec. This is no generator, because contextlib sets the traceback of errors that pass through one,
+    which errors of a Hive metastore refuse.
 
     Example:
         >>> with metadata_writes({"write.metadata.compression-codec": "gzip"}, "shop.orders"):
         ...     catalog.create_table("shop.orders", schema)
     """
-    _extend()
-    token = _CODEC.set(_codec(properties, where))
-    try:
-        yield
-    finally:
-        _CODEC.reset(token)
+
+    def __init__(self, properties: Mapping[str, str], where: str) -> None:
+        self._properties, self._where = properties, where
+
+    def __enter__(self) -> None:
+        """Set the codec."""
+        _extend()
+        self._token = _CODEC.set(_codec(self._properties, self._where))
+
+    def __exit__(self, *error: object) -> None:
+        """Set the codec that was there before."""
+        _CODEC.reset(self._token)
 
 
 def _codec(properties: Mapping[str, str], where: str) -> str:
