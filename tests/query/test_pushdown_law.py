@@ -98,7 +98,7 @@ def _narrowed(rows: pa.Table, pushed: Pushed) -> pa.Table:
     return found if pushed.columns is None else found.select(list(pushed.columns))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(query=_queries(), data=st.tuples(_tables, _tables, _tables), with_clause=st.booleans())
 def test_narrowed_scans_change_no_result(query: str, data: tuple[pa.Table, ...], with_clause: bool) -> None:
     text = f"WITH q AS ({query}) SELECT q.k, q.v FROM q WHERE q.k = 1 OR q.v = 2" if with_clause else query

@@ -49,7 +49,7 @@ def run(arguments: list[str], **variables: str) -> subprocess.CompletedProcess[s
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         env={**environment, **variables},
         check=False,
     )

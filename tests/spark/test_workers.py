@@ -30,7 +30,7 @@ def test_workers_find_what_is_installed_here(shop, lane: str) -> None:
         [sys.executable, "-c", _SCRIPT, shop.customers, lane],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         env=environment,
         check=False,
     )

@@ -27,7 +27,7 @@ _TIMES = {"planned": 1, "reading": 3, "committed": 3}  # how often a point is pa
 def run_killed(name: str, path: str, folder: Path, point: str) -> int:
     """The end of a process that streams a table, to be killed at a point."""
     command = [sys.executable, "-m", "tests.streaming.killed", name, path, str(folder), point]
-    return subprocess.run(command, start_new_session=True, timeout=200, check=False).returncode
+    return subprocess.run(command, start_new_session=True, timeout=900, check=False).returncode
 
 
 def _main(name: str, path: str, folder: str, point: str) -> None:

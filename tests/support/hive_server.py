@@ -61,7 +61,7 @@ def _make_lock_tables(jvm: Any, url: str) -> None:
 
 
 def _wait(port: int, process: subprocess.Popen[bytes], out: Path) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as some:
             some.settimeout(1)

@@ -27,7 +27,7 @@ _TIME = 2  # at the second micro-batch of a run
 def run_killed(name: str, folder: Path, point: str) -> int:
     """The end of a process that streams `local.db.source` into `local.db.t`, to be killed at a point."""
     command = [sys.executable, "-m", "tests.transaction.killed_sink", name, str(folder), point]
-    return subprocess.run(command, start_new_session=True, timeout=200, check=False).returncode
+    return subprocess.run(command, start_new_session=True, timeout=900, check=False).returncode
 
 
 def _main(name: str, folder: str, point: str) -> None:
