@@ -105,7 +105,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_writer_that_is_killed_leaves_all_or_nothing(rest: lakescan.Catalog, jvm: Any, rest_uri: str) -> None:
     rest.create_table("db.killed", "id BIGINT")
     for point, rows in (("written", []), ("committed", [(1,)]), ("committed", [(1,)])):
-        killed = subprocess.run([sys.executable, "-c", _KILLED, rest_uri, point], timeout=120, check=False)
+        killed = subprocess.run([sys.executable, "-c", _KILLED, rest_uri, point], timeout=600, check=False)
         assert killed.returncode == -signal.SIGKILL
         assert java(jvm, "db.killed") == rows
 

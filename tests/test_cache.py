@@ -22,7 +22,7 @@ from lakescan.common.cache import CACHE, DEFAULT_LIMIT, ENTRY, Cache, Kind
 from lakescan.delta.log.reader import DeltaVersion
 from tests.support.catalog import local_catalog
 
-SECONDS = 30  # what a thread waits for at most, so that a deadlock fails
+SECONDS = 120  # what a thread waits for at most, so that a deadlock fails
 
 
 def never() -> Any:
