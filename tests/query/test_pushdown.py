@@ -98,6 +98,8 @@ def test_outer_joins_keep_conditions_from_rows_that_they_would_turn_into_nulls(
         ("SELECT * FROM a TABLESAMPLE (10 PERCENT) WHERE x = 1", ["true"]),
         ("SELECT * FROM a LATERAL VIEW explode(array(1)) e AS y WHERE y = 1 AND x = 2", ["x = 2"]),
         ("SELECT x FROM a HAVING x = 1", ["true"]),
+        ("SELECT x FROM a LATERAL VIEW explode(array(1)) s AS a WHERE s.a = 1", ["true"]),
+        ("WITH q AS (SELECT x FROM a) SELECT * FROM q WHERE x = 1 UNION ALL SELECT * FROM IDENTIFIER('q')", ["true"]),
         ("WITH a AS (SELECT x FROM a) SELECT * FROM a WHERE x = 1", ["x = 1"]),
         ("SELECT * FROM b LEFT JOIN (SELECT x AS k FROM a) q ON b.x = q.k WHERE q.k IS NULL", ["true", "true"]),
         ("SELECT * FROM unknown u, a WHERE y = 1 AND a.x = 2", ["x = 2"]),
@@ -119,6 +121,9 @@ def test_conditions_go_through_queries_where_that_changes_nothing(text: str, exp
         ("SELECT s.a FROM a ORDER BY Y", [("y", "s")]),
         ("SELECT struct(*) FROM a", [None]),
         ("SELECT a FROM a", [None]),
+        ("SELECT m FROM b q(k, l, m)", [None]),
+        ("SELECT identifier('y') FROM a", [None]),
+        ("SELECT m FROM b, LATERAL (SELECT b.*) q(k, l, m)", [None]),
         ("SELECT y FROM a WHERE x IN (SELECT z FROM b)", [("x", "y"), ("x", "z")]),
     ],
 )

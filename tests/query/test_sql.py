@@ -118,7 +118,9 @@ def test_the_rows_of_a_query_of_with_that_is_read_twice_are_there_twice(shop: Pa
     [
         ("CAST(2.7D AS INT)", 2),
         ("CAST(-2.7 AS INT)", -2),
-        ("7 DIV 2", 3),
+        ("CAST(CAST(3.5D AS INT) / 2 AS INT)", 1),
+        ("CAST(2.7 AS INT)", 2),
+        ("'n' || id", "n0"),
         ("1 / 4", 0.25),
         ("'it''s'", "it's"),
         ("'a_c' LIKE 'a\\\\_c'", True),
@@ -136,7 +138,10 @@ def test_columns_without_a_name_are_named_as_in_spark(shop: Path) -> None:
     assert lakescan.sql("SELECT count(*), max(id) FROM shop.db.orders").schema.names == ["count(1)", "max(id)"]
 
 
-@pytest.mark.parametrize("expression", ["1 / 0", "id % 0", "CAST(country AS INT)", "CAST('2026-13-01' AS DATE)"])
+@pytest.mark.parametrize(
+    "expression",
+    ["1 / 0", "id % 0", "CAST(country AS INT)", "CAST('2026-13-01' AS DATE)", "1 / (1 / id)", "CAST('1.5' AS INT)"],
+)
 def test_what_fails_in_spark_fails(shop: Path, expression: str) -> None:
     with pytest.raises(QueryFailed):
         lakescan.sql(f"SELECT {expression} FROM shop.db.orders").to_arrow()
@@ -192,3 +197,41 @@ def test_a_session_of_none_means_in_process(shop: Path) -> None:
 def test_explain_is_a_query_with_the_plan(shop: Path) -> None:
     [(plan,)] = rows("EXPLAIN SELECT id FROM shop.db.orders WHERE country = 'FR' LIMIT 2")
     assert "columns id, country, where country = 'FR', limit 2" in str(plan)
+
+
+def test_columns_of_a_result_may_have_one_name(shop: Path) -> None:
+    found = lakescan.sql(
+        "SELECT a.id, b.id FROM shop.db.customers a JOIN shop.db.customers b ON a.id = b.id"
+    ).to_arrow()
+    assert found.schema.names == ["id", "id"]
+    assert found.num_rows == 3
+
+
+def test_scans_that_users_made_keep_their_limit_and_columns(shop: Path) -> None:
+    scan = lakescan.table("shop.db.customers").scan()
+    assert rows("SELECT count(*) FROM mine WHERE id > 5", mine=scan.limit(2)) == [(0,)]
+    with pytest.raises(InvalidStatement, match="name"):
+        lakescan.sql("SELECT name FROM mine", mine=scan.select("id")).to_arrow()
+
+
+def test_a_query_of_with_may_have_any_name(shop: Path) -> None:
+    query = "SELECT c.id, l.id AS other FROM shop.db.customers c, lakescan_table_0 l"
+    text = f"WITH lakescan_table_0 AS (SELECT 99 AS id) {query}"
+    assert sorted(rows(text)) == [(0, 99), (1, 99), (7, 99)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM {t} |> LIMIT 1 |> WHERE id = 2",
+        "SELECT -id AS id FROM {t} ORDER BY id + 0",
+        "SELECT count(id, name) FROM {t}",
+        "SELECT rank(id) FROM {t}",
+        "SELECT id FROM {t} WHERE id = '1'",
+        "SELECT collect_list(id) FROM {t}",
+        "SELECT id DIV 2 FROM {t}",
+    ],
+)
+def test_statements_in_which_the_engines_differ_are_refused(shop: Path, text: str) -> None:
+    with pytest.raises(UnsupportedFeature):
+        lakescan.sql(text.format(t="shop.db.customers")).to_arrow()

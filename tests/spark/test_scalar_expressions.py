@@ -72,7 +72,7 @@ _VALUES: dict[str, Sequence[Any]] = {
 EXPRESSIONS = """
 i + j | i - b | b + b | l - 1 | i * j | x + y | x * 2 | x - i | m + n | m - n | m * n | m + 1 | m * 3 | i + 1.5 | m + i
 i / 4 | x / 4 | l / 3 | m / 2.0D | i / 2.5D | f / 2 | -i | -m | -x | +i | i div 3 | l div 7 | b div 2 | i % 3 | i % -3
-l % 10 | mod(i, 4) | pmod(i, 3) | pmod(l, 7) | abs(i) | abs(m) | abs(x) | negative(i) | ceil(m) | floor(m) | ceil(n)
+l % 10 | mod(i, 4) | pmod(i, 3) | pmod(l, 7) | abs(i) | abs(m) | abs(x) | negative(i) | positive(i) | ceil(m) | floor(m) | ceil(n)
 floor(n) | ceiling(i) | floor(i) | floor(case when y > -10 and y < 10 then y end)
 ceil(case when y > -10 and y < 10 then y end)
 i = j | i == 1 | i != j | i <> 3 | i < l | i <= 2.5 | m > 1 | m = n | m >= i | x = y | x < y | x > 0 | x > 0.1 | x = 0.1

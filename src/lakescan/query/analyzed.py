@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from lakescan.common import types as t
+from lakescan.errors import UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.query.duckdb_dialect import duckdb_text
+from lakescan.query.duckdb_dialect import check_columns, duckdb_text
 from lakescan.query.occurrences import Occurrence, occurrences, with_clauses_of_time
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
-from lakescan.query.statement import Arguments, edited, parsed, with_literals, with_named_parameters
+from lakescan.query.statement import Arguments, edited, has_pipes, parsed, with_literals, with_named_parameters
 from lakescan.query.tables import Named, Tables
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.table import Table
 
 PREFIX = "lakescan_table_"
+_NUMBERS = (*t.INTEGRAL, *t.FLOATING)
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Analyzed:
     @cached_property
     def pushed(self) -> dict[Occurrence, Pushed]:
         """What goes into the scan of each table that is no metadata table."""
-        if not self.tables.settings.reads_as_default:
+        if not self.tables.settings.reads_as_default or has_pipes(self.text):
             return {each: Pushed() for each, named in self.named.items() if named.schema is not None}
         schemas = {each: schema for each, named in self.named.items() if (schema := named.schema) is not None}
         known = with_literals(self.tree.copy(), self.values) if self.values else self.tree
@@ -56,7 +59,8 @@ class Analyzed:
     @cached_property
     def scans(self) -> dict[Occurrence, ScanSpec]:
         """The scans of the tables."""
-        return {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
+        narrowed = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
+        return narrowed | {each: named.spec for each, named in self.named.items() if named.is_given}
 
     @cached_property
     def metadata(self) -> dict[Occurrence, MetadataTable]:
@@ -73,8 +77,9 @@ class Analyzed:
         return self.scans[each] if each in self.scans else self.metadata[each]
 
     def name_of(self, each: Occurrence) -> str:
-        """The engine's name of a table."""
-        return f"{PREFIX}{list(self.named).index(each)}"
+        """The engine's name of a table, which the statement has nowhere else."""
+        number = list(self.named).index(each)
+        return f"{PREFIX}{'_' * self.text.lower().count(PREFIX)}{number}"
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -92,7 +97,15 @@ class Analyzed:
         """The statement in DuckDB's dialect, over the engine's names."""
         from sqlglot import exp
 
+        if has_pipes(self.text):
+            raise UnsupportedFeature(
+                "|> in SQL that runs in this process", "Run the statement with lakescan.spark.sql."
+            )
         tree = self._with_literals.copy()
+        schemas = [named.schema for named in self.named.values()]
+        types = {each.name.lower(): each.type for schema in schemas if schema is not None for each in schema.fields}
+        numbers = {name for name, kind in types.items() if kind in _NUMBERS or isinstance(kind, t.Decimal)}
+        check_columns(tree, {name for name, kind in types.items() if kind == t.FLOAT}, numbers)
         twins = dict(zip(map(id, _tables(self.tree)), _tables(tree), strict=True))
         for each in self.named:
             table = twins[id(each.node)]
@@ -101,9 +114,10 @@ class Analyzed:
             for name in ("db", "catalog", "version"):
                 table.set(name, None)
             table.set("this", exp.to_identifier(self.name_of(each), quoted=True))
-        for column in _qualified(tree, self.named):
-            column.set("db", None)
-            column.set("catalog", None)
+        for column, count in _qualified(tree, self.named):
+            table, name, *members = [part.copy() for part in column.parts[count - 1 :]]
+            plain = exp.Column(this=name, table=table)
+            column.replace(exp.Dot.build([plain, *members]) if members else plain)
         return duckdb_text(tree)
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
@@ -117,9 +131,8 @@ class Analyzed:
                 edits.append((each.start, each.end, name + alias))
             else:
                 edits += [(each.start, each.end, name), (each.alias_at, each.alias_at, alias)]
-        for column in _qualified(self.tree, names):
-            parts = column.parts
-            edits.append((parts[0].meta["start"], parts[-2].meta["start"], ""))
+        for column, count in _qualified(self.tree, names):
+            edits.append((column.parts[0].meta["start"], column.parts[count - 1].meta["start"], ""))
         return edited(self.text, edits)
 
 
@@ -129,13 +142,18 @@ def _tables(tree: Any) -> list[Any]:
     return list(tree.find_all(exp.Table))
 
 
-def _qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[Any]:
-    """The columns that are qualified by more than a table's last name: `db.t.c`, of a table without an alias."""
+def _qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
+    """The columns that are qualified by more than a table's last name (`db.t.c`), and how many names qualify each."""
     from sqlglot import exp
 
     wide = {each for occurrence in found for each in occurrence.qualifiers if len(each) > 1}
-    columns = [each for each in tree.find_all(exp.Column) if each.args.get("db")]
-    return [each for each in columns if tuple(part.name.lower() for part in each.parts[:-1]) in wide]
+    result = []
+    for column in tree.find_all(exp.Column):
+        names = tuple(part.name.lower() for part in column.parts)
+        counts = [count for count in range(2, len(names)) if names[:count] in wide]
+        if counts:
+            result.append((column, counts[-1]))
+    return result
 
 
 def analyzed(

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.errors import InvalidStatement, LakescanError, QueryFailed, missing_dependency
+from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, QueryFailed, missing_dependency
 from lakescan.explain import plan_as_text
 from lakescan.formats.metadata_table import as_table
 from lakescan.query.analyzed import Analyzed, analyzed
+from lakescan.query.duckdb_dialect import prepare
 from lakescan.query.given_frames import arrow_table
+from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -153,7 +155,7 @@ def explained(found: Analyzed) -> str:
     """The scans of a statement as text."""
     parts = []
     for each, spec in found.scans.items():
-        pushed = found.pushed[each]
+        pushed = found.pushed.get(each, Pushed())
         columns = "all columns" if pushed.columns is None else f"columns {', '.join(pushed.columns)}"
         limit = "" if pushed.limit is None else f", limit {pushed.limit:,}"
         head = f"{'.'.join(each.names)}: {columns}, where {pushed.predicate}{limit}"
@@ -199,8 +201,12 @@ class _Run:
         self._found = found
         for name, value in found.names.items():
             self.connection.register(name, self._registered(value))
+        prepare(self.connection)
         for name, frame in frames.items():
-            self.connection.register(name, arrow_table(name, frame))
+            try:
+                self.connection.register(name, arrow_table(name, frame))
+            except duckdb.Error as error:
+                raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
         self._relation: duckdb.DuckDBPyRelation | None = None
 
     def _registered(self, value: Any) -> Any:
@@ -227,13 +233,11 @@ class _Run:
     @property
     def schema(self) -> pa.Schema:
         """The columns as Spark would type them: sums of whole numbers are longs."""
-        arrow = self.relation.limit(0).to_arrow_table().schema
-        kinds = [str(each) for each in self.relation.types]
-        fields = [
-            field.with_type(pa.int64()) if kind == "HUGEINT" else field
-            for field, kind in zip(arrow, kinds, strict=True)
-        ]
-        return pa.schema(fields)
+        arrow = self.relation.limit(0).to_arrow_reader().schema
+        names = self.relation.columns  # those of `arrow` are made unique
+        kinds = zip(arrow.types, map(str, self.relation.types), strict=True)
+        types = [pa.int64() if kind == "HUGEINT" else found for found, kind in kinds]
+        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows, with the types of the schema."""
@@ -243,7 +247,8 @@ class _Run:
     def _fitted(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         """The batch with the columns' types; raises `QueryFailed` for a sum that exceeds a long."""
         try:
-            return batch.cast(schema)
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            return pa.RecordBatch.from_arrays(columns, schema=schema)
         except pa.ArrowInvalid as error:
             raise QueryFailed(f"a sum exceeds the range of BIGINT: {error}") from error
 

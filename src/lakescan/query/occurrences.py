@@ -11,7 +11,11 @@ from typing import Any
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.query.statement import edited, underlined_at
 
-_TRAVEL = re.compile(r"\s*(?:for\s+)?(system_version|version|system_time|timestamp)\s+as\s+of\s+", re.IGNORECASE)
+_GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+_TRAVEL = re.compile(
+    rf"{_GAP}*(?:for{_GAP}+)?(system_version|version|system_time|timestamp){_GAP}+as{_GAP}+of{_GAP}+",
+    re.IGNORECASE | re.DOTALL,
+)
 _AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
 _PLAIN = {"this", "db", "catalog", "alias", "version", "joins"}
 _LONGEST_MOMENT = 64  # tokens of the expression behind TIMESTAMP AS OF

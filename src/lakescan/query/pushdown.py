@@ -40,20 +40,51 @@ class _Used:
         from sqlglot import exp
 
         self.names = {each.name.lower() for each in tree.find_all(exp.Identifier)}
-        self.everything = any(tree.find_all(exp.Pivot)) or any(
-            str(each.args.get("method") or "").upper() == "NATURAL" for each in tree.find_all(exp.Join)
+        laterals = [each for lateral in tree.find_all(exp.Lateral) for each in lateral.find_all(exp.Star)]
+        self.everything = (
+            bool(laterals)
+            or _has_other_readers(tree)
+            or any(tree.find_all(exp.Pivot))
+            or any(str(each.args.get("method") or "").upper() == "NATURAL" for each in tree.find_all(exp.Join))
         )
         self.columns_alone = {each.name.lower() for each in tree.find_all(exp.Column) if not each.table}
 
     def columns(self, each: Occurrence, schema: Schema) -> tuple[str, ...] | None:
         """The columns of an occurrence; None for all of them."""
         select = _select_of(each.node)
+        if _has_names_for_columns(each.node):
+            return None
         if self.everything or select is None or _has_star(select) or not each.is_plain:
             return None
         names = tuple(name for name in schema.names if name.lower() in self.names)
         if each.qualifier.lower() in self.columns_alone and each.qualifier.lower() not in map(str.lower, schema.names):
             return None  # DuckDB takes a table's name for a struct of its columns
         return names or (_cheapest(schema),)
+
+
+def _has_other_readers(tree: Any) -> bool:
+    """Whether tables or columns are named by texts, or are operands of functions: IDENTIFIER('t'), f(TABLE(t))."""
+    from sqlglot import exp
+
+    functions = (each for each in tree.find_all(exp.Table) if not isinstance(each.this, exp.Identifier | exp.Dot))
+    return any(each.name.lower() == "identifier" for each in tree.find_all(exp.Anonymous)) or any(
+        each.find(exp.Column, exp.Table) is not each or each.find(exp.Column) is not None for each in functions
+    )
+
+
+def _has_names_for_columns(table: Any) -> bool:
+    """Whether the columns of a table get other names, by their positions: `t AS q(a, b)`."""
+    from sqlglot import exp
+
+    node = table
+    while isinstance(node, exp.Table | exp.From | exp.Join) or (
+        isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
+    ):
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            return True
+        node = node.parent
+    return False
 
 
 def _select_of(table: Any) -> Any:
@@ -103,6 +134,8 @@ class Analysis:
         for table in tree.find_all(exp.Table):
             if isinstance(table.this, exp.Identifier) and (found := definition_of(table)) is not None:
                 readers[id(found)] = readers.get(id(found), 0) + 1
+        if _has_other_readers(tree):
+            readers = {}
         self._read_once = {each for each, number in readers.items() if number == 1}
         for select in list(tree.find_all(exp.Select)):
             self.select(select)
@@ -143,7 +176,7 @@ class Analysis:
             return Relation()
         own = [each.name for each in definition.args["alias"].columns]
         relation = self.relation_of_query(definition.this, names or own)
-        return relation if id(definition) in self._read_once else Opaque(relation)
+        return relation if id(definition) in self._read_once else Opaque(relation.columns)
 
     def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
         """The relation of a query, with other names for its columns where some are given."""

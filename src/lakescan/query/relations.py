@@ -100,10 +100,10 @@ class UnionRelation(Relation):
 
 
 class Opaque(Relation):
-    """A relation that keeps its columns' names and takes no conditions."""
+    """A relation of which only the columns' names are known, if that; it takes no conditions."""
 
-    def __init__(self, relation: Relation) -> None:
-        self.columns = relation.columns
+    def __init__(self, columns: tuple[str, ...] | None) -> None:
+        self.columns = columns
 
 
 @dataclass

@@ -54,6 +54,9 @@ class SelectScope:
             self._join(self.sources, join)
         for lateral in self.node.args.get("laterals") or ():
             alias = lateral.args.get("alias")
+            if lateral.alias:  # its columns may be members of structs, too
+                columns = None if alias is None or not alias.columns else tuple(each.name for each in alias.columns)
+                self.sources.append(Source(frozenset({(lateral.alias.lower(),)}), Opaque(columns)))
             if alias is None or not alias.columns:
                 self._is_clear = False
             else:
@@ -99,7 +102,7 @@ class SelectScope:
         if method or kind not in _KINDS or side not in (("", "LEFT") if is_half else ("", "LEFT", "RIGHT", "FULL")):
             self._is_clear = False
             for each in (*left, *right):
-                each.nullable, each.relation = True, Opaque(each.relation)
+                each.nullable, each.relation = True, Opaque(each.relation.columns)
             left += right
             return
         if join.args.get("using"):

@@ -83,6 +83,15 @@ def parsed(text: str) -> Any:
     return statements[0]
 
 
+def has_pipes(text: str) -> bool:
+    """Whether a text has Spark's pipes (`|>`), which sqlglot reads in another order of clauses."""
+    if "|>" not in text:
+        return False
+    import sqlglot
+
+    return any(token.text == "|>" for token in sqlglot.tokenize(text, read="spark"))
+
+
 def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement:
     """The error for the place in the text that the parser highlights: `line` and `col` are those of its end, from 1."""
     lines, line, column = text.splitlines(), found.get("line") or 0, found.get("col") or 0

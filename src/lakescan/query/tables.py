@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
 from lakescan.common.schema import Schema
-from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, NotATable, nearest
+from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, NotATable, missing_dependency, nearest
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.opening import open_table, split_metadata_name
@@ -38,11 +38,12 @@ class Named:
     spec: ScanSpec
     metadata: str | None = None
     full: tuple[str, ...] = ()
+    is_given: bool = False
 
     @property
     def schema(self) -> Schema | None:
-        """The columns into whose scan something can be pushed; None for a metadata table."""
-        return None if self.metadata is not None else self.spec.snapshot.schema
+        """The columns into whose scan something can be pushed; None for a metadata table or a user's own scan."""
+        return None if self.metadata is not None or self.is_given else self.spec.snapshot.schema
 
     @property
     def metadata_table(self) -> MetadataTable | None:
@@ -91,8 +92,10 @@ class Tables:
 
     def _find(self, names: tuple[str, ...]) -> Named | None:
         if len(names) == 1 and (frame := self._frame(names[0])) is not None:
-            return Named(frame)
-        if names[0].lower() in FORMATS and len(names) in (2, 3):
+            return Named(
+                frame, is_given=frame.columns is not None or frame.max_rows is not None or bool(frame.options.columns)
+            )
+        if names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0]))):
             path, metadata = split_metadata_name(names[1])
             return self._with_part(self._by_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
         if len(names) == 1 and self.is_view(names[0]):
@@ -164,7 +167,7 @@ class Tables:
         from sqlglot import exp
 
         value = travel.expression
-        if not isinstance(value, exp.Literal):
+        if not isinstance(value, exp.Literal) or not (value.is_string or value.name.isdecimal()):
             raise InvalidStatement(f"VERSION AS OF takes a number or a text, not {value.sql('spark')}")
         return spec.as_of(version=value.name if value.is_string else int(value.name))
 
@@ -184,9 +187,14 @@ def moment_of(expression: Any, zone: tzinfo) -> datetime | str:
     from sqlglot import exp
 
     if isinstance(expression, exp.Literal):
-        return expression.name if expression.is_string else datetime.fromtimestamp(float(expression.name), UTC)
-    import duckdb
-
+        try:
+            return expression.name if expression.is_string else datetime.fromtimestamp(float(expression.name), UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            raise InvalidStatement(f"TIMESTAMP AS OF {expression.name}: {error}") from error
+    try:
+        import duckdb
+    except ImportError as error:
+        raise missing_dependency("duckdb", "sql", "TIMESTAMP AS OF an expression") from error
     try:
         with duckdb.connect() as connection:
             connection.execute(f"SET TimeZone = '{zone}'")

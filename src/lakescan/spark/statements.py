@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakescan.catalogs.registry import is_known
 from lakescan.definition.statements import parse_statement
-from lakescan.errors import InvalidOption, LakescanError
+from lakescan.errors import InvalidOption, InvalidStatement, LakescanError
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import arrow_table
@@ -153,6 +153,8 @@ def _with_frames(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]
     for each in found.unknown:
         given = {name.lower(): name for name in frames}.get(each.names[0].lower()) if len(each.names) == 1 else None
         if given is not None:
+            if each.travel is not None:
+                raise InvalidStatement(f"{given} is a data frame: it has no earlier states")
             used[given] = _as_frame(spark, given, frames[given])
             names[each] = given
     if not used:
