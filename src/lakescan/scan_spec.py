@@ -358,8 +358,10 @@ class ScanSpec:
 
     @property
     def fits_options(self) -> bool:
-        """Whether `to_options` can express the whole spec: reporters and increments of streams have no option."""
-        return self.state is None and not self.ignores_residuals and not self.reporters and not self.keeps_deleted
+        """Whether `to_options` can express the whole spec: reporters, changelogs and increments have no option."""
+        is_changelog = self.selector is not None and self.selector.appends is not None
+        is_one_state = self.state is None and not is_changelog
+        return is_one_state and not self.ignores_residuals and not self.reporters and not self.keeps_deleted
 
     def to_options(self) -> dict[str, str]:
         """Return the spec as text options of `spark.read.format("lakescan")`, pinned to the current snapshot.

@@ -361,7 +361,7 @@ def test_changes_on_spark_are_those_in_process(spark, tmp_path: Path) -> None:
     table.append(1, 2, 3, 3)
     table.rewrite_without(2)
     table.delete_keys(1)
-    for options in ({}, {"identity": ["id"]}):
+    for options in ({}, {"identity": ["id"]}, {"lane": "arrow"}):
         changes = lakescan.table(table.location).changes(**options)
         expected = Counter(tuple(row.values()) for row in changes.to_arrow().to_pylist())
         assert Counter(tuple(row) for row in changes.to_spark(spark).collect()) == expected

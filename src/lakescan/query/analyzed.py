@@ -11,10 +11,11 @@ from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.query.duckdb_dialect import check_columns, duckdb_text
-from lakescan.query.occurrences import Occurrence, occurrences, with_clauses_of_time
+from lakescan.query.occurrences import Occurrence, occurrences
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
+from lakescan.query.spellings import respelled, with_named_tables
 from lakescan.query.statement import Arguments, edited, has_pipes, parsed, with_literals, with_named_parameters
 from lakescan.query.tables import Named, Tables
 from lakescan.scan import Scan
@@ -166,8 +167,10 @@ def analyzed(
 ) -> Analyzed:
     """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises."""
     text, values = with_named_parameters(text, arguments)
-    text = with_clauses_of_time(text)
+    text = respelled(text)
     tree = parsed(text)
+    if (named_text := with_named_tables(text, tree, values)) != text:
+        text, tree = named_text, parsed(named_text)
     tables = Tables(text, within, frames, settings, is_view)
     found = [(each, tables.named(each)) for each in occurrences(tree, text)]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}

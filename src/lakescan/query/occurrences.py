@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.query.statement import edited, underlined_at
+from lakescan.query.statement import underlined_at
 
 _GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
 _TRAVEL = re.compile(
     rf"{_GAP}*(?:for{_GAP}+)?(system_version|version|system_time|timestamp){_GAP}+as{_GAP}+of{_GAP}+",
     re.IGNORECASE | re.DOTALL,
 )
-_AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
 _PLAIN = {"this", "db", "catalog", "alias", "version", "joins"}
 _LONGEST_MOMENT = 64  # tokens of the expression behind TIMESTAMP AS OF
 
@@ -65,32 +63,6 @@ class Occurrence:
             return frozenset({(self.node.alias.lower(),)})
         parts = tuple(name.lower() for name in self.full or self.names)
         return frozenset(parts[n:] for n in range(len(parts)))
-
-
-def with_clauses_of_time(text: str) -> str:
-    """The text with `t@v3` and `t@20260131120000000`, Delta's shorthand, and SYSTEM_VERSION as sqlglot knows them."""
-    if "@" not in text and "system_version" not in text.lower():
-        return text
-    import sqlglot
-
-    tokens = sqlglot.tokenize(text, read="spark")
-    edits = [
-        (word.start, word.end + 1, "VERSION")
-        for before, word in pairwise(tokens)
-        if before.text.upper() == "FOR" and word.text.upper() == "SYSTEM_VERSION"
-    ]
-    for name, mark, what in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        together = name.end + 1 == mark.start and mark.end + 1 == what.start and mark.text == "@"
-        if together and (found := _AT.match(what.text)):
-            version, moment = found.groups()
-            clause = f" VERSION AS OF {version}" if version else f" TIMESTAMP AS OF '{_moment(moment)}'"
-            edits.append((mark.start, what.end + 1, clause))
-    return edited(text, edits)
-
-
-def _moment(digits: str) -> str:
-    day, time = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}", f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}"
-    return f"{day} {time}.{digits[14:]}"
 
 
 def occurrences(tree: Any, text: str) -> list[Occurrence]:

@@ -83,13 +83,21 @@ def parsed(text: str) -> Any:
     return statements[0]
 
 
+def tokens(text: str) -> list[Any]:
+    """The words of a text (sqlglot's tokens); raises `InvalidStatement`, `MissingDependency` without sqlglot."""
+    try:
+        import sqlglot
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "SQL statements") from error
+    try:
+        return list(sqlglot.tokenize(text, read="spark"))
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidStatement(f"not valid SQL: {error}\n{text}") from error
+
+
 def has_pipes(text: str) -> bool:
     """Whether a text has Spark's pipes (`|>`), which sqlglot reads in another order of clauses."""
-    if "|>" not in text:
-        return False
-    import sqlglot
-
-    return any(token.text == "|>" for token in sqlglot.tokenize(text, read="spark"))
+    return "|>" in text and any(token.text == "|>" for token in tokens(text))
 
 
 def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement:
@@ -122,9 +130,7 @@ def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[st
         return text, {}
     if isinstance(arguments, Mapping):
         return text, dict(arguments)
-    import sqlglot
-
-    marks = [each.start for each in sqlglot.tokenize(text, read="spark") if each.token_type.name == "PLACEHOLDER"]
+    marks = [each.start for each in tokens(text) if each.token_type.name == "PLACEHOLDER"]
     if len(marks) != len(arguments):
         raise InvalidStatement(f"the statement has {len(marks)} parameters (?), and args {len(arguments)} values")
     values = {f"_{n}": value for n, value in enumerate(arguments)}

@@ -43,7 +43,8 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
     statement = statement_of(text)
     match statement.kind:
         case Kind.QUERY:
-            return _frame(spark, _analyzed(spark, statement.text, args, frames), frames)
+            text, given = _without_braces(statement.text, frames)
+            return _frame(spark, _analyzed(spark, text, args, given), given)
         case Kind.EXPLAIN:
             return _explained(spark, statement.text, statement.mode, args, frames)
         case Kind.USE:
@@ -77,13 +78,12 @@ def _within(spark: SparkSession) -> tuple[str, ...]:
 
 def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> Analyzed:
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
-    plain = _without_braces(text, frames) if frames else text
     others = {name.lower() for name in frames if name not in tables}
 
     def is_view(name: str) -> bool:
         return name.lower() in others or spark.catalog.tableExists(_quoted(name))
 
-    found = analyzed(plain, args, tables, _within(spark), settings=_settings(spark), is_view=is_view)
+    found = analyzed(text, args, tables, _within(spark), settings=_settings(spark), is_view=is_view)
     for each in found.unknown:
         if not is_view(each.names[0]) if len(each.names) == 1 else False:
             raise found.tables.unknown(each, lambda: [view.name for view in spark.catalog.listTables()])
@@ -94,17 +94,29 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _without_braces(text: str, frames: Mapping[str, Any]) -> str:
-    """The text with the names of frames for `{name}`, as `spark.sql` takes them; other braces are doubled there."""
+def _without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The text with the names of frames for `{name}`, as `spark.sql` takes them, and the frames by these names.
+
+    Other braces are doubled in such a text. `{name}` always means the frame: where the text has a query of WITH of the
+    same name, the frame gets another one.
+    """
+    if not frames:
+        return text, frames
+    names = {name: name for name in frames}
+    for name in frames:
+        query = rf"\b{re.escape(name)}`?\s*(\([^()]*\)\s*)?as\s*\("
+        if f"{{{name}}}" in text and re.search(query, text, re.IGNORECASE):
+            names[name] = f"{name}{'_' * text.lower().count(name.lower())}"
 
     def plain(found: re.Match[str]) -> str:
         if found[1] is None:
             return found[0][0]
         if found[1] not in frames:
             raise InvalidOption(f"the text has {{{found[1]}}}, but no frame of that name was given")
-        return _quoted(found[1])
+        return _quoted(names[found[1]])
 
-    return re.sub(r"\{\{|\}\}|\{(\w+)\}", plain, text)
+    others = {names[name]: frame for name, frame in frames.items()}
+    return re.sub(r"\{\{|\}\}|\{(\w+)\}", plain, text), {**frames, **others}
 
 
 def _settings(spark: SparkSession) -> Settings:
@@ -182,6 +194,7 @@ def _as_frame(spark: SparkSession, name: str, frame: Any) -> DataFrame:
 
 def _explained(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
     """Spark's plan below the scans of the tables, as one text like Spark's own EXPLAIN."""
+    text, frames = _without_braces(text, frames)
     found = _analyzed(spark, text, args, frames)
     own, used = _with_frames(spark, found, frames)
     values = dict(found.values) or None

@@ -1,0 +1,163 @@
+"""What Spark reads and sqlglot does not, as words that both read: `t@v3`, `TABLE t`, `IDENTIFIER('t')`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from lakescan.catalogs.identifiers import parts_of
+from lakescan.errors import InvalidStatement
+from lakescan.query.statement import edited, tokens, underlined_at
+
+_AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
+_WORD = re.compile(r"\w+\Z")
+# What may stand before and behind `TABLE t` where it is a query. Anywhere else the word is a name, or an argument.
+_BEFORE = {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT"}
+_BEHIND = {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "|>"}
+_BEHIND |= {")", ";", "WINDOW"}
+
+
+def respelled(text: str) -> str:
+    """The text in words that sqlglot parses, with the same meaning for Spark.
+
+    Raises `InvalidStatement` for text that cannot be taken apart, `MissingDependency` without sqlglot.
+    """
+    return _with_select_for_table(_with_clauses_of_time(text))
+
+
+def _with_clauses_of_time(text: str) -> str:
+    """The text with `t@v3` and `t@20260131120000000`, Delta's shorthand, and SYSTEM_VERSION as sqlglot knows them."""
+    if "@" not in text and "system_version" not in text.lower():
+        return text
+    found = tokens(text)
+    edits = [
+        (word.start, word.end + 1, "VERSION")
+        for before, word in pairwise(found)
+        if before.text.upper() == "FOR" and word.text.upper() == "SYSTEM_VERSION"
+    ]
+    for name, mark, what in zip(found, found[1:], found[2:], strict=False):
+        together = name.end + 1 == mark.start and mark.end + 1 == what.start and mark.text == "@"
+        if together and (at := _AT.match(what.text)):
+            version, moment = at.groups()
+            clause = f" VERSION AS OF {version}" if version else f" TIMESTAMP AS OF '{_moment(moment)}'"
+            edits.append((mark.start, what.end + 1, clause))
+    return edited(text, edits)
+
+
+def _moment(digits: str) -> str:
+    day, time = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}", f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}"
+    return f"{day} {time}.{digits[14:]}"
+
+
+def _with_select_for_table(text: str) -> str:
+    """The text with `SELECT * FROM t` for each query `TABLE t`."""
+    if "table" not in text.lower():
+        return text
+    found = tokens(text)
+    opened = _opened_by(found)
+    edits = []
+    for n, each in enumerate(found):
+        if each.token_type.name == "TABLE" and _is_query(found, n, opened):
+            edits.append((each.start, each.end + 1, "SELECT * FROM"))
+    return edited(text, edits)
+
+
+def _opened_by(found: list[Any]) -> dict[int, int]:
+    """The number of the parenthesis that opens, for each that closes."""
+    opened, pending = {}, []
+    for n, each in enumerate(found):
+        if each.token_type.name == "L_PAREN":
+            pending.append(n)
+        elif each.token_type.name == "R_PAREN" and pending:
+            opened[n] = pending.pop()
+    return opened
+
+
+def _is_query(found: list[Any], at: int, opened: Mapping[int, int]) -> bool:
+    """Whether the word TABLE is the beginning of a query: by what stands before it, and behind the name."""
+    behind = _behind_name(found, at + 1)
+    if behind is None or (behind < len(found) and found[behind].text.upper().split()[0] not in _BEHIND):
+        return False
+    if at == 0:
+        return True
+    before = found[at - 1]
+    if before.token_type.name == "L_PAREN":  # but not an argument: f(TABLE t)
+        return at == 1 or found[at - 2].token_type.name not in ("VAR", "IDENTIFIER")
+    if before.token_type.name == "R_PAREN":  # behind the queries of WITH
+        start = opened.get(at - 1, 0)
+        return start > 0 and found[start - 1].text.upper() == "AS"
+    return before.text.upper() in _BEFORE and before.token_type.name != "IDENTIFIER"
+
+
+def _behind_name(found: list[Any], at: int) -> int | None:
+    """The number of the token behind a table's name, or behind `IDENTIFIER(...)`; None if there is no name."""
+    if at + 1 < len(found) and found[at].text.upper() == "IDENTIFIER" and found[at + 1].text == "(":
+        depth = 0
+        for n in range(at + 1, len(found)):
+            depth += (found[n].text == "(") - (found[n].text == ")")
+            if depth == 0:
+                return n + 1
+        return None
+    while at < len(found) and (found[at].token_type.name == "IDENTIFIER" or _WORD.match(found[at].text)):
+        if at + 1 >= len(found) or found[at + 1].text != ".":
+            return at + 1
+        at += 2
+    return None
+
+
+def with_named_tables(text: str, tree: Any, values: Mapping[str, Any]) -> str:
+    """The text with the name of a table for each `IDENTIFIER(...)` in its place whose value is known here.
+
+    Raises `InvalidStatement` for a value that is no name.
+    """
+    edits = []
+    for node in _calls_of_identifier(tree):
+        name = text_of(node.expressions[0], values) if len(node.expressions) == 1 else None
+        if name is None:
+            continue
+        start, end = place_of_call(node, text)
+        parts = parts_of(name.strip())
+        if parts is None:
+            raise InvalidStatement(f"IDENTIFIER({name!r}) is not the name of a table{underlined_at(text, start, end)}")
+        edits.append((start, end, ".".join(f"`{part.replace('`', '``')}`" for part in parts)))
+    return edited(text, edits)
+
+
+def _calls_of_identifier(tree: Any) -> Iterator[Any]:
+    from sqlglot import exp
+
+    for table in tree.find_all(exp.Table):
+        call = table.this
+        is_whole = not table.args.get("db")
+        if isinstance(call, exp.Anonymous) and call.name.upper() == "IDENTIFIER" and is_whole:
+            yield call
+
+
+def text_of(node: Any, values: Mapping[str, Any]) -> str | None:
+    """The text that an expression is: a literal, a parameter, or several put together; None for another."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Literal):
+        return node.name if node.is_string else None
+    if isinstance(node, exp.Placeholder):
+        value = values.get(node.name)
+        return value if isinstance(value, str) else None
+    if isinstance(node, exp.Paren):
+        return text_of(node.this, values)
+    if isinstance(node, exp.DPipe | exp.Concat):
+        inner = [node.left, node.right] if isinstance(node, exp.DPipe) else node.expressions
+        parts = [text_of(each, values) for each in inner]
+        return None if None in parts else "".join(part for part in parts if part is not None)
+    return None
+
+
+def place_of_call(node: Any, text: str) -> tuple[int, int]:
+    """Where a call of a function is in the text: from its name to behind its closing parenthesis."""
+    start, depth = int(node.meta["start"]), 0
+    for each in tokens(text[start:])[1:]:
+        depth += (each.text == "(") - (each.text == ")")
+        if depth == 0:
+            return start, start + int(each.end) + 1
+    return start, len(text)
