@@ -41,7 +41,14 @@ from lakescan.delta.metadata_tables import (
 )
 from lakescan.delta.partitions_table import PartitionsTable
 from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
-from lakescan.delta.scan.change_feed import check_recorded, check_schemas, first_since, range_after, resolve_range
+from lakescan.delta.scan.change_feed import (
+    check_recorded,
+    check_schemas,
+    first_since,
+    range_after,
+    range_from,
+    resolve_range,
+)
 from lakescan.delta.scan.increments import CommitReader, SeenCommits, actions_of, as_inserts
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.scan.states import CommitFiles, DeltaState, RangeChanges, VersionRows, is_feed, without_increment
@@ -160,6 +167,10 @@ class DeltaTable:
         if identity:
             raise UnsupportedFeature("identity columns for Delta's changes", "Its feed records updates as such.")
         return SnapshotSelector(changes=range_after(start, end))
+
+    def changes_from(self, start: int | str | datetime, end: int | str | datetime | None) -> SnapshotSelector:
+        """The recorded changes of the versions, or between the times, `start` and `end`."""
+        return SnapshotSelector(changes=range_from(start, end))
 
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot of the newest version's change feed."""

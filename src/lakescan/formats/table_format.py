@@ -249,6 +249,13 @@ class TableFormat(Protocol):
         for a state that the format does not have.
         """
 
+    def changes_from(self, start: int | str | datetime, end: int | str | datetime | None) -> SnapshotSelector:
+        """Return the selector of the changes from a state to another, both included; None is the current state.
+
+        Each is a snapshot id, a version, a time or the name of a tag. Raises `NoSuchSnapshot`, and `InvalidOption` for
+        a state that the format does not have.
+        """
+
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the schema of a stream of changes, which has extra columns."""
 

@@ -165,6 +165,21 @@ class IcebergTable:
         """The changes after one snapshot, time or tag, up to another, computed from added and removed files."""
         return SnapshotSelector(appends=AppendRange(start, end, changes=True))
 
+    def changes_from(self, start: int | str | datetime, end: int | str | datetime | None) -> SnapshotSelector:
+        """The changes of the snapshots from one, the first since a time, or a tag's, to another."""
+        head = self._end_of(end) if end is not None else self._head(None)
+        if head is not None and head not in self.metadata.snapshots:
+            raise self._no_snapshot(f"no snapshot {head}")
+        line = lineage(self.metadata, head, None)
+        if isinstance(start, datetime):
+            found = [each for each in line if from_millis(each.timestamp_ms) >= start]
+        else:
+            found = [each for each in line if each.id == (self._tagged(start) if isinstance(start, str) else start)]
+        if not found:
+            since = f"at or after {start}" if isinstance(start, datetime) else start
+            raise self._no_snapshot(f"no snapshot {since} among those up to snapshot {head}")
+        return SnapshotSelector(appends=AppendRange(found[0].parent_id, head, changes=True))
+
     def with_changes(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with the changelog columns added to its schema."""
         return replace(snapshot, schema=Schema(snapshot.schema.fields + m.CHANGELOG, snapshot.schema.id))

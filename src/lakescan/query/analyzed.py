@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from lakescan.changes import Changes
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
@@ -17,6 +18,7 @@ from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
 from lakescan.query.spellings import respelled, with_named_tables
 from lakescan.query.statement import Arguments, edited, has_pipes, parsed, with_literals, with_named_parameters
+from lakescan.query.table_changes import is_call
 from lakescan.query.tables import Named, Tables
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -70,11 +72,13 @@ class Analyzed:
         return {each: table for each, table in found.items() if table is not None}
 
     @cached_property
-    def names(self) -> dict[str, ScanSpec | MetadataTable]:
+    def names(self) -> dict[str, ScanSpec | Changes | MetadataTable]:
         """A name for each table that is read, under which the engine gets its rows."""
         return dict(zip(map(self.name_of, self.named), map(self._of, self.named), strict=True))
 
-    def _of(self, each: Occurrence) -> ScanSpec | MetadataTable:
+    def _of(self, each: Occurrence) -> ScanSpec | Changes | MetadataTable:
+        if self.named[each].is_net:
+            return Changes(self.scans[each])
         return self.scans[each] if each in self.scans else self.metadata[each]
 
     def name_of(self, each: Occurrence) -> str:
@@ -87,7 +91,8 @@ class Analyzed:
         """The values that the engine must be given: those that are no literals."""
         from sqlglot import exp
 
-        left = {each.name for each in self._with_literals.find_all(exp.Placeholder)}
+        found = self._with_literals.find_all(exp.Placeholder)
+        left = {each.name for each in found if not is_call(_function_of(each))}
         return {name: value for name, value in self.values.items() if name in left}
 
     @cached_property
@@ -137,6 +142,14 @@ class Analyzed:
         return edited(self.text, edits)
 
 
+def _function_of(placeholder: Any) -> Any:
+    """The table of a FROM whose argument a parameter is; None for one in another place."""
+    from sqlglot import exp
+
+    call = placeholder.find_ancestor(exp.Anonymous)
+    return None if call is None else call.parent
+
+
 def _tables(tree: Any) -> list[Any]:
     from sqlglot import exp
 
@@ -172,6 +185,6 @@ def analyzed(
     if (named_text := with_named_tables(text, tree, values)) != text:
         text, tree = named_text, parsed(named_text)
     tables = Tables(text, within, frames, settings, is_view)
-    found = [(each, tables.named(each)) for each in occurrences(tree, text)]
+    found = [(each, tables.named(each)) for each in occurrences(tree, text, values)]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
     return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

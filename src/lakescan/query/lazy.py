@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakescan.changes import Changes
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, QueryFailed, missing_dependency
 from lakescan.explain import plan_as_text
 from lakescan.formats.metadata_table import as_table
@@ -158,7 +159,7 @@ def explained(found: Analyzed) -> str:
         pushed = found.pushed.get(each, Pushed())
         columns = "all columns" if pushed.columns is None else f"columns {', '.join(pushed.columns)}"
         limit = "" if pushed.limit is None else f", limit {pushed.limit:,}"
-        head = f"{'.'.join(each.names)}: {columns}, where {pushed.predicate}{limit}"
+        head = f"{each.label}: {columns}, where {pushed.predicate}{limit}"
         parts.append("\n".join([head, *(f"  {line}" for line in plan_as_text(spec.plan()).splitlines())]))
     parts += [f"{'.'.join(each.names)}: metadata table" for each in found.metadata]
     return "\n".join(parts) or "no tables"
@@ -167,8 +168,8 @@ def explained(found: Analyzed) -> str:
 class _Stream:
     """A scan as Arrow streams, one for each time that DuckDB reads it; an error of reading is kept."""
 
-    def __init__(self, spec: ScanSpec) -> None:
-        self._scan = Scan(spec)
+    def __init__(self, rows: ScanSpec | Changes) -> None:
+        self._scan = Scan(rows) if isinstance(rows, ScanSpec) else rows
         self.error: Exception | None = None
 
     def __arrow_c_schema__(self) -> object:
@@ -210,7 +211,7 @@ class _Run:
         self._relation: duckdb.DuckDBPyRelation | None = None
 
     def _registered(self, value: Any) -> Any:
-        if not isinstance(value, ScanSpec):
+        if not isinstance(value, ScanSpec | Changes):
             return as_table(value)
         stream = _Stream(value)
         self._streams.append(stream)
@@ -285,4 +286,5 @@ def query(text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[st
     for each in found.unknown:
         if len(each.names) > 1 or each.names[0].lower() not in lowered:
             raise found.tables.unknown(each, lambda: list(others))
+        found.tables.refuse_changes(each)
     return Query(found, others)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.query.statement import underlined_at
+from lakescan.query.table_changes import Range, is_call, read_call
 
 _GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
 _TRAVEL = re.compile(
@@ -16,6 +17,7 @@ _TRAVEL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _PLAIN = {"this", "db", "catalog", "alias", "version", "joins"}
+_NO_VALUES: Mapping[str, Any] = {}
 _LONGEST_MOMENT = 64  # tokens of the expression behind TIMESTAMP AS OF
 
 
@@ -36,6 +38,7 @@ class Occurrence:
     - `alias_at`: where an alias belongs, for a table without one; else None.
     - `full`: the name from the catalog on, if it has one: any end of it may qualify columns.
     - `is_plain`: rows are read as they are: no sample, no pivot.
+    - `changes`: the range of a call of `table_changes`, whose place it is then.
     """
 
     node: Any
@@ -46,6 +49,7 @@ class Occurrence:
     travel: TimeTravel | None
     is_plain: bool
     full: tuple[str, ...] = ()
+    changes: Range | None = None
 
     def at(self, node: Any) -> Occurrence:
         """The same place in a copy of the tree."""
@@ -54,24 +58,41 @@ class Occurrence:
     @property
     def qualifier(self) -> str:
         """The name by which the rest of the statement refers to it."""
-        return self.node.alias or self.names[-1]
+        return self.node.alias or (self.names[-1] if self.changes is None else self.node.this.name)
+
+    @property
+    def label(self) -> str:
+        """What it is, for people."""
+        name = ".".join(self.names)
+        return name if self.changes is None else f"table_changes({name})"
 
     @property
     def qualifiers(self) -> frozenset[tuple[str, ...]]:
         """What columns may be qualified by, in lower case: the alias, else any end of the name."""
-        if self.node.alias:
-            return frozenset({(self.node.alias.lower(),)})
+        if self.node.alias or self.changes is not None:
+            return frozenset({(self.qualifier.lower(),)})
         parts = tuple(name.lower() for name in self.full or self.names)
         return frozenset(parts[n:] for n in range(len(parts)))
 
 
-def occurrences(tree: Any, text: str) -> list[Occurrence]:
-    """The tables that the tree of a text reads, but not those that are queries of a WITH clause."""
+def occurrences(tree: Any, text: str, values: Mapping[str, Any] = _NO_VALUES) -> list[Occurrence]:
+    """The tables that the tree of a text reads, but not those that are queries of a WITH clause.
+
+    `values` are those of the statement's parameters, some of which may name tables.
+    """
     from sqlglot import exp
 
+    calls = [_call(node, text, values) for node in tree.find_all(exp.Table) if is_call(node)]
     found = [node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier | exp.Dot)]
     read = [node for node in found if node.find_ancestor(exp.Hint) is None]  # hints name tables, too
-    return [_occurrence(node, text) for node in read if definition_of(node) is None]
+    return [*calls, *(_occurrence(node, text) for node in read if definition_of(node) is None)]
+
+
+def _call(node: Any, text: str, values: Mapping[str, Any]) -> Occurrence:
+    """A call of `table_changes`."""
+    names, changes, start, end = read_call(node, text, values)
+    alias_at = None if node.alias else _end_of_sample(node, text, end)
+    return Occurrence(node, names, start, end, alias_at, None, _is_plain(node), changes=changes)
 
 
 def definition_of(table: Any) -> Any:
@@ -123,9 +144,12 @@ def _occurrence(node: Any, text: str) -> Occurrence:
             raise _refused(text, start, end, f"time travel {version.sql('spark')!r}")
         travel = TimeTravel(version.name.upper() == "TIMESTAMP", version.expression)
         end = _end_of_travel(text, end, travel)
-    is_plain = not {name for name, value in node.args.items() if value} - _PLAIN
     alias_at = None if node.alias else _end_of_sample(node, text, end)
-    return Occurrence(node, tuple(part.name for part in parts), start, end, alias_at, travel, is_plain)
+    return Occurrence(node, tuple(part.name for part in parts), start, end, alias_at, travel, _is_plain(node))
+
+
+def _is_plain(node: Any) -> bool:
+    return not {name for name, value in node.args.items() if value} - _PLAIN
 
 
 def _end_of_travel(text: str, end: int, travel: TimeTravel) -> int:

@@ -82,9 +82,9 @@ class SelectScope:
         names = [each.name for each in alias.columns] if alias is not None else []
         relation: Relation = Relation()
         qualifiers: frozenset[Path] = frozenset({(node.alias.lower(),)} if node.alias else ())
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier | exp.Dot):
+        occurrence = self._analysis.occurrence_of(node)
+        if occurrence is not None or (isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier | exp.Dot)):
             relation = self._analysis.relation_of_table(node, names)
-            occurrence = self._analysis.occurrence_of(node)
             if occurrence is not None:
                 qualifiers = occurrence.qualifiers
             elif not node.alias:

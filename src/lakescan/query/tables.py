@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
-from typing import Any
-
-import pyarrow as pa
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
+from lakescan.changes import are_computed
 from lakescan.common.schema import Schema
-from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, NotATable, missing_dependency, nearest
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    NoSuchNamespace,
+    NoSuchSnapshot,
+    NoSuchTable,
+    NotATable,
+    UnsupportedFeature,
+    nearest,
+)
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
+from lakescan.query.moments import moment_of
 from lakescan.query.occurrences import Occurrence, TimeTravel
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
 from lakescan.query.statement import underlined_at
+from lakescan.query.table_changes import is_of_rows
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.table import Table
@@ -32,13 +40,20 @@ FORMATS = ("iceberg", "delta")
 class Named:
     """What an occurrence names: a scan, and the metadata table of it if it names one.
 
-    `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog.
+    `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog. `is_given`:
+    the user made the scan. `is_changes`: it is a scan of a table's changes.
     """
 
     spec: ScanSpec
     metadata: str | None = None
     full: tuple[str, ...] = ()
     is_given: bool = False
+    is_changes: bool = False
+
+    @property
+    def is_net(self) -> bool:
+        """Whether its rows are what is left of the scan's: changes in which moved rows cancel out."""
+        return self.is_changes and are_computed(self.spec)
 
     @property
     def schema(self) -> Schema | None:
@@ -53,6 +68,9 @@ class Named:
     def narrowed(self, pushed: Pushed) -> ScanSpec:
         """The scan with what is pushed into it."""
         spec = self.spec
+        if self.is_net:  # conditions on the kind of change are not for the scan, nor is a limit of the rows after them
+            kept = [each for each in pushed.conditions if is_of_rows(each, spec)]
+            pushed = Pushed(pushed.columns, kept, pushed.limit if len(kept) == len(pushed.conditions) else None)
         if pushed.predicate != TRUE:
             spec = spec.where(pushed.predicate)
         if pushed.columns is not None:
@@ -86,9 +104,25 @@ class Tables:
             found = self._find(each.names)
             if found is None:
                 return None
+            if each.changes is not None:
+                return self._changed(found, each)
             return replace(found, spec=self._travelled(found.spec, each.travel))
         except (NoSuchTable, NoSuchNamespace, NotATable) as error:
             raise type(error)(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
+
+    def _changed(self, found: Named, each: Occurrence) -> Named:
+        """The changes of a table; errors of the range underline the place."""
+        place = underlined_at(self.text, each.start, each.end)
+        if found.metadata is not None:
+            raise InvalidStatement(f"the metadata table {found.metadata!r} has no changes{place}")
+        assert each.changes is not None
+        try:
+            spec = each.changes.of(found.spec, self.settings.zone)
+        except (InvalidOption, NoSuchSnapshot) as error:
+            raise type(error)(f"{error}{place}") from error
+        except UnsupportedFeature as error:
+            raise UnsupportedFeature(error.feature, f"{error.detail}{place}") from error
+        return replace(found, spec=spec, is_given=False, is_changes=True)
 
     def _find(self, names: tuple[str, ...]) -> Named | None:
         if len(names) == 1 and (frame := self._frame(names[0])) is not None:
@@ -171,6 +205,12 @@ class Tables:
             raise InvalidStatement(f"VERSION AS OF takes a number or a text, not {value.sql('spark')}")
         return spec.as_of(version=value.name if value.is_string else int(value.name))
 
+    def refuse_changes(self, each: Occurrence) -> None:
+        """Raise `InvalidStatement` if the changes of something are asked for that is not a table, but rows."""
+        if each.changes is not None:
+            place = underlined_at(self.text, each.start, each.end)
+            raise InvalidStatement(f"table_changes takes an Iceberg or Delta table: {each.names[0]} is a frame{place}")
+
     def unknown(self, each: Occurrence, more: Callable[[], list[str]]) -> NoSuchTable:
         """The error for a name that nothing has; `more` are names that the engine knows."""
         name = ".".join(each.names)
@@ -180,31 +220,3 @@ class Tables:
             "names need USE."
         )
         return NoSuchTable(f"there is no table {name!r}.{hint}{underlined_at(self.text, each.start, each.end)}")
-
-
-def moment_of(expression: Any, zone: tzinfo) -> datetime | str:
-    """The value of a constant expression of a time, such as `current_timestamp() - INTERVAL 1 DAY`."""
-    from sqlglot import exp
-
-    if isinstance(expression, exp.Literal):
-        try:
-            return expression.name if expression.is_string else datetime.fromtimestamp(float(expression.name), UTC)
-        except (ValueError, OverflowError, OSError) as error:
-            raise InvalidStatement(f"TIMESTAMP AS OF {expression.name}: {error}") from error
-    try:
-        import duckdb
-    except ImportError as error:
-        raise missing_dependency("duckdb", "sql", "TIMESTAMP AS OF an expression") from error
-    try:
-        with duckdb.connect() as connection:
-            connection.execute(f"SET TimeZone = '{zone}'")
-            query = f"SELECT CAST({expression.sql('duckdb')} AS TIMESTAMPTZ)::TIMESTAMPTZ AS moment"
-            value = connection.sql(query).to_arrow_table()["moment"][0]
-    except (duckdb.Error, pa.ArrowException) as error:
-        raise InvalidStatement(
-            f"TIMESTAMP AS OF takes a constant time, not {expression.sql('spark')}: {error}"
-        ) from error
-    if not value.is_valid:
-        raise InvalidStatement(f"TIMESTAMP AS OF takes a time; {expression.sql('spark')} is null")
-    moment: datetime = value.as_py()
-    return moment.astimezone(UTC)

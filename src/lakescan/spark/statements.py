@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakescan.catalogs.registry import is_known
+from lakescan.changes import Changes
 from lakescan.definition.statements import parse_statement
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError
 from lakescan.formats.metadata_table import MetadataTable
@@ -165,6 +166,7 @@ def _with_frames(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]
     for each in found.unknown:
         given = {name.lower(): name for name in frames}.get(each.names[0].lower()) if len(each.names) == 1 else None
         if given is not None:
+            found.tables.refuse_changes(each)
             if each.travel is not None:
                 raise InvalidStatement(f"{given} is a data frame: it has no earlier states")
             used[given] = _as_frame(spark, given, frames[given])
@@ -176,9 +178,11 @@ def _with_frames(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]
 
 
 def _frame_of(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFrame:
-    source: ScanSpec | MetadataTable = found.names[found.name_of(each)]
+    source: ScanSpec | Changes | MetadataTable = found.names[found.name_of(each)]
     if isinstance(source, ScanSpec):
         return frame_of(spark, source)
+    if isinstance(source, Changes):
+        return source.to_spark(spark)
     register(spark, names=("lakescan",))
     options = found.named[each].spec.to_options()
     path = f"{options.pop('path')}#{found.named[each].metadata}"

@@ -34,9 +34,7 @@ _UNCHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDel
 
 def range_after(start: int | str | datetime | None, end: int | str | datetime | None) -> ChangeRange:
     """The range of versions after `start`, up to and including `end`; raises `InvalidOption` for names of states."""
-    for state in (start, end):
-        if isinstance(state, str):
-            raise InvalidOption(f"{state!r} is not a Delta version or timestamp: give a number or a datetime")
+    _check_no_names(start, end)
     after = start + timedelta(milliseconds=1) if isinstance(start, datetime) else None
     return ChangeRange(
         start_version=start + 1 if isinstance(start, int) else None if after else 0,
@@ -44,6 +42,25 @@ def range_after(start: int | str | datetime | None, end: int | str | datetime | 
         end_version=end if isinstance(end, int) else None,
         end_timestamp=end if isinstance(end, datetime) else None,
     )
+
+
+def range_from(start: int | str | datetime, end: int | str | datetime | None) -> ChangeRange:
+    """The range of versions from `start` to `end`, both included; raises `InvalidOption` for names of states."""
+    _check_no_names(start, end)
+    if lowest := [state for state in (start, end) if isinstance(state, int) and state < 0]:
+        raise InvalidOption(f"{lowest[0]} is not a Delta version: they are 0 or more")
+    return ChangeRange(
+        start_version=start if isinstance(start, int) else None,
+        start_timestamp=start if isinstance(start, datetime) else None,
+        end_version=end if isinstance(end, int) else None,
+        end_timestamp=end if isinstance(end, datetime) else None,
+    )
+
+
+def _check_no_names(*states: object) -> None:
+    for state in states:
+        if isinstance(state, str):
+            raise InvalidOption(f"{state!r} is not a Delta version or timestamp: give a number or a datetime")
 
 
 def resolve_range(
