@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,7 +14,8 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
-from lakescan.query.duckdb_dialect import duckdb_text
+from lakescan.query.dialect.queries import Given
+from lakescan.query.dialect.statement import translated
 from lakescan.query.occurrences import occurrences
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
@@ -105,12 +107,20 @@ def test_narrowed_scans_change_no_result(query: str, data: tuple[pa.Table, ...],
     tree = parsed(text)
     found = occurrences(tree, text)
     pushed = pushed_down(tree, found, dict.fromkeys(found, _SCHEMA), Settings())
+    places = {each.start: n for n, each in enumerate(found)}
+
+    def whole(table: Any) -> Given:
+        return Given(table.name, [(name, t.LONG) for name in _COLUMNS], frozenset({(table.name,)}))
+
+    def narrow(table: Any) -> Given:
+        n = places[table.parts[0].meta["start"]]
+        return Given(f"t{n}", [(name, t.LONG) for name in scans[n].column_names], frozenset({(table.name,)}))
+
     with duckdb.connect() as connection:
         for name, rows in zip(_NAMES, data, strict=True):
             connection.register(name, rows)
-        whole = connection.sql(duckdb_text(tree.copy())).fetchall()
-        for n, each in enumerate(found):
-            connection.register(f"t{n}", _narrowed(data[_NAMES.index(each.names[0])], pushed[each]))
-            each.node.this.set("this", f"t{n}")
-        narrowed = connection.sql(duckdb_text(tree.copy())).fetchall()
-    assert Counter(narrowed) == Counter(whole)
+        scans = [_narrowed(data[_NAMES.index(each.names[0])], pushed[each]) for each in found]
+        for n, rows in enumerate(scans):
+            connection.register(f"t{n}", rows)
+        results = [connection.sql(translated(text, tables, {}).sql).fetchall() for tables in (whole, narrow)]
+    assert Counter(results[0]) == Counter(results[1])

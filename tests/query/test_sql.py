@@ -172,7 +172,7 @@ def test_errors_show_the_place_and_the_nearest_name(shop: Path, text: str, messa
 
 
 def test_an_unknown_column_is_refused_with_those_that_there_are(shop: Path) -> None:
-    with pytest.raises(InvalidStatement, match=r'"nope".*\n.*day'):
+    with pytest.raises(InvalidStatement, match=r"'nope'.*day.*\nSELECT nope, day.*\n       \^{4}$"):
         lakescan.sql("SELECT nope, day FROM shop.db.orders").to_arrow()
 
 
@@ -225,11 +225,11 @@ def test_a_query_of_with_may_have_any_name(shop: Path) -> None:
     [
         "FROM {t} |> LIMIT 1 |> WHERE id = 2",
         "SELECT -id AS id FROM {t} ORDER BY id + 0",
-        "SELECT count(id, name) FROM {t}",
+        "SELECT approx_count_distinct(id) FROM {t}",
         "SELECT rank(id) FROM {t}",
         "SELECT id FROM {t} WHERE id = '1'",
-        "SELECT collect_list(id) FROM {t}",
-        "SELECT id DIV 2 FROM {t}",
+        "SELECT * FROM {t} PIVOT (count(*) FOR id IN (1, 2))",
+        "SELECT id FROM {t} TABLESAMPLE (10 PERCENT)",
     ],
 )
 def test_statements_in_which_the_engines_differ_are_refused(shop: Path, text: str) -> None:

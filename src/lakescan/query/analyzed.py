@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+import pyarrow as pa
 
 from lakescan.changes import Changes
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
-from lakescan.query.duckdb_dialect import check_columns, duckdb_text
+from lakescan.query.dialect.queries import Given
+from lakescan.query.dialect.statement import Translated, translated
+from lakescan.query.dialect.types import of_arrow, plain
 from lakescan.query.occurrences import Occurrence, occurrences
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
@@ -25,7 +29,6 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.table import Table
 
 PREFIX = "lakescan_table_"
-_NUMBERS = (*t.INTEGRAL, *t.FLOATING)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Analyzed:
 
     - `text`: the statement, with names for its parameters; `tree`: parsed. `values`: of its parameters, by name.
     - `named`: what its tables are; `unknown`: names that may be the engine's own.
+    - `frames`: the rows that the user gave by name, for queries in this process.
     """
 
     text: str
@@ -42,6 +46,7 @@ class Analyzed:
     tables: Tables
     named: Mapping[Occurrence, Named]
     unknown: tuple[Occurrence, ...]
+    frames: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @cached_property
     def pushed(self) -> dict[Occurrence, Pushed]:
@@ -86,45 +91,32 @@ class Analyzed:
         number = list(self.named).index(each)
         return f"{PREFIX}{'_' * self.text.lower().count(PREFIX)}{number}"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The values that the engine must be given: those that are no literals."""
-        from sqlglot import exp
-
-        found = self._with_literals.find_all(exp.Placeholder)
-        left = {each.name for each in found if not is_call(_function_of(each))}
-        return {name: value for name, value in self.values.items() if name in left}
-
     @cached_property
-    def _with_literals(self) -> Any:
-        return with_literals(self.tree.copy(), self.values)
-
-    def duckdb_sql(self) -> str:
-        """The statement in DuckDB's dialect, over the engine's names."""
-        from sqlglot import exp
-
+    def translated(self) -> Translated:
+        """The query in DuckDB's dialect, over the engine's names; tables that are not among these have the user's."""
         if has_pipes(self.text):
             raise UnsupportedFeature(
                 "|> in SQL that runs in this process", "Run the statement with lakescan.spark.sql."
             )
-        tree = self._with_literals.copy()
-        schemas = [named.schema for named in self.named.values()]
-        types = {each.name.lower(): each.type for schema in schemas if schema is not None for each in schema.fields}
-        numbers = {name for name, kind in types.items() if kind in _NUMBERS or isinstance(kind, t.Decimal)}
-        check_columns(tree, {name for name, kind in types.items() if kind == t.FLOAT}, numbers)
-        twins = dict(zip(map(id, _tables(self.tree)), _tables(tree), strict=True))
-        for each in self.named:
-            table = twins[id(each.node)]
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(each.qualifier, quoted=True)))
-            for name in ("db", "catalog", "version"):
-                table.set(name, None)
-            table.set("this", exp.to_identifier(self.name_of(each), quoted=True))
-        for column, count in _qualified(tree, self.named):
-            table, name, *members = [part.copy() for part in column.parts[count - 1 :]]
-            plain = exp.Column(this=name, table=table)
-            column.replace(exp.Dot.build([plain, *members]) if members else plain)
-        return duckdb_text(tree)
+        places = {each.start: each for each in self.named}
+
+        def given(table: Any) -> Given:
+            first = table.this if is_call(table) else table.parts[0]
+            each = places.get(first.meta.get("start"))
+            if each is not None:
+                return Given(self.name_of(each), self._columns(each), each.qualifiers)
+            name, rows = next((n, f) for n, f in self.frames.items() if n.lower() == table.name.lower())
+            columns = [(field.name, of_arrow(field.type)) for field in rows.schema]
+            return Given(name, columns, frozenset({(name.lower(),)}))
+
+        return translated(self.text, given, self.values)
+
+    def _columns(self, each: Occurrence) -> list[tuple[str, t.Type]]:
+        found = self._of(each)
+        if isinstance(found, Changes):
+            return [(field.name, of_arrow(field.type)) for field in found.schema]
+        schema = found.output if isinstance(found, ScanSpec) else found.schema
+        return [(field.name, plain(field.type)) for field in schema.fields]
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
         """The statement's own text with other names for tables; aliases keep the rest of it valid."""
@@ -140,14 +132,6 @@ class Analyzed:
         for column, count in _qualified(self.tree, names):
             edits.append((column.parts[0].meta["start"], column.parts[count - 1].meta["start"], ""))
         return edited(self.text, edits)
-
-
-def _function_of(placeholder: Any) -> Any:
-    """The table of a FROM whose argument a parameter is; None for one in another place."""
-    from sqlglot import exp
-
-    call = placeholder.find_ancestor(exp.Anonymous)
-    return None if call is None else call.parent
 
 
 def _tables(tree: Any) -> list[Any]:

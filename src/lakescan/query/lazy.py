@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, Quer
 from lakescan.explain import plan_as_text
 from lakescan.formats.metadata_table import as_table
 from lakescan.query.analyzed import Analyzed, analyzed
-from lakescan.query.duckdb_dialect import prepare
+from lakescan.query.dialect.types import result_type
 from lakescan.query.given_frames import arrow_table
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
@@ -38,7 +39,7 @@ class Query:
         >>> query.to_pandas()
     """
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, Any]) -> None:
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table]) -> None:
         self._found = found
         self._frames = frames
 
@@ -190,7 +191,7 @@ class _Stream:
 class _Run:
     """One run of a query: a connection of its own, with the scans under names of their own."""
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, Any]) -> None:
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table]) -> None:
         try:
             import duckdb
         except ImportError as error:
@@ -202,10 +203,9 @@ class _Run:
         self._found = found
         for name, value in found.names.items():
             self.connection.register(name, self._registered(value))
-        prepare(self.connection)
         for name, frame in frames.items():
             try:
-                self.connection.register(name, arrow_table(name, frame))
+                self.connection.register(name, frame)
             except duckdb.Error as error:
                 raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
         self._relation: duckdb.DuckDBPyRelation | None = None
@@ -225,33 +225,29 @@ class _Run:
     def relation(self) -> duckdb.DuckDBPyRelation:
         """The query as DuckDB's relation."""
         if self._relation is None:
-            sql = self._found.duckdb_sql()
-            parameters = self._found.parameters
-            self._relation = self.connection.sql(sql, params=parameters) if parameters else self.connection.sql(sql)
+            self._relation = self.connection.sql(self._found.translated.sql)
         assert self._relation is not None
         return self._relation
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns as Spark would type them: sums of whole numbers are longs."""
-        arrow = self.relation.limit(0).to_arrow_reader().schema
-        names = self.relation.columns  # those of `arrow` are made unique
-        kinds = zip(arrow.types, map(str, self.relation.types), strict=True)
-        types = [pa.int64() if kind == "HUGEINT" else found for found, kind in kinds]
-        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+        """The columns, with Spark's types."""
+        found = self.relation.limit(0).to_arrow_reader().schema
+        columns = zip(self._found.translated.columns, found.types, strict=True)
+        return pa.schema([pa.field(name, result_type(kind) or own) for (name, kind), own in columns])
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows, with the types of the schema."""
         reader = self.relation.to_arrow_reader(_BATCH_ROWS)
-        return (self._fitted(batch, schema) for batch in reader)
+        return (_fitted(batch, schema) for batch in reader)
 
-    def _fitted(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        """The batch with the columns' types; raises `QueryFailed` for a sum that exceeds a long."""
-        try:
-            columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
-            return pa.RecordBatch.from_arrays(columns, schema=schema)
-        except pa.ArrowInvalid as error:
-            raise QueryFailed(f"a sum exceeds the range of BIGINT: {error}") from error
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        pa.nulls(len(column)) if pa.types.is_null(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class _Faults:
@@ -281,10 +277,11 @@ def query(text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[st
     """A query to run in this process; its tables are opened now."""
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
-    lowered = {name.lower() for name in others}
+    rows = {name: arrow_table(name, each) for name, each in others.items()}
+    lowered = {name.lower() for name in rows}
     found = analyzed(text, arguments, tables, within, Settings(), is_view=lambda name: name.lower() in lowered)
     for each in found.unknown:
         if len(each.names) > 1 or each.names[0].lower() not in lowered:
-            raise found.tables.unknown(each, lambda: list(others))
+            raise found.tables.unknown(each, lambda: list(rows))
         found.tables.refuse_changes(each)
-    return Query(found, others)
+    return Query(replace(found, frames=rows), rows)

@@ -10,6 +10,7 @@ from lakescan.common import types as t
 from lakescan.expressions.scalar.typed import (
     MOST_DIGITS,
     Typed,
+    adjusted,
     common_type,
     converted,
     decimal_of,
@@ -41,19 +42,24 @@ def _number(kind: t.Type, what: str) -> t.Type:
 
 
 def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
-    """Spark's type of the result holds every result, as long as it has no more than 38 digits."""
+    """Spark's type of the result holds every result, as long as it has no more than 38 digits.
+
+    Beyond these, the result is rounded; one that has more digits before it is rounded fails.
+    """
     first, second = _operand(left), _operand(right)
     if first is None or second is None:
         raise unsupported(f"the operator {op} of {left.type} and {right.type}")
     scale = max(first.scale, second.scale)
     if op == "*":
-        kind = t.Decimal(first.precision + second.precision + 1, first.scale + second.scale)
+        scale = first.scale + second.scale
+        if scale > MOST_DIGITS:
+            raise unsupported(f"the operator * of {first} and {second}")
+        kind = adjusted(first.precision + second.precision + 1, scale)
         kinds = (_wide(first) if kind.precision > _DIGITS_OF_LONGS else first, second)
     else:
-        kind = t.Decimal(max(first.precision - first.scale, second.precision - second.scale) + scale + 1, scale)
-        kinds = (kind, kind)
-    if kind.precision > MOST_DIGITS:
-        raise unsupported(f"the operator {op} of decimals with a result of more than {MOST_DIGITS} digits")
+        digits = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
+        kind = adjusted(digits, scale)
+        kinds = (t.Decimal(min(digits, MOST_DIGITS), scale),) * 2
     sides = [f"CAST({each.sql} AS {sql_type(of)})" for each, of in zip((left, right), kinds, strict=True)]
     return Typed(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, True)
 
@@ -61,6 +67,39 @@ def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
 def _wide(kind: t.Decimal) -> t.Decimal:
     """The type with so many digits that DuckDB does not multiply in 64 bits."""
     return t.Decimal(max(kind.precision, _DIGITS_OF_LONGS + 1), kind.scale)
+
+
+def quotient_of(left: Typed, right: Typed, kind: t.Decimal) -> Typed:
+    """Return `left / right` of decimals or whole numbers as a decimal; null if one is null, or `right` is zero.
+
+    Spark rounds to 39 places, and then to those of the type, each time away from zero in the middle: a remainder within
+    half of the 39th place below the middle is rounded up, too.
+    """
+    first, second = _operand(left), _operand(right)
+    if first is None or second is None:
+        raise unsupported(f"a quotient of {left.type} and {right.type}")
+    shift = kind.scale + second.scale - first.scale
+    dividend = _unscaled(left, first, max(shift, 0))
+    divisor = _unscaled(right, second, max(-shift, 0))
+    rest, size = f"abs({dividend} % {divisor})", f"abs({divisor})"
+    near = f"{size} // CAST('1{'0' * (MOST_DIGITS + 1 - kind.scale)}' AS HUGEINT)" if kind.scale > 1 else "0"
+    away = f"CASE WHEN ({dividend} < 0) = ({divisor} < 0) THEN 1 ELSE -1 END"
+    rounded_sql = f"{dividend} // {divisor} + CASE WHEN {size} - {rest} - {near} <= {rest} THEN {away} ELSE 0 END"
+    unit = f"CAST('{Decimal(1).scaleb(-kind.scale):f}' AS DECIMAL({max(kind.scale, 1)}, {kind.scale}))"
+    number = f"CAST({rounded_sql} AS DECIMAL({MOST_DIGITS}, 0)) * {unit}"
+    return Typed(f"CASE WHEN {divisor} <> 0 THEN CAST({number} AS {sql_type(kind)}) END", kind, True)
+
+
+def _unscaled(each: Typed, kind: t.Decimal, zeros: int) -> str:
+    """The digits of a decimal, and so many zeros, as a whole number of 128 bits."""
+    if kind.scale == 0:
+        digits = f"CAST({each.sql} AS HUGEINT)"
+    elif kind.precision + kind.scale + zeros <= MOST_DIGITS:
+        wide = f"CAST({each.sql} AS DECIMAL({MOST_DIGITS}, {kind.scale}))"
+        return f"CAST({wide} * CAST('1{'0' * (kind.scale + zeros)}' AS DECIMAL({MOST_DIGITS}, 0)) AS HUGEINT)"
+    else:
+        digits = f"CAST(replace(CAST(CAST({each.sql} AS {sql_type(kind)}) AS VARCHAR), '.', '') AS HUGEINT)"
+    return f"({digits} * CAST('1{'0' * zeros}' AS HUGEINT))" if zeros else digits
 
 
 def _operand(each: Typed) -> t.Decimal | None:
@@ -71,14 +110,25 @@ def _operand(each: Typed) -> t.Decimal | None:
 
 
 def divided(left: Typed, right: Typed) -> Typed:
-    """Return `left / right`, which is a double unless an operand is a decimal."""
-    is_floating = left.type in t.FLOATING or right.type in t.FLOATING
+    """Return `left / right`: a decimal if an operand is one and none is a floating-point number, else a double."""
+    kinds = {left.type, right.type}
+    if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
+        return _decimal_quotient(left, right)
     for each in (left, right):
-        if each.type not in (*t.INTEGRAL, *t.FLOATING) and not (is_floating and isinstance(each.type, t.Decimal)):
+        if each.type not in (*t.INTEGRAL, *t.FLOATING) and not isinstance(each.type, t.Decimal):
             raise unsupported(f"the operator / of {left.type} and {right.type}")
         common_type(literal(0.0, t.DOUBLE), each, "the operator /")
     first, second = converted(left, t.DOUBLE), converted(right, t.DOUBLE)
     return _unless_zero(first, second, f"{first.sql} / {second.sql}", t.DOUBLE)
+
+
+def _decimal_quotient(left: Typed, right: Typed) -> Typed:
+    first, second = _operand(left), _operand(right)
+    if first is None or second is None:
+        raise unsupported(f"the operator / of {left.type} and {right.type}")
+    scale = max(6, first.scale + second.precision + 1)
+    kind = adjusted(first.precision - first.scale + second.scale + scale, scale)
+    return _unless_zero(left, right, quotient_of(left, right, kind).sql, kind)
 
 
 def _unless_zero(dividend: Typed, divisor: Typed, sql: str, kind: t.Type) -> Typed:
@@ -103,9 +153,32 @@ def whole_quotient(left: Typed, right: Typed) -> Typed:
 
 
 def remainder(left: Typed, right: Typed) -> Typed:
-    """Return `left % right` of whole numbers, with the sign of `left`."""
+    """Return `left % right` of numbers, with the sign of `left`."""
+    kinds = {left.type, right.type}
+    if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
+        return _decimal_remainder(left, right)
+    if kinds & set(t.FLOATING):
+        kind = common_type(left, right, "the operator %")
+        first, second = converted(left, kind), converted(right, kind)
+        return _unless_zero(first, second, f"{first.sql} % {second.sql}", kind)
     kind, first, second = _whole(left, right, "the operator %")
     return _unless_zero(first, second, _remainder(first, second), kind)
+
+
+def _decimal_remainder(left: Typed, right: Typed) -> Typed:
+    first, second = _operand(left), _operand(right)
+    if first is None or second is None:
+        raise unsupported(f"the operator % of {left.type} and {right.type}")
+    scale = max(first.scale, second.scale)
+    places = [each.precision - each.scale for each in (first, second)]
+    if max(places) + scale > MOST_DIGITS:
+        raise unsupported(f"the operator % of {left.type} and {right.type}")
+    kind = t.Decimal(min(places) + scale, scale)
+    wide = t.Decimal(max(places) + scale, scale)
+    numbers = [_unscaled(Typed(f"CAST({each.sql} AS {sql_type(wide)})", wide), wide, 0) for each in (left, right)]
+    unit = f"CAST('{Decimal(1).scaleb(-scale):f}' AS DECIMAL({max(scale, 1)}, {scale}))"
+    sql = f"CAST({numbers[0]} % {numbers[1]} AS DECIMAL({MOST_DIGITS}, 0)) * {unit}"
+    return _unless_zero(left, right, sql, kind)
 
 
 def _remainder(first: Typed, second: Typed) -> str:

@@ -76,7 +76,7 @@ def _of_text(each: Typed, kind: t.Type) -> Typed:
 
 
 def _to_text(each: Typed) -> Typed:
-    if each.type not in (*t.INTEGRAL, t.BOOLEAN, *_TIMES):
+    if each.type not in (*t.INTEGRAL, t.BOOLEAN, *_TIMES) and not isinstance(each.type, t.Decimal):
         raise unsupported(f"a cast of {each.type} to string")
     text = _plain(each.sql, t.STRING)
     if each.type in _TIMES:

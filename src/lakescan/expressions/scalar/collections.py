@@ -22,6 +22,11 @@ def check_inside(kind: t.Type) -> None:
         check_inside(each)
 
 
+def list_of(kind: t.Type) -> t.ListOf:
+    """Return the type of a list with elements of a type."""
+    return t.ListOf(t.Field(0, "element", kind))
+
+
 def element(of: Typed, at: Typed) -> Typed:
     """Return `of[at]`: an element of a list, counted from 0, which must be there, or the value of a key, or null."""
     if isinstance(of.type, t.MapOf):

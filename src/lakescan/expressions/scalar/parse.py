@@ -8,7 +8,8 @@ from typing import Any
 from lakescan.errors import InvalidFilter, missing_dependency
 from lakescan.expressions.quotes import with_escaped_quotes
 
-_SPECIAL = ("CAST", "EXTRACT", "SUBSTRING", "TRIM")  # calls whose arguments have a syntax of their own
+# Calls whose arguments have a syntax of their own.
+_SPECIAL = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
 
 
 def parse_expression(text: str) -> Any:
@@ -18,6 +19,15 @@ def parse_expression(text: str) -> Any:
         return sqlglot.parse_one(with_escaped_quotes(text), into=sqlglot.exp.Condition, dialect=_dialect())
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidFilter(f"cannot parse the SQL expression {text!r}: {error}") from error
+
+
+def parse_query(text: str) -> Any:
+    """Return the sqlglot tree of a query, whose functions keep their names, too; raises `InvalidFilter`."""
+    sqlglot = _library()
+    try:
+        return sqlglot.parse_one(with_escaped_quotes(text), dialect=_dialect())
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        raise InvalidFilter(f"cannot parse {text!r}: {error}") from error
 
 
 def tokens_of(text: str) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from lakescan.common import types as t
 from lakescan.errors import InvalidFilter
 from lakescan.expressions.like import joined, parts
+from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.typed import Typed, converted, evaluated_if, quoted, unsupported
 
 
@@ -66,7 +67,7 @@ def left(text: Typed, size: Typed) -> Typed:
 
 def joined_texts(*args: Typed) -> Typed:
     """Return `concat(...)` or `||`: null if one is null."""
-    texts = _texts("concat", *args)
+    texts = _texts("concat", *(cast(each, t.STRING) for each in args))
     joined_sql = " || ".join(f"({each})" for each in texts)
     return Typed(f"({joined_sql})", t.STRING, any(each.raises for each in args))
 

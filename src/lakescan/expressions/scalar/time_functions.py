@@ -21,6 +21,7 @@ _FINER = {
     **dict.fromkeys(["day", "dd"], "day"),
     **{each: each for each in ("hour", "minute", "second", "millisecond", "microsecond")},
 }
+_INTERVALS = ("year", "month", "day", "hour", "minute", "second")
 _FORMAT = re.compile(r"yyyy|MM|dd|HH|mm|ss|[-_/:. ]")
 _CODES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
@@ -98,6 +99,22 @@ def _shifted(each: Typed, number: Typed, name: str, sql: str) -> Typed:
     if number.type not in (t.BYTE, t.SHORT, t.INT):
         raise unsupported(f"the function {name}() with a number of {number.type}")
     return Typed(f"CAST({cast(each, t.DATE).sql} {sql} AS DATE)", t.DATE, True)
+
+
+def shifted(each: Typed, number: int, unit: str) -> Typed:
+    """Return `each + INTERVAL number unit`: a date stays one unless the unit is shorter than a day."""
+    if unit not in _INTERVALS:
+        raise unsupported(f"an interval in {unit}s")
+    if each.type != t.DATE and not isinstance(each.type, t.Timestamp):
+        raise unsupported(f"an interval added to {each.type}")
+    is_day = each.type == t.DATE and unit in ("year", "month", "day")
+    kind = each.type if is_day or each.type != t.DATE else INSTANT
+    function = f"to_{unit}s"
+    if abs(number) >= 2**31:
+        raise unsupported(f"an interval of {number} {unit}s")
+    value = cast(each, kind)
+    sql = f"{value.sql} + {function}(CAST('{number}' AS {'BIGINT' if unit in _INTERVALS[3:] else 'INTEGER'}))"
+    return Typed(f"CAST({sql} AS {'DATE' if kind == t.DATE else 'TIMESTAMP'})", kind, True)
 
 
 def days_between(end: Typed, start: Typed) -> Typed:

@@ -122,6 +122,13 @@ def decimal_of(kind: t.Type) -> t.Decimal | None:
     return t.Decimal(DIGITS[kind], 0) if kind in DIGITS else None
 
 
+def adjusted(precision: int, scale: int) -> t.Decimal:
+    """Return the decimal type that Spark gives to a result: beyond 38 digits, it cuts decimal places off, down to 6."""
+    if precision <= MOST_DIGITS:
+        return t.Decimal(precision, scale)
+    return t.Decimal(MOST_DIGITS, max(MOST_DIGITS - (precision - scale), min(scale, 6)))
+
+
 def is_rounded(kind: t.Type) -> bool:
     """Whether Spark negates the values of a type, or makes them whole numbers, only after it has rounded them."""
     return isinstance(kind, t.Decimal) and kind.precision > _KEPT_DIGITS

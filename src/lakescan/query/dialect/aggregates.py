@@ -1,0 +1,204 @@
+"""Aggregate functions with Spark's types: sums that fail where they exceed them, averages of decimals as decimals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.arithmetic import quotient_of
+from lakescan.expressions.scalar.collections import list_of
+from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, converted, literal, sql_type, unsupported
+
+
+@dataclass(frozen=True)
+class Call:
+    """How DuckDB's aggregates are called here.
+
+    - `distinct`: of distinct values.
+    - `conditions`: of `FILTER (WHERE ...)`.
+    - `over`: the window, as ` OVER (...)`; empty for an aggregation.
+    """
+
+    distinct: bool = False
+    conditions: tuple[str, ...] = ()
+    over: str = ""
+
+    def __call__(self, function: str, *args: str) -> str:
+        """A call of a function of DuckDB."""
+        where = f" FILTER (WHERE {' AND '.join(f'({each})' for each in self.conditions)})" if self.conditions else ""
+        return f"{function}({'DISTINCT ' * self.distinct}{', '.join(args)}){where}{self.over}"
+
+    def where(self, condition: str) -> Call:
+        """The same for fewer rows."""
+        return replace(self, conditions=(*self.conditions, condition))
+
+
+def normal(each: Typed) -> str:
+    """The SQL of a value by which rows are grouped: -0.0 is 0.0."""
+    return f"CASE WHEN {each.sql} = 0 THEN 0 ELSE {each.sql} END" if each.type in t.FLOATING else each.sql
+
+
+def _double(each: Typed, name: str) -> str:
+    if each.type not in (*t.INTEGRAL, *t.FLOATING) and not isinstance(each.type, t.Decimal):
+        raise unsupported(f"the function {name}() of {each.type}")
+    return converted(replace(each, literal=None), t.DOUBLE).sql
+
+
+def _count(call: Call, *args: Typed) -> Typed:
+    if not args:
+        return Typed(call("count", "*"), t.LONG)
+    if len(args) == 1:
+        return Typed(call("count", normal(args[0])), t.LONG)
+    present = call.where(" AND ".join(f"({each.sql}) IS NOT NULL" for each in args))
+    if not call.distinct:
+        return Typed(present("count", "*"), t.LONG)
+    return Typed(present("count", f"({', '.join(normal(each) for each in args)})"), t.LONG)
+
+
+def _count_if(call: Call, each: Typed) -> Typed:
+    return Typed(call.where(_truth(each, "count_if"))("count", "*"), t.LONG)
+
+
+def _truth(each: Typed, name: str) -> str:
+    if each.type not in (t.BOOLEAN, t.UNKNOWN):
+        raise unsupported(f"the function {name}() of {each.type}")
+    return converted(each, t.BOOLEAN).sql
+
+
+def _sum(call: Call, each: Typed) -> Typed:
+    if isinstance(each.type, t.Decimal):
+        kind: t.Type = t.Decimal(min(each.type.precision + 10, MOST_DIGITS), each.type.scale)
+        return Typed(f"CAST({call('sum', each.sql)} AS {sql_type(kind)})", kind, True)
+    if each.type in t.INTEGRAL:
+        return Typed(f"CAST({call('sum', each.sql)} AS BIGINT)", t.LONG, True)
+    return Typed(call("sum", _double(each, "sum")), t.DOUBLE)
+
+
+def _average(call: Call, each: Typed) -> Typed:
+    if not isinstance(each.type, t.Decimal):
+        return Typed(call("avg", _double(each, "avg")), t.DOUBLE)
+    precision, scale = each.type.precision, each.type.scale
+    kind = t.Decimal(min(precision + 4, MOST_DIGITS), min(scale + 4, MOST_DIGITS))
+    total, count = _sum(call, each), Typed(f"nullif({call('count', each.sql)}, 0)", t.LONG)
+    return quotient_of(total, count, kind)
+
+
+def _extreme(function: str) -> Callable[..., Typed]:
+    def apply(call: Call, each: Typed) -> Typed:
+        if isinstance(each.type, t.MapOf):
+            raise unsupported(f"the function {function}() of {each.type}")
+        return Typed(replace(call, distinct=False)(function, each.sql), each.type)
+
+    return apply
+
+
+def _by(function: str) -> Callable[..., Typed]:
+    """`max_by` or `min_by`: the value in the row with the extreme, which may be null."""
+
+    def apply(call: Call, value: Typed, order: Typed) -> Typed:
+        present = call.where(f"({order.sql}) IS NOT NULL")
+        sql = f"struct_extract({present(function, f'row({value.sql})', order.sql)}, 1)"
+        return Typed(sql, value.type)
+
+    return apply
+
+
+def _statistic(function: str, operands: int = 1) -> Callable[..., Typed]:
+    def apply(call: Call, *args: Typed) -> Typed:
+        if len(args) != operands:
+            raise unsupported(f"the function {function}() with {len(args)} arguments")
+        return Typed(call(function, *(_double(each, function) for each in args)), t.DOUBLE)
+
+    return apply
+
+
+def _logical(function: str) -> Callable[..., Typed]:
+    return lambda call, each: Typed(call(function, _truth(each, function)), t.BOOLEAN)
+
+
+def _listed(call: Call, each: Typed) -> Typed:
+    """`collect_list`: without nulls; an empty list if there are no values."""
+    values = call.where(f"({each.sql}) IS NOT NULL")("list", each.sql)
+    return Typed(f"coalesce({values}, [])", list_of(each.type))
+
+
+def _set(call: Call, each: Typed) -> Typed:
+    return _listed(replace(call, distinct=True), replace(each, sql=normal(each)))
+
+
+def _first(function: str) -> Callable[..., Typed]:
+    """`first` and `last`: of a group, that of any row, as in Spark; `IGNORE NULLS` as a second argument."""
+
+    def apply(call: Call, each: Typed, ignore: Typed | None = None) -> Typed:
+        kept = call.where(f"({each.sql}) IS NOT NULL") if ignore is not None and ignore.literal is True else call
+        if call.over:
+            raise unsupported(f"the function {function}() with OVER: write {function}_value() instead")
+        return Typed(kept(function, each.sql), each.type)
+
+    return apply
+
+
+def percentile(call: Call, each: Typed, fraction: Typed) -> Typed:
+    """`percentile`: between two values, that on the line through them."""
+    if not isinstance(fraction.type, t.Decimal | t.Atomic) or fraction.literal is None or call.distinct or call.over:
+        raise unsupported("the function percentile() but with one constant number between 0 and 1")
+    at = float(fraction.literal)
+    if not 0 <= at <= 1:
+        raise unsupported(f"the function percentile() at {at}, outside of 0 to 1,")
+    value = _double(each, "percentile")
+    values = f"list_sort({call.where(f'({each.sql}) IS NOT NULL')('list', value)})"
+    place = f"((len({values}) - 1) * CAST('{at!r}' AS DOUBLE))"
+    low, high = (f"list_extract({values}, CAST({side}({place}) AS BIGINT) + 1)" for side in ("floor", "ceil"))
+    between = f"(ceil({place}) - {place}) * {low} + ({place} - floor({place})) * {high}"
+    sql = f"CASE WHEN floor({place}) = ceil({place}) OR {low} = {high} THEN {low} ELSE {between} END"
+    return Typed(sql, t.DOUBLE)
+
+
+def _median(call: Call, each: Typed) -> Typed:
+    return percentile(call, each, literal(0.5, t.DOUBLE))
+
+
+AGGREGATES: Mapping[str, tuple[Callable[..., Typed], int, int]] = {
+    "any": (_logical("bool_or"), 1, 1),
+    "any_value": (_first("first"), 1, 2),
+    "array_agg": (_listed, 1, 1),
+    "avg": (_average, 1, 1),
+    "bool_and": (_logical("bool_and"), 1, 1),
+    "bool_or": (_logical("bool_or"), 1, 1),
+    "collect_list": (_listed, 1, 1),
+    "collect_set": (_set, 1, 1),
+    "count": (_count, 0, 100),
+    "count_if": (_count_if, 1, 1),
+    "covar_pop": (_statistic("covar_pop", 2), 2, 2),
+    "covar_samp": (_statistic("covar_samp", 2), 2, 2),
+    "every": (_logical("bool_and"), 1, 1),
+    "first": (_first("first"), 1, 2),
+    "first_value": (_first("first"), 1, 2),
+    "last": (_first("last"), 1, 2),
+    "last_value": (_first("last"), 1, 2),
+    "max": (_extreme("max"), 1, 1),
+    "max_by": (_by("max_by"), 2, 2),
+    "mean": (_average, 1, 1),
+    "median": (_median, 1, 1),
+    "min": (_extreme("min"), 1, 1),
+    "min_by": (_by("min_by"), 2, 2),
+    "percentile": (percentile, 2, 2),
+    "some": (_logical("bool_or"), 1, 1),
+    "std": (_statistic("stddev_samp"), 1, 1),
+    "stddev": (_statistic("stddev_samp"), 1, 1),
+    "stddev_pop": (_statistic("stddev_pop"), 1, 1),
+    "stddev_samp": (_statistic("stddev_samp"), 1, 1),
+    "sum": (_sum, 1, 1),
+    "var_pop": (_statistic("var_pop"), 1, 1),
+    "var_samp": (_statistic("var_samp"), 1, 1),
+    "variance": (_statistic("var_samp"), 1, 1),
+}
+
+
+def aggregate(name: str, args: Sequence[Typed], call: Call) -> Typed:
+    """A call of an aggregate function; raises `UnsupportedFeature` for arguments that are not known."""
+    apply, least, most = AGGREGATES[name]
+    if not least <= len(args) <= most:
+        raise unsupported(f"the function {name}() with {len(args)} arguments")
+    return apply(call, *args)

@@ -1,0 +1,114 @@
+"""What names mean in a SELECT, as in Spark: columns of its FROM, members of structs, columns of queries around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lakescan.common import types as t
+from lakescan.errors import InvalidStatement, nearest
+from lakescan.expressions.scalar.collections import member
+from lakescan.expressions.scalar.typed import Typed
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a FROM.
+
+    - `value`: its SQL and type.
+    - `qualifiers`: the names, in lower case, that may stand before its own.
+    - `is_hidden`: `*` does not return it: it is a column of USING of the other side.
+    - `only_qualified`: its name alone means another column.
+    """
+
+    name: str
+    value: Typed
+    qualifiers: frozenset[Names] = frozenset()
+    is_hidden: bool = False
+    only_qualified: bool = False
+
+    def renamed(self, name: str, qualifiers: frozenset[Names]) -> Column:
+        """The same column under another name."""
+        return replace(self, name=name, qualifiers=qualifiers)
+
+
+@dataclass
+class Scope:
+    """The columns that an expression may name.
+
+    - `outer`: the scope of the query around it.
+    - `aliases`: what SELECT has named so far, which later expressions of it may use.
+    - `as_grouped`: for a query with groups, what one of its columns is behind the aggregation.
+    """
+
+    columns: Sequence[Column]
+    outer: Scope | None = None
+    aliases: dict[str, Typed] | None = None
+    as_grouped: Callable[[Typed, str], Typed] | None = None
+
+    def resolve(self, path: Names) -> Typed:
+        """The value of a name; raises `InvalidStatement` if there is none, or more than one."""
+        for scope in self._chain():
+            found = scope.own(path)
+            if found is not None:
+                return found
+        candidates = [each.name for scope in self._chain() for each in scope.columns]
+        hint = nearest(path[-1], candidates) or (f" There are: {', '.join(candidates[:20])}." if candidates else "")
+        raise InvalidStatement(f"there is no column {'.'.join(path)!r}.{hint}")
+
+    def _chain(self) -> Iterator[Scope]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+    def own(self, path: Names) -> Typed | None:
+        """The value of a name in this scope alone."""
+        found = self.column(path)
+        if found is None:
+            if self.aliases is not None and (known := self.aliases.get(path[0].lower())) is not None:
+                return _members(known, path[1:])
+            return None
+        column, rest = found
+        value = _members(column.value, rest)
+        return value if self.as_grouped is None else self.as_grouped(value, ".".join(path))
+
+    def column(self, path: Names) -> tuple[Column, Names] | None:
+        """The column that a name begins with, and the members of structs that follow."""
+        lowered = tuple(name.lower() for name in path)
+        for size in range(len(path) - 1, 0, -1):
+            found = [
+                each
+                for each in self.columns
+                if lowered[:size] in each.qualifiers and each.name.lower() == lowered[size]
+            ]
+            if found:
+                return _only(found, path), path[size + 1 :]
+        found = [each for each in self.columns if not each.only_qualified and each.name.lower() == lowered[0]]
+        return (_only(found, path), path[1:]) if found else None
+
+    def of_star(self, qualifier: Names) -> list[Column]:
+        """The columns of `*`, or of `qualifier.*`; raises `InvalidStatement` if there are none of it."""
+        if not qualifier:
+            return [each for each in self.columns if not each.is_hidden]
+        lowered = tuple(name.lower() for name in qualifier)
+        found = [each for each in self.columns if lowered in each.qualifiers]
+        if not found:
+            raise InvalidStatement(f"there is no table {'.'.join(qualifier)!r} in this FROM")
+        return found
+
+
+def _only(found: list[Column], path: Names) -> Column:
+    if len(found) > 1:
+        raise InvalidStatement(f"the column {'.'.join(path)!r} is ambiguous: put the name of its table before it")
+    return found[0]
+
+
+def _members(value: Typed, rest: Names) -> Typed:
+    for name in rest:
+        if not isinstance(value.type, t.Struct):
+            raise InvalidStatement(f"there is no column {name!r} in a value of type {value.type}")
+        value = member(value, name)
+    return value

@@ -1,0 +1,73 @@
+"""A whole statement: parsed as its expressions are (`expressions.scalar.parse`), and translated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.errors import InvalidFilter, InvalidStatement, UnsupportedFeature
+from lakescan.expressions.scalar.parse import parse_query
+from lakescan.expressions.scalar.time_functions import values_at
+from lakescan.expressions.scalar.typed import Typed, literal, unsupported
+from lakescan.query.dialect.queries import Given, Queries
+
+_ADVICE = "In this process it may have another result than in Spark. Run the statement with lakescan.spark.sql."
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A query for DuckDB, and the columns of its result with their types in Spark."""
+
+    sql: str
+    columns: Sequence[tuple[str, t.Type]]
+
+
+def translated(
+    text: str, tables: Callable[[Any], Given], values: Mapping[str, Any], now: datetime | None = None
+) -> Translated:
+    """Translate a query. `tables` says what a table (sqlglot's node) means; `values` are those of its parameters.
+
+    Raises `InvalidStatement`, and `UnsupportedFeature` with the name of what is not evaluated here.
+    """
+    constants = values_at(now or datetime.now(UTC))
+    try:
+        parameters = {name: parameter(value) for name, value in values.items()}
+        sql, outputs = Queries(text, tables, constants, parameters).query(parse_query(text), None, is_final=True)
+    except UnsupportedFeature as error:
+        feature = error.feature.removesuffix(" in an SQL expression")
+        raise UnsupportedFeature(f"{feature} in SQL that runs in this process", _ADVICE) from error
+    except InvalidFilter as error:
+        raise InvalidStatement(str(error)) from error
+    return Translated(sql, [(each.name, each.value.type) for each in outputs])
+
+
+def parameter(value: Any) -> Typed:
+    """The literal that a parameter's value is."""
+    match value:
+        case None:
+            return literal(None, t.UNKNOWN)
+        case bool():
+            return literal(value, t.BOOLEAN)
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise unsupported(f"the parameter {value}, which is no BIGINT,")
+            return literal(value, t.INT if -(2**31) <= value < 2**31 else t.LONG)
+        case float():
+            return literal(value, t.DOUBLE)
+        case str():
+            return literal(value, t.STRING)
+        case Decimal() if value.is_finite():
+            scale = max(-int(value.as_tuple().exponent), 0)
+            digits = max(len(value.as_tuple().digits) + max(int(value.as_tuple().exponent), 0), scale)
+            return literal(value, t.Decimal(digits, scale))
+        case datetime():
+            is_zoned = value.tzinfo is not None
+            plain = value.astimezone(UTC).replace(tzinfo=None) if is_zoned else value
+            return Typed(f"CAST('{plain}' AS TIMESTAMP)", t.Timestamp(zoned=True))
+        case date():
+            return Typed(f"CAST('{value}' AS DATE)", t.DATE)
+    raise unsupported(f"a parameter of type {type(value).__name__}")

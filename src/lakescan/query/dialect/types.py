@@ -1,0 +1,130 @@
+"""Types of columns as SQL sees them: Arrow's as Spark reads them, and how DuckDB's values become theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.typed import Typed
+
+INSTANT = t.Timestamp()
+_OF_ARROW: dict[pa.DataType, t.Type] = {
+    pa.bool_(): t.BOOLEAN,
+    pa.int8(): t.BYTE,
+    pa.int16(): t.SHORT,
+    pa.int32(): t.INT,
+    pa.int64(): t.LONG,
+    pa.uint8(): t.SHORT,
+    pa.uint16(): t.INT,
+    pa.uint32(): t.LONG,
+    pa.uint64(): t.Decimal(20, 0),
+    pa.float32(): t.FLOAT,
+    pa.float64(): t.DOUBLE,
+    pa.date32(): t.DATE,
+    pa.date64(): t.DATE,
+    pa.string(): t.STRING,
+    pa.large_string(): t.STRING,
+    pa.string_view(): t.STRING,
+    pa.binary(): t.BINARY,
+    pa.large_binary(): t.BINARY,
+    pa.null(): t.UNKNOWN,
+}
+_CAST: dict[t.Type, str] = {
+    t.BYTE: "TINYINT",
+    t.SHORT: "SMALLINT",
+    t.INT: "INTEGER",
+    t.LONG: "BIGINT",
+    t.STRING: "VARCHAR",
+    t.DATE: "DATE",
+    t.UNKNOWN: "INTEGER",
+}
+
+
+@dataclass(frozen=True)
+class Foreign(t.Type):
+    """A type that Spark does not have; its values can be selected, and nothing else."""
+
+    found: pa.DataType
+
+    def arrow(self) -> pa.DataType:
+        """The type itself."""
+        return self.found
+
+    def __str__(self) -> str:
+        return str(self.found)
+
+
+def of_arrow(kind: pa.DataType) -> t.Type:
+    """The type of an Arrow column in Spark."""
+    if (found := _OF_ARROW.get(kind)) is not None:
+        return found
+    if pa.types.is_dictionary(kind):
+        return of_arrow(kind.value_type)
+    if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision:
+        return t.Decimal(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return t.Timestamp(zoned=kind.tz is not None)
+    if pa.types.is_fixed_size_binary(kind):
+        return t.BINARY
+    if pa.types.is_struct(kind):
+        return t.Struct(tuple(t.Field(0, each.name, of_arrow(each.type)) for each in kind))
+    if pa.types.is_map(kind):
+        return t.MapOf(t.Field(0, "key", of_arrow(kind.key_type)), t.Field(0, "value", of_arrow(kind.item_type)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return t.ListOf(t.Field(0, "element", of_arrow(kind.value_type)))
+    return Foreign(kind)
+
+
+def plain(kind: t.Type) -> t.Type:
+    """A table's type as SQL compares it: without ids, defaults and what else fields have."""
+    match kind:
+        case t.UUID:
+            return t.STRING
+        case t.Fixed():
+            return t.BINARY
+        case t.Timestamp():
+            return t.Timestamp(zoned=kind.zoned)
+        case t.Struct():
+            return t.Struct(tuple(_field(each, each.name) for each in kind.fields))
+        case t.ListOf():
+            return t.ListOf(_field(kind.element, "element"))
+        case t.MapOf():
+            return t.MapOf(_field(kind.key, "key"), _field(kind.value, "value"))
+    return kind
+
+
+def _field(each: t.Field, name: str) -> t.Field:
+    return t.Field(0, name, plain(each.type))
+
+
+def column_of(sql: str, kind: t.Type) -> Typed:
+    """A column that DuckDB reads from Arrow, as `Typed` values are: instants are wall-clock times in UTC."""
+    if isinstance(kind, t.Timestamp):
+        return Typed(f"CAST({sql} AS TIMESTAMP)", kind)
+    if isinstance(kind, t.Decimal):
+        return Typed(f"CAST({sql} AS DECIMAL({kind.precision}, {kind.scale}))", kind)
+    return Typed(f"CAST({sql} AS {_CAST[kind]})" if kind in _CAST else sql, kind)
+
+
+def result_type(kind: t.Type) -> pa.DataType | None:
+    """The Arrow type of a result; None for one that stays as DuckDB returns it."""
+    if isinstance(kind, Foreign) or kind in (t.VARIANT, t.TIME, t.UUID) or isinstance(kind, t.Geospatial):
+        return None
+    match kind:
+        case t.Struct():
+            inner = [(each.name, result_type(each.type)) for each in kind.fields]
+            return None if any(each is None for _, each in inner) else pa.struct(inner)
+        case t.ListOf():
+            element = result_type(kind.element.type)
+            return None if element is None else pa.list_(element)
+        case t.MapOf():
+            key, value = result_type(kind.key.type), result_type(kind.value.type)
+            return None if key is None or value is None else pa.map_(key, value)
+    return kind.arrow()
+
+
+def unnamed(value: Typed) -> Typed:
+    """The value without what is known of it as a literal."""
+    return replace(value, literal=None)

@@ -1,0 +1,274 @@
+"""The expressions of a query: those of `expressions.scalar`, and aggregates, windows, intervals and queries in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from lakescan.common import types as t
+from lakescan.errors import InvalidStatement
+from lakescan.expressions.scalar import time_functions
+from lakescan.expressions.scalar.translate import Translator
+from lakescan.expressions.scalar.typed import Typed, aligned, unsupported
+from lakescan.query.dialect.aggregates import AGGREGATES, Call, aggregate, percentile
+from lakescan.query.dialect.grouping import Groups
+from lakescan.query.dialect.scope import Names, Scope
+from lakescan.query.dialect.windows import WINDOW_FUNCTIONS, over, window_call
+from lakescan.query.statement import underlined_at
+
+_WRAPPERS = ("Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Window")
+_COMPARED = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
+
+
+class Inner(Protocol):
+    """Translates the queries in an expression."""
+
+    text: str
+    constants: Mapping[str, Typed]
+    parameters: Mapping[str, Typed]
+
+    def inner(self, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
+        """The SQL of a query, and its columns."""
+
+
+class Values(Translator):
+    """Translates the expressions of one SELECT.
+
+    With `groups`, they are over the groups of an aggregation, of which `rows` translates the expressions over rows.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        queries: Inner,
+        windows: Mapping[str, Any] | None = None,
+        groups: Groups | None = None,
+        rows: Values | None = None,
+    ) -> None:
+        super().__init__(self._resolved, queries.constants)
+        self.scope, self._queries, self._windows = scope, queries, windows or {}
+        self._groups, self._rows = groups, rows
+
+    def _resolved(self, path: Names) -> Typed:
+        try:
+            return self.scope.resolve(path)
+        except InvalidStatement:
+            if len(path) == 1 and path[0].lower() in self._queries.constants:
+                return self._queries.constants[path[0].lower()]
+            raise
+
+    def __call__(self, node: Any) -> Typed:
+        """Translate an expression; raises `UnsupportedFeature` and `InvalidStatement`."""
+        if self._groups is not None and self._rows is not None and not is_aggregated(node):
+            key = self._groups.key(node, self._rows)
+            if key is not None:
+                return key
+        return super().__call__(node)
+
+    def _check(self, node: Any) -> None:
+        if type(node).__name__ not in (*_WRAPPERS, "Subquery", "Exists", "In", "Interval", "Placeholder"):
+            super()._check(node)
+
+    def _node(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        match node:
+            case exp.Column() if not isinstance(node.this, exp.Star):
+                return self._named(node)
+            case exp.Placeholder():
+                return self._parameter(node)
+            case exp.Subquery():
+                return self._scalar(node)
+            case exp.Exists():
+                sql, _ = self._queries.inner(node.this, self.scope)
+                return Typed(f"EXISTS ({sql})", t.BOOLEAN, True)
+            case exp.In() if node.args.get("query") is not None:
+                return self._in_query(node)
+            case exp.Window():
+                return self._window(node)
+            case exp.Add() | exp.Sub() if (moved := self._moved(node)) is not None:
+                return moved
+        if (called := _aggregate_of(node)) is not None:
+            return self._aggregate(node, called)
+        return super()._node(node)
+
+    def _named(self, node: Any) -> Typed:
+        try:
+            return super()._node(node)
+        except InvalidStatement as error:
+            meta = [part.meta for part in node.parts]
+            if any("start" not in each for each in meta) or "\n" in str(error):
+                raise
+            place = underlined_at(self._queries.text, meta[0]["start"], meta[-1]["end"] + 1)
+            raise InvalidStatement(f"{error}{place}") from error
+
+    def _parameter(self, node: Any) -> Typed:
+        known = self._queries.parameters.get(node.name)
+        if known is None:
+            mark = f":{node.name}" if node.name.strip("?") else "?"
+            raise InvalidStatement(f"the parameter {mark} has no value in args")
+        return known
+
+    # Queries
+
+    def _scalar(self, node: Any) -> Typed:
+        sql, columns = self._queries.inner(node, self.scope)
+        if len(columns) != 1:
+            raise InvalidStatement(f"a query as a value must have one column; this one has {len(columns)}")
+        return Typed(f"({sql})", columns[0].type, True)
+
+    def _in_query(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        subjects = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        if len(subjects) > 1 and isinstance(node.parent, exp.Not):
+            raise unsupported("NOT IN of several columns")
+        sql, columns = self._queries.inner(node.args["query"], self.scope)
+        if len(columns) != len(subjects):
+            raise InvalidStatement(f"IN compares {len(subjects)} values with a query of {len(columns)} columns")
+        left, right = [], []
+        for subject, column in zip(subjects, columns, strict=True):
+            one, other = aligned(self(subject), replace(column, literal=None), "IN (SELECT ...)")
+            left.append(one.sql)
+            right.append(other.sql)
+        inner = f"SELECT {', '.join(right)} FROM ({sql}) AS q"
+        together = left[0] if len(left) == 1 else f"({', '.join(left)})"
+        return Typed(f"({together} IN ({inner}))", t.BOOLEAN, True)
+
+    # Aggregates and windows
+
+    def _aggregate(self, node: Any, called: Any) -> Typed:
+        if self._groups is None or self._rows is None:
+            raise InvalidStatement(f"the aggregate function {called.name}() cannot stand here")
+        name = str(called.this).lower()
+        if name in ("grouping", "grouping_id"):
+            return self._groups.grouping(name, [self._rows(each) for each in called.expressions])
+        return self._groups.aggregate(self._rows.aggregated(node, ""))
+
+    def aggregated(self, node: Any, window: str) -> Typed:
+        """An aggregate with its FILTER and what else stands behind its parentheses; `window` is its OVER."""
+        from sqlglot import exp
+
+        filters: list[str] = []
+        order = None
+        while not isinstance(node, exp.Anonymous):
+            match node:
+                case exp.Filter():
+                    filters.append(self(node.expression.this).sql)
+                case exp.WithinGroup():
+                    order = node.expression
+                case _:
+                    raise unsupported(f"{node.sql('spark')!r}")
+            node = node.this
+        name, args = str(node.this).lower(), list(node.expressions)
+        distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
+        if distinct:
+            args = list(args[0].expressions)
+        if len(args) == 1 and isinstance(args[0], exp.Star):
+            args = []
+        call = Call(distinct, tuple(filters), window)
+        values = [self(each) for each in args]
+        if order is not None:
+            [ordered, *more] = order.expressions
+            if name != "percentile_cont" or more or ordered.args.get("desc") or len(values) != 1:
+                raise unsupported(f"{node.sql('spark')!r} WITHIN GROUP")
+            return percentile(call, self(ordered.this), values[0])
+        if name not in AGGREGATES:
+            raise unsupported(f"the function {name}()")
+        return aggregate(name, values, call)
+
+    def _window(self, node: Any) -> Typed:
+        from sqlglot import exp
+
+        called, ignores = node.this, False
+        if isinstance(called, exp.IgnoreNulls | exp.RespectNulls):
+            ignores, called = isinstance(called, exp.IgnoreNulls), called.this
+        window = over(node, self, self._windows)
+        name = str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
+        if name in WINDOW_FUNCTIONS:
+            return window_call(name, [self(each) for each in called.expressions], ignores, window)
+        if ignores:
+            raise unsupported(f"IGNORE NULLS of {name}()")
+        return self.aggregated(called, window)
+
+    # Intervals
+
+    def _moved(self, node: Any) -> Typed | None:
+        """A date or timestamp and an interval, or a number of days."""
+        from sqlglot import exp
+
+        sign = 1 if isinstance(node, exp.Add) else -1
+        left, right = node.this.unnest(), node.expression.unnest()
+        if isinstance(left, exp.Interval) and sign == 1:
+            left, right = right, left
+        if isinstance(right, exp.Interval):
+            number, unit = _interval(right)
+            return time_functions.shifted(self(left), sign * number, unit)
+        first, second = self(node.this), self(node.expression)
+        if first.type == t.DATE and second.type in (t.BYTE, t.SHORT, t.INT):
+            return time_functions.moved("+" if sign == 1 else "-")(first, second)
+        if first.type == t.DATE and second.type == t.DATE and sign == -1:
+            raise unsupported("a difference of dates, an interval (datediff() gives the days),")
+        return None
+
+
+def _interval(node: Any) -> tuple[int, str]:
+    from sqlglot import exp
+
+    number, unit, sign = node.this, node.args.get("unit"), 1
+    while isinstance(number, exp.Neg | exp.Paren):
+        sign, number = (-sign if isinstance(number, exp.Neg) else sign), number.this
+    text = number.name.strip() if isinstance(number, exp.Literal) else ""
+    digits = text[1:] if text[:1] in "+-" else text
+    if not digits.isdecimal() or not isinstance(unit, exp.Var):
+        raise unsupported(f"{node.sql('spark')!r}")
+    return sign * int(text), unit.name.lower().removesuffix("s")
+
+
+def _aggregate_of(node: Any) -> Any:
+    """The call of an aggregate function that a node is, below its FILTER; None for other nodes."""
+    while type(node).__name__ in ("Filter", "WithinGroup"):
+        node = node.this
+    if type(node).__name__ != "Anonymous":
+        return None
+    name = str(node.this).lower()
+    known = name in AGGREGATES or name in ("grouping", "grouping_id", "percentile_cont")
+    return node if known else None
+
+
+def is_aggregated(node: Any) -> bool:
+    """Whether an expression has aggregate functions, outside of windows and queries in it."""
+    return any(_aggregate_of(each) is not None for each in _own(node, windows=False))
+
+
+def has_windows(node: Any) -> bool:
+    """Whether an expression has window functions, outside of queries in it."""
+    return any(type(each).__name__ == "Window" for each in _own(node, windows=True))
+
+
+def _own(node: Any, windows: bool) -> Any:
+    """The nodes of an expression. The function that a window is of is no aggregate of the query; its operands are."""
+    pending = [node]
+    while pending:
+        each = pending.pop()
+        name = type(each).__name__
+        if name in ("Subquery", "Exists"):
+            continue
+        if name == "Window" and not windows:
+            called = each.this
+            while type(called).__name__ in _WRAPPERS:
+                pending += [called.expression] if called.args.get("expression") is not None else []
+                called = called.this
+            pending += called.iter_expressions()
+            pending += [one for key, arg in each.args.items() if key != "this" for one in _nodes(arg)]
+            continue
+        yield each
+        if name == "In" and each.args.get("query") is not None:
+            pending.append(each.this)
+        else:
+            pending += each.iter_expressions()
+
+
+def _nodes(arg: Any) -> list[Any]:
+    return [each for each in (arg if isinstance(arg, list) else [arg]) if hasattr(each, "iter_expressions")]
