@@ -22,6 +22,7 @@ from lakescan.query.settings import Settings
 from lakescan.query.statement import Arguments, Kind, parsed, statement_of
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.spark import views
 from lakescan.spark.frames import frame_of
 from lakescan.spark.session import conf, register
 from lakescan.sql import define
@@ -65,6 +66,19 @@ def _is_ours(text: str) -> bool:
         return False
 
 
+def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
+    """Make a view of a query, or of a table; see `lakescan.spark.create_view`."""
+    views.check_name(name)
+    found = _analyzed(spark, views.query_of(source), None, {})
+    text = views.text_to_keep(name, source, found)
+    views.record(spark, name, text, _frame(spark, found, {}), replace=replace)
+
+
+def renew_view(spark: SparkSession, name: str) -> None:
+    """Make a view anew, of the states that its tables have now; see `lakescan.spark.refresh_view`."""
+    make_view(spark, name, views.needed(spark, name), replace=True)
+
+
 def _use(spark: SparkSession, text: str) -> DataFrame | None:
     names = parsed(text).this
     if names is not None and (is_known(names.parts[0].name) or _within(spark)):
@@ -84,7 +98,13 @@ def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[s
     def is_view(name: str) -> bool:
         return name.lower() in others or spark.catalog.tableExists(_quoted(name))
 
-    found = analyzed(text, args, tables, _within(spark), settings=_settings(spark), is_view=is_view)
+    def view(name: str) -> str | None:
+        return None if name in others else views.text_of(spark, name)
+
+    known = view if views.recorded(spark) else None
+    found = analyzed(
+        text, args, tables, _within(spark), settings=_settings(spark), is_view=is_view, view=known, taken=others
+    )
     for each in found.unknown:
         if not is_view(each.names[0]) if len(each.names) == 1 else False:
             raise found.tables.unknown(each, lambda: [view.name for view in spark.catalog.listTables()])
