@@ -23,7 +23,7 @@ from lakescan.errors import InvalidFilter, InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.bind import bind
 from lakescan.expressions.codec import from_json, to_json
-from lakescan.expressions.predicate import TRUE, Predicate, conjunction, fields_read
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts, fields_read
 from lakescan.expressions.sql import parse_filter
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.table_format import FileRequest, Snapshot, SnapshotSelector, TableFormat
@@ -48,7 +48,7 @@ class ScanSpec:
 
     Immutable: every refinement returns a new spec. The snapshot, the output columns and the bound filter are resolved
     once, cached, and pickled with the spec. `keeps_deleted`: deleted rows are read, whatever columns are; see
-    `reads_deleted`.
+    `reads_deleted`. `pruning`: files without a row for which this is true are not read either, but rows are not tested.
     """
 
     table: TableFormat
@@ -64,6 +64,7 @@ class ScanSpec:
     stats_of: tuple[str, ...] = ()
     ignores_residuals: bool = False
     keeps_deleted: bool = False
+    pruning: Predicate = TRUE
     state: Snapshot | None = None
 
     def __repr__(self) -> str:
@@ -72,6 +73,8 @@ class ScanSpec:
             parts.append(f"as of {self.selector.describe()}")
         if self.predicate != TRUE:
             parts.append(f"where {self.predicate}")
+        if self.pruning != TRUE:
+            parts.append(f"pruned by {self.pruning}")
         if self.columns is not None:
             parts.append(f"select {', '.join(self.columns)}")
         if self.row_limit is not None:
@@ -192,6 +195,11 @@ class ScanSpec:
         """The filter, bound to the table's schema."""
         return bind(self.condition, self.selectable, case_sensitive=self._case_sensitive)
 
+    @cached_property
+    def _pruned_by(self) -> Predicate:
+        """The filter, and what files are pruned by besides, bound."""
+        return conjunction([self.filter, bind(self.pruning, self.selectable, case_sensitive=self._case_sensitive)])
+
     @property
     def reads_deleted(self) -> bool:
         """Whether deleted rows are among the rows: a scan that selects `_deleted`, or filters by it, returns them."""
@@ -265,12 +273,12 @@ class ScanSpec:
 
     def plan_table(self, table: FileTable, *, parallelism: int | None = None) -> ScanPlan:
         """Plan these files instead of the snapshot's; they have its columns, and may not be committed yet."""
-        return self._plan(Candidates.pruned(table, self.filter, {}), ScanMetrics(), parallelism)
+        return self._plan(Candidates.pruned(table, self._pruned_by, {}), ScanMetrics(), parallelism)
 
     def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
         """Ask the format for the files that may match."""
         request = FileRequest(
-            predicate=self.filter,
+            predicate=self._pruned_by,
             metrics=metrics,
             limit=self.max_rows,
             stats=self._stats_fields,
@@ -296,10 +304,11 @@ class ScanSpec:
             candidates,
             schema=self.output,
             table_schema=snapshot.schema,
-            predicate=self.filter,
+            predicate=self._pruned_by,
             packing=self._packing(parallelism or self.options.parallelism or os.cpu_count() or 1),
             limit=self.max_rows,
             ignore_residuals=self.ignores_residuals,
+            conditions=len(conjuncts(self.filter)),
             metrics=metrics,
             describe={
                 "table": self.table.location,
@@ -361,7 +370,8 @@ class ScanSpec:
         """Whether `to_options` can express the whole spec: reporters, changelogs and increments have no option."""
         is_changelog = self.selector is not None and self.selector.appends is not None
         is_one_state = self.state is None and not is_changelog
-        return is_one_state and not self.ignores_residuals and not self.reporters and not self.keeps_deleted
+        is_plain = not (self.ignores_residuals or self.reporters or self.keeps_deleted)
+        return is_one_state and is_plain and self.pruning == TRUE
 
     def to_options(self) -> dict[str, str]:
         """Return the spec as text options of `spark.read.format("lakescan")`, pinned to the current snapshot.

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.schema import Schema
-from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.expressions.predicate import TRUE, Predicate, conjunction, conjuncts
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
 from lakescan.planning.file_table import FileTable, key_texts
 from lakescan.planning.pack import LOOKBACK, OPEN_COST, pack, pack_in_order, weights
 from lakescan.planning.report import ScanMetrics, ScanReport
-from lakescan.planning.residual import Residuals, residuals
+from lakescan.planning.residual import MOST_CONJUNCTS, Residuals, residuals
 from lakescan.planning.split import TARGET_SIZE, adapted_size, split_files
 
 _FILE_COLUMNS = (
@@ -329,15 +329,18 @@ def make_plan(
     packing: PackingOptions,
     limit: int | None,
     ignore_residuals: bool = False,
+    conditions: int | None = None,
     metrics: ScanMetrics,
     describe: dict[str, Any],
 ) -> ScanPlan:
     """Compute residuals, apply the limit, split and pack. `describe` has the report's table, snapshot and schema.
 
-    With `ignore_residuals`, the filter only prunes files and is not applied to rows.
+    With `ignore_residuals`, the filter only prunes files and is not applied to rows; with `conditions`, that is so for
+    all but the first so many of its conjuncts.
     """
     kept = candidates.table
-    remaining = residuals(TRUE, 0 * candidates.needed) if ignore_residuals else residuals(predicate, candidates.needed)
+    tested, needed = _first(predicate, conditions, candidates.needed)
+    remaining = residuals(TRUE, 0 * needed) if ignore_residuals else residuals(tested, needed)
     final = kept.head(_within_limit(kept, remaining, limit)).used_deletes()
     metrics.count_result(final)
     skipped = candidates.skipped_by_partition + candidates.skipped_by_stats
@@ -361,7 +364,15 @@ def make_plan(
         groups=len(groups),
         records=_records(final),
     )
-    return ScanPlan(schema, table_schema, predicate, final, splits, groups, remaining.predicates, report, limit)
+    return ScanPlan(schema, table_schema, tested, final, splits, groups, remaining.predicates, report, limit)
+
+
+def _first(predicate: Predicate, conditions: int | None, needed: np.ndarray) -> tuple[Predicate, np.ndarray]:
+    """The first so many conjuncts of a predicate (all for None), and the bits of those that each file needs."""
+    parts = conjuncts(predicate)
+    if conditions is None or conditions == len(parts):
+        return predicate, needed
+    return conjunction(parts[:conditions]), needed & ((1 << min(conditions, MOST_CONJUNCTS)) - 1)
 
 
 def _within_limit(table: FileTable, remaining: Residuals, limit: int | None) -> int:

@@ -10,9 +10,11 @@ count is known to be zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,7 +37,7 @@ from lakescan.planning.column_stats import ColumnStats
 
 Stats = Mapping[int, ColumnStats]
 
-# A longer `in` list is compared by its minimum and maximum only (Iceberg has the same limit).
+# A strict proof compares a file with each value of an `in` list, if these are not more.
 _LIST_LIMIT = 200
 
 
@@ -120,6 +122,20 @@ class _Evaluator:
         """Where no value equals `value`, NaN aside."""
         return pc.or_(self.bound(self.lower, ">", value), self.bound(self.upper, "<", value))
 
+    def none_within(self, values: Sequence[pa.Scalar]) -> pa.Array:
+        """Where none of some values, which may be many, is within the bounds."""
+        ordered = _ordered(pa.array(values, values[0].type))
+        known = [bound for bound in (self.lower, self.upper) if bound is not None]
+        if ordered is None or any(bound.type != values[0].type for bound in known):
+            return reduce(pc.and_, (self.outside(v) for v in values))
+        ordered.sort()
+        first, end = np.zeros(self.rows, dtype=np.int64), np.full(self.rows, len(ordered))
+        if self.lower is not None:
+            first[_known(self.lower)] = np.searchsorted(ordered, _ordered(self.lower.drop_null()), "left")
+        if self.upper is not None:
+            end[_known(self.upper)] = np.searchsorted(ordered, _ordered(self.upper.drop_null()), "right")
+        return pa.array(first >= end)
+
     def only(self, value: pa.Scalar) -> pa.Array:
         """Where every value equals `value`, NaN aside."""
         return pc.and_(self.bound(self.lower, "=", value), self.bound(self.upper, "=", value))
@@ -187,11 +203,7 @@ class _Inclusive(_Evaluator):
     def _in(self, leaf: In) -> pa.Array:
         if any(_is_nan(v) for v in leaf.values):
             return self.constant(False)
-        if len(leaf.values) <= _LIST_LIMIT:
-            return pc.or_(self.no_ordinary(), reduce(pc.and_, (self.outside(v) for v in leaf.values)))
-        ends = pc.min_max(pa.array(leaf.values, leaf.values[0].type))
-        beside = pc.or_(self.bound(self.lower, ">", ends["max"]), self.bound(self.upper, "<", ends["min"]))
-        return pc.or_(self.no_ordinary(), beside)
+        return pc.or_(self.no_ordinary(), self.none_within(leaf.values))
 
     def _not_in(self, leaf: In) -> pa.Array:
         if len(leaf.values) > _LIST_LIMIT:
@@ -254,6 +266,25 @@ def _tests_floats(leaf: Leaf) -> bool:
         case In():
             return bool(pa.types.is_floating(leaf.values[0].type))
     return isinstance(leaf, IsNaN)
+
+
+def _known(bound: pa.Array) -> np.ndarray:
+    known: np.ndarray = bound.is_valid().to_numpy(zero_copy_only=False)
+    return known
+
+
+def _ordered(values: pa.Array) -> Any:
+    """Values without nulls as NumPy orders them like Arrow; None for a type that it does not."""
+    kind = values.type
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        values = values.cast(pa.int32())
+    elif pa.types.is_temporal(kind):
+        values = values.cast(pa.int64())
+    elif pa.types.is_fixed_size_binary(kind):
+        values = values.cast(pa.binary())
+    elif isinstance(values, pa.ExtensionArray):
+        return None
+    return values.to_numpy(zero_copy_only=False).copy()
 
 
 def _without_nan(bound: pa.Array | None) -> pa.Array | None:

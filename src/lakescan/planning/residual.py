@@ -16,7 +16,7 @@ from lakescan.expressions.predicate import Predicate, conjunction, conjuncts
 from lakescan.planning.prune import Stats, must_match
 
 # One bit of an int64 per conjunct; further conjuncts are always evaluated.
-_MOST_CONJUNCTS = 62
+MOST_CONJUNCTS = 62
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def needed_conjuncts(predicate: Predicate, stats: Stats, exact: Stats, rows: int
     A conjunct is not needed if statistics, or exact partition values, prove it for every row.
     """
     needed = np.zeros(rows, dtype=np.int64)
-    for bit, part in enumerate(conjuncts(predicate)[:_MOST_CONJUNCTS]):
+    for bit, part in enumerate(conjuncts(predicate)[:MOST_CONJUNCTS]):
         proved = pc.or_(must_match(part, stats, rows), must_match(part, exact, rows))
         needed |= np.where(proved.to_numpy(zero_copy_only=False), 0, 1 << bit)
     return needed
@@ -43,9 +43,9 @@ def residuals(predicate: Predicate, needed: np.ndarray) -> Residuals:
     """Return the residual of each file, given its bit mask of needed conjuncts."""
     parts = conjuncts(predicate)
     codes, index = np.unique(needed, return_inverse=True)
-    always = parts[_MOST_CONJUNCTS:]
+    always = parts[MOST_CONJUNCTS:]
     predicates = tuple(
-        conjunction([p for bit, p in enumerate(parts[:_MOST_CONJUNCTS]) if code & (1 << bit)] + always)
+        conjunction([p for bit, p in enumerate(parts[:MOST_CONJUNCTS]) if code & (1 << bit)] + always)
         for code in codes.tolist()
     )
     return Residuals(predicates, pa.array(index.reshape(-1), pa.int32()))
