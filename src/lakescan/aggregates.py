@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidOption
@@ -49,6 +50,39 @@ def extreme(spec: ScanSpec, column: str, *, largest: bool) -> Any:
             values.append(value)
     best = extreme_of(pa.array(values, field.type.arrow()), largest=largest) if values else None
     return None if best is None else plain_value(best)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate over all rows: 'count' (of rows), or 'min' or 'max' of a column."""
+
+    kind: str
+    column: str | None = None
+
+
+def known_by_metadata(spec: ScanSpec, wanted: Sequence[Aggregate]) -> list[pa.Scalar] | None:
+    """Return the values of aggregates, in order, if metadata alone proves them all; else None."""
+    names = tuple(dict.fromkeys(each.column for each in wanted if each.column is not None))
+    whole = spec.without_limit()
+    if whole.max_rows is not None or whole.reads_deleted:
+        return None
+    plan = replace(whole, stats_of=names, reporters=()).plan(default_readers())
+    count, unknown = rows_by_metadata(plan)
+    values = []
+    for each in wanted:
+        if each.column is None:
+            values.append(pa.scalar(count, pa.int64()))
+            missing = unknown
+        else:
+            field = whole.snapshot.schema.field(each.column)
+            if not isinstance(field.type, t.Decimal) and field.type not in ORDERED:
+                return None
+            found = extreme_by_metadata(plan, field, largest=each.kind == "max")
+            values.append(pa.scalar(None, field.type.arrow()) if found.value is None else found.value)
+            missing = found.unknown
+        if pc.any(missing).as_py():
+            return None
+    return values
 
 
 def _batches_of(spec: ScanSpec, plan: ScanPlan, mask: pa.Array) -> Iterator[pa.RecordBatch]:

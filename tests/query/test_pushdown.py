@@ -22,7 +22,7 @@ def pushed(text: str) -> list[Pushed]:
     """What goes into the scans of the tables a and b, in the order of the text."""
     tree = parsed(text)
     found = [each for each in occurrences(tree, text) if each.names[-1] in _SCHEMAS]
-    result = pushed_down(tree, found, {each: _SCHEMAS[each.names[-1]] for each in found}, Settings())
+    result = pushed_down(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, Settings())
     return [result[each] for each in sorted(found, key=lambda each: each.start)]
 
 
@@ -67,7 +67,10 @@ def _loose(texts: list[str]) -> list[set[str]]:
         ("LEFT ANTI JOIN b ON a.x = b.x AND z = 1 AND y = 2", "", ["true", "z = 1"]),
         ("CROSS JOIN b", "WHERE z = 1", ["true", "z = 1"]),
         ("NATURAL JOIN b", "WHERE z = 1", ["true", "true"]),
-        ("JOIN b USING (x)", "WHERE x = 1 AND z = 1", ["true", "z = 1"]),
+        ("JOIN b USING (x)", "WHERE x = 1 AND z = 1", ["x = 1", "z = 1"]),
+        ("LEFT JOIN b USING (x)", "WHERE x = 1 AND z = 1", ["x = 1", "z = 1"]),
+        ("RIGHT JOIN b USING (x)", "WHERE x = 1 AND y = 1", ["y = 1", "x = 1"]),
+        ("FULL JOIN b USING (x)", "WHERE x = 1 AND z = 1", ["true", "z = 1"]),
     ],
 )
 def test_outer_joins_keep_conditions_from_rows_that_they_would_turn_into_nulls(
@@ -149,3 +152,72 @@ def test_columns_that_are_not_named_are_not_read(text: str, expected: list[tuple
 )
 def test_a_limit_is_pushed_where_any_rows_will_do(text: str, expected: int | None) -> None:
     assert pushed(text)[0].limit == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1 FROM a JOIN b ON a.x = b.z", [["x among 1.z"], ["z among 0.x"]]),
+        (
+            "SELECT 1 FROM a, b WHERE a.x = b.z AND a.s.a = b.x",
+            [["x among 1.z", "s.a among 1.x"], ["z among 0.x", "x among 0.s.a"]],
+        ),
+        ("SELECT 1 FROM a LEFT JOIN b ON a.x = b.z", [[], ["z among 0.x"]]),
+        ("SELECT 1 FROM a LEFT JOIN b ON a.x = b.z WHERE a.y = b.x", [["y among 1.x"], ["z among 0.x", "x among 0.y"]]),
+        ("SELECT 1 FROM a RIGHT JOIN b USING (x)", [["x among 1.x"], []]),
+        ("SELECT 1 FROM a FULL JOIN b ON a.x = b.z", [[], []]),
+        ("SELECT 1 FROM a LEFT ANTI JOIN b ON a.x = b.z", [[], ["z among 0.x"]]),
+        ("SELECT 1 FROM a LEFT SEMI JOIN b ON a.x = b.z", [["x among 1.z"], ["z among 0.x"]]),
+        ("SELECT 1 FROM a JOIN b ON a.x = b.z OR a.y = 1", [[], []]),
+        ("SELECT 1 FROM a JOIN b ON a.x <=> b.z", [[], []]),
+        ("SELECT 1 FROM a JOIN b ON a.x = b.z + 1", [[], []]),
+        ("SELECT 1 FROM a WHERE x IN (SELECT z FROM b)", [["x among 1.z"], []]),
+        ("SELECT 1 FROM a WHERE x IN (SELECT max(z) FROM b)", [[], []]),
+        ("SELECT 1 FROM a WHERE x NOT IN (SELECT z FROM b)", [[], []]),
+        ("SELECT 1 FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.z = y)", [["y among 1.z"], ["z among 0.y"]]),
+        ("SELECT 1 FROM a WHERE EXISTS (SELECT max(d) FROM b WHERE b.z = y)", [[], ["z among 0.y"]]),
+        ("SELECT 1 FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.z = y)", [[], ["z among 0.y"]]),
+        ("SELECT (SELECT max(d) FROM b WHERE b.z = y) FROM a", [["z among 1.y"], []]),
+        (
+            "SELECT 1 FROM a JOIN (SELECT z AS q, count(*) FROM b GROUP BY z) g ON x = q",
+            [["x among 1.z"], ["z among 0.x"]],
+        ),
+        ("SELECT 1 FROM a JOIN (SELECT z FROM b LIMIT 3) g ON x = z", [["x among 1.z"], []]),
+        (
+            "SELECT 1 FROM a JOIN (SELECT x FROM b UNION ALL SELECT z FROM b AS c) u ON u.x = y",
+            [["y among 1.x 2.z"], ["x among 0.y"], ["z among 0.y"]],
+        ),
+    ],
+)
+def test_joins_ask_for_values_of_the_other_side(text: str, expected: list[list[str]]) -> None:
+    tree = parsed(text)
+    found = sorted(occurrences(tree, text), key=lambda each: each.start)
+    result = pushed_down(tree, {each: _SCHEMAS[each.names[-1]] for each in found}, {}, Settings())
+    places = {each: n for n, each in enumerate(found)}
+    among = [
+        [
+            f"{'.'.join(path)} among {' '.join(f'{places[v.occurrence]}.{chr(46).join(v.path)}' for v in values)}"
+            for path, values in result[each].among
+        ]
+        for each in found
+    ]
+    assert among == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1 FROM q AS one JOIN q AS two ON one.x = two.y WHERE one.x = 1 AND two.x = 2", "(x = 1 or x = 2)"),
+        ("SELECT 1 FROM q AS one JOIN q AS two ON one.x = two.y WHERE one.x = 1", "true"),
+        ("SELECT 1 FROM q WHERE x = 1 AND y = 2 UNION ALL SELECT 1 FROM q WHERE x = 3", "((x = 1 and y = 2) or x = 3)"),
+        ("SELECT 1 FROM q WHERE x = 1 UNION ALL SELECT 1 FROM q LEFT JOIN b ON q.x = 2 AND b.x = 1", "true"),
+        ("SELECT 1 FROM q WHERE x = 1 AND 1 < (SELECT max(x) FROM q AS z)", "true"),
+    ],
+)
+def test_a_query_of_with_that_is_read_twice_gets_what_either_reader_asks_for(text: str, expected: str) -> None:
+    assert conditions(f"WITH q AS (SELECT * FROM a) {text}")[0] == expected
+
+
+def test_conditions_of_readers_reach_through_queries_of_with_in_any_order() -> None:
+    text = "WITH q AS (SELECT * FROM a), r AS (SELECT * FROM q WHERE y < 9) SELECT 1 FROM r JOIN r AS s ON r.x = s.y"
+    assert conditions(f"{text} WHERE r.x = 1 AND s.x = 2") == ["(y < 9 and (x = 1 or x = 2))"]

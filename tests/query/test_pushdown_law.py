@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.query.dialect.queries import Given
 from lakescan.query.dialect.statement import translated
-from lakescan.query.occurrences import occurrences
+from lakescan.query.occurrences import Occurrence, occurrences
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
@@ -74,6 +76,42 @@ def _sources(draw: st.DrawFn, depth: int) -> str:
 
 
 @st.composite
+def _links(draw: st.DrawFn, names: list[str], name: str) -> str:
+    """What joins a source to those before it: any condition, or equal columns."""
+    kind = draw(st.sampled_from(["any", "equal", "both", "using"]))
+    column, other = (draw(st.sampled_from(_COLUMNS)) for _ in range(2))
+    if kind == "using" and len(names) == 1:
+        return f"USING ({column})"
+    condition = draw(_conditions([*names, name])) if kind in ("any", "both") else None
+    equal = None if kind == "any" else f"{draw(st.sampled_from(names))}.{column} = {name}.{other}"
+    return "ON " + " AND ".join(each for each in (equal, condition) if each is not None)
+
+
+def _subqueries() -> st.SearchStrategy[str]:
+    """Conditions on s0 with subqueries, correlated or not."""
+    column = st.sampled_from(_COLUMNS)
+    inner = st.builds("FROM c AS c0 WHERE c0.{} = s0.{} AND c0.w < {}".format, column, column, st.integers(0, 3))
+    return st.one_of(
+        st.builds("s0.{} {} (SELECT v FROM c AS c0 WHERE c0.w = 1)".format, column, st.sampled_from(["IN", "NOT IN"])),
+        st.builds("{} (SELECT 1 {})".format, st.sampled_from(["EXISTS", "NOT EXISTS"]), inner),
+        st.builds("EXISTS (SELECT {} {})".format, st.sampled_from(["max(c0.v)", "count(*)"]), inner),
+        st.builds("s0.v >= (SELECT {}(c0.v) {})".format, st.sampled_from(["max", "count"]), inner),
+        st.builds("(s0.w = 1 OR EXISTS (SELECT 1 {}))".format, inner),
+    )
+
+
+_READERS = (
+    "SELECT q.k, q.v FROM q WHERE q.k = 1 OR q.v = 2",
+    "SELECT x.k, y.v FROM q AS x JOIN q AS y ON x.k = y.v WHERE x.k = 1 AND y.w < 3",
+    "SELECT x.k, y.v FROM q AS x LEFT JOIN q AS y ON x.k = y.v AND y.k > 0 WHERE x.v = 1",
+    "SELECT k, v FROM q WHERE k = 1 UNION ALL SELECT v, w FROM q WHERE k + 1 = v OR v = 2",
+    "SELECT k, v FROM q WHERE k = 1 UNION ALL SELECT v, w FROM q",
+    "SELECT x.k, d.w FROM q AS x JOIN a AS d ON x.v = d.k WHERE d.v = 1 AND x.k IN (SELECT v FROM q WHERE w = 1)",
+    "SELECT r.k, b.v FROM (SELECT k, v FROM q UNION SELECT v, w FROM a AS u) AS r JOIN b USING (k) WHERE k < 2",
+)
+
+
+@st.composite
 def _queries(draw: st.DrawFn, depth: int = 2) -> str:
     """A query with the columns k, v and w."""
     text, names = f"{draw(_sources(depth))} AS s0", ["s0"]
@@ -82,45 +120,63 @@ def _queries(draw: st.DrawFn, depth: int = 2) -> str:
         kind = draw(
             st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
         )
-        text += f" {kind} {draw(_sources(depth))} AS {name} ON {draw(_conditions([*names, name]))}"
+        text += f" {kind} {draw(_sources(depth))} AS {name} {draw(_links(names, name))}"
         if "SEMI" not in kind and "ANTI" not in kind:
             names.append(name)
     columns = [f"{draw(st.sampled_from(names))}.{draw(st.sampled_from(_COLUMNS))} AS {name}" for name in _COLUMNS]
     where = f" WHERE {draw(_conditions(names))}" if draw(st.booleans()) else ""
     if where and draw(st.booleans()):
-        where += f" AND s0.k {draw(st.sampled_from(['IN', 'NOT IN']))} (SELECT v FROM c AS c0 WHERE c0.w = 1)"
+        where += f" AND {draw(_subqueries())}"
     return f"SELECT {', '.join(columns)} FROM {text}{where}"
 
 
 def _narrowed(rows: pa.Table, pushed: Pushed) -> pa.Table:
-    """What a scan returns: the rows of the condition, the columns that are named."""
+    """The rows of a scan's condition."""
     batch = rows.combine_chunks()
     mask = keep(bind(pushed.predicate, _SCHEMA), columns_of(batch, _SCHEMA), batch.num_rows)
-    found = batch.filter(mask)
-    return found if pushed.columns is None else found.select(list(pushed.columns))
+    return batch.filter(mask)
 
 
-@settings(max_examples=60)
-@given(query=_queries(), data=st.tuples(_tables, _tables, _tables), with_clause=st.booleans())
-def test_narrowed_scans_change_no_result(query: str, data: tuple[pa.Table, ...], with_clause: bool) -> None:
-    text = f"WITH q AS ({query}) SELECT q.k, q.v FROM q WHERE q.k = 1 OR q.v = 2" if with_clause else query
+def _among(rows: dict[Occurrence, pa.Table], each: Occurrence, pushed: Pushed) -> pa.Table:
+    """The rows of a scan that have keys of the scans that it is joined with."""
+    found = rows[each]
+    for (column,), among in pushed.among:
+        keys = pa.concat_arrays([rows[v.occurrence][v.path[0]].combine_chunks() for v in among]).drop_null()
+        found = found.filter(pc.is_in(found[column], value_set=keys))
+    return found
+
+
+@settings(max_examples=400)
+@given(
+    query=_queries(),
+    data=st.tuples(_tables, _tables, _tables),
+    reader=st.sampled_from([None, *_READERS]),
+    order=st.randoms(use_true_random=False),
+)
+def test_narrowed_scans_change_no_result(
+    query: str, data: tuple[pa.Table, ...], reader: str | None, order: Random
+) -> None:
+    text = query if reader is None else f"WITH q AS ({query}) {reader}"
     tree = parsed(text)
     found = occurrences(tree, text)
-    pushed = pushed_down(tree, found, dict.fromkeys(found, _SCHEMA), Settings())
+    pushed = pushed_down(tree, dict.fromkeys(found, _SCHEMA), {}, Settings())
+    rows = {each: _narrowed(data[_NAMES.index(each.names[0])], pushed[each]) for each in found}
+    for each in order.sample(found, len(found)) if found else ():
+        rows[each] = _among(rows, each, pushed[each])
     places = {each.start: n for n, each in enumerate(found)}
+    names = [pushed[each].columns or _COLUMNS for each in found]
 
     def whole(table: Any) -> Given:
         return Given(table.name, [(name, t.LONG) for name in _COLUMNS], frozenset({(table.name,)}))
 
     def narrow(table: Any) -> Given:
         n = places[table.parts[0].meta["start"]]
-        return Given(f"t{n}", [(name, t.LONG) for name in scans[n].column_names], frozenset({(table.name,)}))
+        return Given(f"t{n}", [(name, t.LONG) for name in names[n]], frozenset({(table.name,)}))
 
     with duckdb.connect() as connection:
-        for name, rows in zip(_NAMES, data, strict=True):
-            connection.register(name, rows)
-        scans = [_narrowed(data[_NAMES.index(each.names[0])], pushed[each]) for each in found]
-        for n, rows in enumerate(scans):
-            connection.register(f"t{n}", rows)
+        for name, whole_rows in zip(_NAMES, data, strict=True):
+            connection.register(name, whole_rows)
+        for n, each in enumerate(found):
+            connection.register(f"t{n}", rows[each].select(list(names[n])))
         results = [connection.sql(translated(text, tables, {}).sql).fetchall() for tables in (whole, narrow)]
     assert Counter(results[0]) == Counter(results[1])

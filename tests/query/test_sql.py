@@ -183,6 +183,40 @@ def test_more_values_than_parameters_are_refused(shop: Path) -> None:
         lakescan.sql(None)
 
 
+def test_counts_and_ends_are_answered_from_metadata(shop: Path) -> None:
+    text = "SELECT count(*), min(id) AS low, max(`DAY`), count(1) FROM shop.db.orders o"
+    query = lakescan.sql(text)
+    assert "answered from metadata" in query.explain()
+    for file in (shop / "db" / "orders").rglob("*.parquet"):
+        file.unlink()
+    assert [column.to_pylist() for column in query.to_arrow().columns] == [[12], [0], [date(2026, 1, 4)], [12]]
+    assert rows("SELECT count(*) FROM shop.db.orders WHERE country = 'FR'") == [(4,)]
+    assert rows("SELECT max(id), count(*) FROM shop.db.orders WHERE country = 'XX'") == [(None, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT count(*) FROM shop.db.orders WHERE id > 2", 3),
+        ("SELECT count(*) FROM shop.db.orders WHERE id + price > 4", 3),
+        ("SELECT count(*) + 1 FROM shop.db.orders", 13),
+        ("SELECT count(DISTINCT id) FROM shop.db.orders", 4),
+        ("SELECT count(name) FROM shop.db.customers", 2),
+        ("SELECT max(price) FILTER (WHERE id < 2) FROM shop.db.orders", 0.5),
+        ("SELECT count(*) FROM shop.db.orders o, shop.db.customers c", 36),
+        ("SELECT count(*) FROM shop.db.orders LIMIT 0", None),
+        ("SELECT count(*) FROM shop.db.orders HAVING count(*) > 20", None),
+        ("SELECT count(*) FROM shop.db.orders GROUP BY id HAVING id = 1", 3),
+        ("SELECT count(*) FROM (SELECT * FROM shop.db.orders LIMIT 2) o", 2),
+        ("SELECT max(country) FROM shop.db.orders WHERE id < 2 OR country = 'DE'", "NL"),
+    ],
+)
+def test_other_aggregates_are_computed_from_rows(shop: Path, text: str, expected: object) -> None:
+    query = lakescan.sql(text)
+    assert "answered from metadata" not in query.explain()
+    assert [row[0] for row in rows(text)] == ([] if expected is None else [expected])
+
+
 def test_errors_of_reading_are_raised_as_they_are(shop: Path) -> None:
     for file in (shop / "db" / "customers").glob("*.parquet"):
         file.unlink()

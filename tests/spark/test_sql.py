@@ -49,6 +49,32 @@ def test_spark_runs_the_text_over_narrowed_scans(spark: Any, shop: Path) -> None
     assert "== Physical Plan ==" in plan
 
 
+def test_counts_and_ends_come_from_metadata_with_the_columns_of_spark(spark: Any, shop: Path) -> None:
+    text = "SELECT count(*), min(id) low, max(country), max(id), max(id) FROM sqlshop.db.orders WHERE country = 'DE'"
+    found = lakescan.spark.sql(spark, text)
+    assert found.dtypes == [
+        ("count(1)", "bigint"),
+        ("low", "bigint"),
+        ("max(country)", "string"),
+        ("max(id)", "bigint"),
+        ("max(id)", "bigint"),
+    ]
+    assert [tuple(row) for row in found.collect()] == [(4, 0, "DE", 3, 3)]
+    assert "answered from metadata" in rows(spark, f"EXPLAIN {text}")[0][0]
+    assert rows(spark, text.replace("'DE'", ":c"), {"c": "FR"}) == [(4, 0, "FR", 3, 3)]
+
+
+def test_keys_of_a_small_side_prune_the_files_of_the_other(spark: Any, shop: Path) -> None:
+    text = "SELECT o.id FROM sqlshop.db.orders o JOIN w ON o.country = w.country"
+    wanted = pa.table({"country": ["DE"]})
+    assert rows(spark, text, w=wanted) == [(n,) for n in range(4)]
+    [(plan,)] = rows(spark, f"EXPLAIN {text}", w=wanted)
+    assert "country among the 1 value of w.country" in plan
+    assert "manifests                       1   (skipped 1" in plan
+    frame = spark.createDataFrame([("DE",)], "country string")
+    assert rows(spark, text, w=frame) == [(n,) for n in range(4)]
+
+
 def test_what_only_spark_has_works(spark: Any, shop: Path) -> None:
     lakescan.spark.sql(spark, "USE sqlshop.db")
     text = (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from lakescan.aggregates import known_by_metadata
 from lakescan.changes import Changes
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
@@ -16,15 +17,16 @@ from lakescan.formats.metadata_table import MetadataTable
 from lakescan.query.dialect.queries import Given
 from lakescan.query.dialect.statement import Translated, translated
 from lakescan.query.dialect.types import of_arrow, plain
+from lakescan.query.join_keys import JoinKeys
 from lakescan.query.occurrences import Occurrence, occurrences
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
-from lakescan.query.renaming import renamed, with_views
 from lakescan.query.settings import Settings
 from lakescan.query.spellings import respelled, with_named_tables
-from lakescan.query.statement import Arguments, has_pipes, parsed, with_literals, with_named_parameters
+from lakescan.query.statement import Arguments, edited, has_pipes, parsed, with_literals, with_named_parameters
 from lakescan.query.table_changes import is_call
 from lakescan.query.tables import Named, Tables
+from lakescan.query.views import Views
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.table import Table
@@ -55,21 +57,40 @@ class Analyzed:
         if not self.tables.settings.reads_as_default or has_pipes(self.text):
             return {each: Pushed() for each, named in self.named.items() if named.schema is not None}
         schemas = {each: schema for each, named in self.named.items() if (schema := named.schema) is not None}
-        known = with_literals(self.tree.copy(), self.values) if self.values else self.tree
-        if known is not self.tree:
-            twins = dict(zip(map(id, _tables(self.tree)), _tables(known), strict=True))
-            moved = {each: each.at(twins[id(each.node)]) for each in schemas}
-            found = pushed_down(
-                known, list(moved.values()), {moved[each]: schemas[each] for each in schemas}, self.tables.settings
-            )
-            return {each: found[moved[each]] for each in schemas}
-        return pushed_down(self.tree, list(schemas), schemas, self.tables.settings)
+        columns = {each: self.tables.views.columns(each.names[0]) for each in self.unknown if len(each.names) == 1}
+        frames = {each: names for each, names in columns.items() if names is not None}
+        if not self.values:
+            return pushed_down(self.tree, schemas, frames, self.tables.settings)
+        known = with_literals(self.tree.copy(), self.values)
+        twins = dict(zip(map(id, _tables(self.tree)), _tables(known), strict=True))
+        moved = {each: each.at(twins[id(each.node)]) for each in (*schemas, *frames)}
+        found = pushed_down(
+            known,
+            {moved[each]: schema for each, schema in schemas.items()},
+            {moved[each]: names for each, names in frames.items()},
+            self.tables.settings,
+        )
+        back = {new: each for each, new in moved.items()}
+        return {back[new]: pushed.of(back) for new, pushed in found.items()}
 
     @cached_property
     def scans(self) -> dict[Occurrence, ScanSpec]:
         """The scans of the tables."""
-        narrowed = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
-        return narrowed | {each: named.spec for each, named in self.named.items() if named.is_given}
+        return self.join_keys.narrowed | {each: named.spec for each, named in self.named.items() if named.is_given}
+
+    @cached_property
+    def join_keys(self) -> JoinKeys:
+        """The scans with what the statement says, and what the keys of joins add to them."""
+        specs = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
+        return JoinKeys(specs, self.pushed, rows=lambda each: self.tables.views.rows(each.names[0]))
+
+    @cached_property
+    def known(self) -> list[pa.Scalar] | None:
+        """The only row of the result, if it consists of aggregates that metadata proves."""
+        for each, pushed in self.pushed.items():
+            if pushed.aggregates and not self.named[each].is_changes:
+                return known_by_metadata(self.scans[each], pushed.aggregates)
+        return None
 
     @cached_property
     def metadata(self) -> dict[Occurrence, MetadataTable]:
@@ -121,7 +142,18 @@ class Analyzed:
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
         """The statement's own text with other names for tables; aliases keep the rest of it valid."""
-        return renamed(self.text, self.tree, names)
+        edits = []
+        for each, name in names.items():
+            alias = f" AS `{each.qualifier.replace('`', '``')}`"
+            if each.alias_at is None:
+                edits.append((each.start, each.end, name))
+            elif each.alias_at == each.end:
+                edits.append((each.start, each.end, name + alias))
+            else:
+                edits += [(each.start, each.end, name), (each.alias_at, each.alias_at, alias)]
+        for column, count in _qualified(self.tree, names):
+            edits.append((column.parts[0].meta["start"], column.parts[count - 1].meta["start"], ""))
+        return edited(self.text, edits)
 
 
 def _tables(tree: Any) -> list[Any]:
@@ -130,29 +162,35 @@ def _tables(tree: Any) -> list[Any]:
     return list(tree.find_all(exp.Table))
 
 
+def _qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
+    """The columns that are qualified by more than a table's last name (`db.t.c`), and how many names qualify each."""
+    from sqlglot import exp
+
+    wide = {each for occurrence in found for each in occurrence.qualifiers if len(each) > 1}
+    result = []
+    for column in tree.find_all(exp.Column):
+        names = tuple(part.name.lower() for part in column.parts)
+        counts = [count for count in range(2, len(names)) if names[:count] in wide]
+        if counts:
+            result.append((column, counts[-1]))
+    return result
+
+
 def analyzed(
     text: str,
     arguments: Arguments,
     frames: Mapping[str, Table | Scan],
     within: tuple[str, ...],
     settings: Settings,
-    is_view: Callable[[str], bool] = lambda name: False,
-    view: Callable[[str], str | None] | None = None,
-    taken: Collection[str] = (),
+    views: Views | None = None,
 ) -> Analyzed:
-    """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises.
-
-    `is_view`: whether the engine itself has something of a short name. `view`: the query, or table,
-    that a short name stands for; it cannot be one of `taken` or of a frame.
-    """
+    """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises."""
     text, values = with_named_parameters(text, arguments)
     text = respelled(text)
     tree = parsed(text)
     if (named_text := with_named_tables(text, tree, values)) != text:
         text, tree = named_text, parsed(named_text)
-    if view is not None and (whole_text := with_views(text, view, {*taken, *frames}, values)) != text:
-        text, tree = whole_text, parsed(whole_text)
-    tables = Tables(text, within, frames, settings, is_view)
+    tables = Tables(text, within, frames, settings, views or Views())
     found = [(each, tables.named(each)) for each in occurrences(tree, text, values)]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
     return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakescan.query.occurrences import Occurrence
+
 Path = tuple[str, ...]
 
 
@@ -27,6 +29,22 @@ class Condition:
             else:
                 old.replace(column)
         return Condition(node, new)
+
+
+@dataclass(frozen=True)
+class ValuesOf:
+    """The values of a column, or of a member of it, of one place where a statement reads a table."""
+
+    occurrence: Occurrence
+    path: Path
+
+
+class AmongValues(Condition):
+    """The condition that a column equals one of the values that other columns have."""
+
+    def __init__(self, column: Any, values: tuple[ValuesOf, ...]) -> None:
+        super().__init__(column, [column])
+        self.values = values
 
 
 def _column(path: Path) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
+from lakescan.query.views import Views
 from lakescan.transaction.frames import of_pandas, reader_of
 
 
@@ -27,3 +29,31 @@ def arrow_table(name: str, frame: Any) -> pa.Table:
     raise InvalidOption(
         f"{name}={type(frame).__name__} holds no rows: give a table, a scan, or Arrow, pandas, Polars or DuckDB data"
     )
+
+
+class GivenFrames(Views):
+    """Frames that the user gave by name. Their rows are taken when they are first asked for, and kept."""
+
+    def __init__(self, frames: Mapping[str, Any]) -> None:
+        self._frames = {name.lower(): (name, frame) for name, frame in frames.items()}
+        self._tables: dict[str, pa.Table] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether a frame of that name was given."""
+        return name.lower() in self._frames
+
+    def columns(self, name: str) -> Sequence[str] | None:
+        """The columns of a frame."""
+        rows = self.rows(name)
+        return None if rows is None else rows.column_names
+
+    def rows(self, name: str) -> pa.Table | None:
+        """The rows of a frame."""
+        return self.table(name) if name.lower() in self._frames else None
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of a frame that was given."""
+        key = name.lower()
+        if key not in self._tables:
+            self._tables[key] = arrow_table(*self._frames[key])
+        return self._tables[key]

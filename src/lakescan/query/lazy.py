@@ -14,7 +14,7 @@ from lakescan.explain import plan_as_text
 from lakescan.formats.metadata_table import as_table
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type
-from lakescan.query.given_frames import arrow_table
+from lakescan.query.given_frames import GivenFrames
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
 from lakescan.scan import Scan
@@ -158,9 +158,12 @@ def explained(found: Analyzed) -> str:
     parts = []
     for each, spec in found.scans.items():
         pushed = found.pushed.get(each, Pushed())
+        keys = "".join(f", {note}" for note in found.join_keys.notes.get(each, ()))
         columns = "all columns" if pushed.columns is None else f"columns {', '.join(pushed.columns)}"
         limit = "" if pushed.limit is None else f", limit {pushed.limit:,}"
-        head = f"{each.label}: {columns}, where {pushed.predicate}{limit}"
+        head = f"{each.label}: {columns}, where {pushed.predicate}{keys}{limit}"
+        if found.known is not None:
+            head += ", answered from metadata"
         parts.append("\n".join([head, *(f"  {line}" for line in plan_as_text(spec.plan()).splitlines())]))
     parts += [f"{'.'.join(each.names)}: metadata table" for each in found.metadata]
     return "\n".join(parts) or "no tables"
@@ -238,6 +241,9 @@ class _Run:
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows, with the types of the schema."""
+        if (row := self._found.known) is not None:
+            columns = [pa.array([value], value.type) for value in row]
+            return iter([_fitted(pa.RecordBatch.from_arrays(columns, schema.names), schema)])
         reader = self.relation.to_arrow_reader(_BATCH_ROWS)
         return (_fitted(batch, schema) for batch in reader)
 
@@ -277,11 +283,11 @@ def query(text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[st
     """A query to run in this process; its tables are opened now."""
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
-    rows = {name: arrow_table(name, each) for name, each in others.items()}
-    lowered = {name.lower() for name in rows}
-    found = analyzed(text, arguments, tables, within, Settings(), is_view=lambda name: name.lower() in lowered)
+    views = GivenFrames(others)
+    found = analyzed(text, arguments, tables, within, Settings(), views)
     for each in found.unknown:
-        if len(each.names) > 1 or each.names[0].lower() not in lowered:
-            raise found.tables.unknown(each, lambda: list(rows))
+        if len(each.names) > 1 or not views.has(each.names[0]):
+            raise found.tables.unknown(each, lambda: list(others))
         found.tables.refuse_changes(each)
+    rows = {name: views.table(name) for name in others}
     return Query(replace(found, frames=rows), rows)

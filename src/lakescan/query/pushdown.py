@@ -7,14 +7,24 @@ statement all the same, so that a condition may be pushed in part, or not at all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.query.conditions import own_nodes
 from lakescan.query.occurrences import Occurrence, argument, definition_of
-from lakescan.query.relations import Opaque, Pushed, Relation, TableRelation, UnionRelation
+from lakescan.query.relations import (
+    FrameRelation,
+    Opaque,
+    Pushed,
+    Relation,
+    SharedRelation,
+    TableRelation,
+    UnionRelation,
+)
 from lakescan.query.select_scope import SelectRelation, SelectScope
 from lakescan.query.settings import Settings
 
@@ -22,10 +32,16 @@ _OF_SET_OPERATION = {"with", "this", "expression", "expressions", "distinct", "o
 
 
 def pushed_down(
-    tree: Any, found: Sequence[Occurrence], schemas: Mapping[Occurrence, Schema], settings: Settings
+    tree: Any,
+    schemas: Mapping[Occurrence, Schema],
+    frames: Mapping[Occurrence, Sequence[str]],
+    settings: Settings,
 ) -> dict[Occurrence, Pushed]:
-    """What goes into each scan; `schemas` are those of the tables that are scanned."""
-    analysis = Analysis({id(each.node): each for each in found}, schemas, settings)
+    """What goes into each scan.
+
+    `schemas` are those of the tables that are scanned, `frames` the columns of the engine's own views and frames.
+    """
+    analysis = Analysis({id(each.node): each for each in (*schemas, *frames)}, schemas, settings, frames)
     analysis.run(tree)
     used = _Used(tree)
     for each, pushed in analysis.pushed.items():
@@ -119,37 +135,74 @@ class Analysis:
     """A whole statement."""
 
     def __init__(
-        self, tables: Mapping[int, Occurrence], schemas: Mapping[Occurrence, Schema], settings: Settings
+        self,
+        tables: Mapping[int, Occurrence],
+        schemas: Mapping[Occurrence, Schema],
+        settings: Settings,
+        frames: Mapping[Occurrence, Sequence[str]],
     ) -> None:
         self._tables, self._schemas, self._settings = tables, schemas, settings
         self.pushed = {each: Pushed() for each in schemas}
+        self._frames = frames
         self._selects: dict[int, SelectScope] = {}
-        self._read_once: set[int] = set()
+        self._readers: dict[int, list[Any]] = {}
+        self._shared: dict[int, SharedRelation] = {}
 
     def run(self, tree: Any) -> None:
         """Look at every SELECT of the statement, the outermost first."""
         from sqlglot import exp
 
-        readers: dict[int, int] = {}
-        for table in tree.find_all(exp.Table):
-            if isinstance(table.this, exp.Identifier) and (found := definition_of(table)) is not None:
-                readers[id(found)] = readers.get(id(found), 0) + 1
-        if _has_other_readers(tree):
-            readers = {}
-        self._read_once = {each for each, number in readers.items() if number == 1}
-        for select in list(tree.find_all(exp.Select)):
-            self.select(select)
+        if not _has_other_readers(tree):
+            for table in tree.find_all(exp.Table):
+                if isinstance(table.this, exp.Identifier) and (found := definition_of(table)) is not None:
+                    self._readers.setdefault(id(found), []).append(table)
+        selects = [self.select(each) for each in list(tree.find_all(exp.Select))]
+        for each in selects:
+            outer = each.node.find_ancestor(exp.Select)
+            if outer is not None and not isinstance(each.node.parent, exp.From | exp.Join):
+                each.push_correlated(self.select(outer))
+        self._settle()
         top = tree
         while isinstance(top, exp.Subquery) and not {n for n, value in top.args.items() if value} - {"this"}:
             top = top.this
         if isinstance(top, exp.Select) and (rows := self.select(top).limit()) is not None:
             self._limit(top, rows)
+        if isinstance(top, exp.Select) and (found := self.select(top).aggregates()):
+            self._aggregate(top, found)
+
+    def _settle(self) -> None:
+        """Push what the readers of shared queries have in common, those of a query before what it reads itself."""
+        done: set[int] = set()
+
+        def settle(key: int) -> None:
+            if key in done:
+                return
+            done.add(key)
+            for reader in self._readers.get(key, ()):
+                for each in self._readers:
+                    if any(id(outer) == each for outer in _ancestors(reader)):
+                        settle(each)
+            if key in self._shared:
+                self._shared[key].settle()
+
+        for key in self._readers:
+            settle(key)
 
     def _limit(self, top: Any, rows: int) -> None:
         table = argument(top, "from").this
         occurrence = self._tables.get(id(table))
         if occurrence in self.pushed and occurrence is not None and occurrence.is_plain and not table.args.get("joins"):
             self.pushed[occurrence].limit = rows
+
+    def _aggregate(self, top: Any, found: tuple[Aggregate, ...]) -> None:
+        table = argument(top, "from").this
+        occurrence = self._tables.get(id(table))
+        if occurrence is None or occurrence not in self.pushed or not occurrence.is_plain or table.args.get("joins"):
+            return
+        exact = {name.lower(): name for name in self._schemas[occurrence].names}
+        self.pushed[occurrence].aggregates = tuple(
+            each if each.column is None else replace(each, column=exact[each.column.lower()]) for each in found
+        )
 
     def select(self, node: Any) -> SelectScope:
         """A SELECT, looked at once."""
@@ -165,18 +218,21 @@ class Analysis:
         """What a table's name means: a table that is scanned, a query of WITH, or something unknown."""
         occurrence = self._tables.get(id(node))
         if occurrence is not None:
+            if occurrence in self._frames and not names and occurrence.is_plain:
+                return FrameRelation(occurrence, self._frames[occurrence])
             if occurrence not in self._schemas or names:
                 return Relation()
-            return TableRelation(
-                self._schemas[occurrence], self.pushed[occurrence], self._settings, occurrence.is_plain
-            )
+            return TableRelation(occurrence, self._schemas[occurrence], self.pushed[occurrence], self._settings)
         definition = definition_of(node)
         extra = {name for name, value in node.args.items() if value} - {"this", "alias", "joins"}
         if definition is None or extra or _contains(definition, node):
             return Relation()
         own = [each.name for each in definition.args["alias"].columns]
         relation = self.relation_of_query(definition.this, names or own)
-        return relation if id(definition) in self._read_once else Opaque(relation.columns)
+        readers = len(self._readers.get(id(definition), ()))
+        if readers > 1 and not names:
+            return self._shared.setdefault(id(definition), SharedRelation(relation, readers)).reader()
+        return relation if readers == 1 else Opaque(relation.columns)
 
     def relation_of_query(self, node: Any, names: Sequence[str]) -> Relation:
         """The relation of a query, with other names for its columns where some are given."""
@@ -193,9 +249,11 @@ class Analysis:
         return Relation()
 
 
-def _contains(outer: Any, node: Any) -> bool:
+def _ancestors(node: Any) -> Iterator[Any]:
     while node is not None:
-        if node is outer:
-            return True
+        yield node
         node = node.parent
-    return False
+
+
+def _contains(outer: Any, node: Any) -> bool:
+    return any(each is outer for each in _ancestors(node))

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
-from lakescan.query.conditions import Condition, Path, columns_of, conjuncts, is_path, own_nodes
+from lakescan.query.conditions import (
+    AmongValues,
+    Condition,
+    Path,
+    ValuesOf,
+    columns_of,
+    conjuncts,
+    is_path,
+    own_nodes,
+)
 from lakescan.query.occurrences import Occurrence, argument
 from lakescan.query.relations import Opaque, Origin, Relation, Source, same_column
 
@@ -38,6 +48,7 @@ class SelectScope:
         self.node, self._analysis = node, analysis
         self.sources: list[Source] = []
         self._hidden: set[str] = set()  # columns of lateral views
+        self._merged: dict[str, Origin] = {}  # columns of USING
         self._is_clear = True  # whether the names of all columns are known
         self._is_exact = True  # whether every condition of WHERE is evaluated by scans
         self._read_from()
@@ -105,14 +116,14 @@ class SelectScope:
                 each.nullable, each.relation = True, Opaque(each.relation.columns)
             left += right
             return
-        if join.args.get("using"):
-            self._hidden |= {each.name.lower() for each in join.args["using"]}
         if kind == "ANTI":
             reached = right
         elif kind == "SEMI" or not side:
             reached = [*left, *right]
         else:
             reached = {"LEFT": right, "RIGHT": left, "FULL": []}[side]
+        for each in join.args.get("using") or ():
+            self._join_using(each, left, right, reached, "" if is_half else side)
         if join.args.get("on") is not None:
             for part in conjuncts(join.args["on"]):
                 self._push_part(part, [*left, *right], reached)
@@ -123,6 +134,21 @@ class SelectScope:
         for each in left if side in ("RIGHT", "FULL") else ():
             each.nullable = True
         left += right
+
+    def _join_using(self, name: Any, left: list[Source], right: list[Source], reached: list[Source], side: str) -> None:
+        """A column of USING: both sides' values are equal, and the result has it once."""
+        from sqlglot import exp
+
+        key = name.name.lower()
+        column = exp.Column(this=name.copy())
+        ends = [self._merged.get(key) or self.resolve(column, left), self.resolve(column, right)]
+        self._hidden.add(key)
+        self._merged.pop(key, None)
+        if ends[0] is None or ends[1] is None:
+            return
+        self._push_equality(column, ends[0], ends[1], reached)
+        if side != "FULL":
+            self._merged[key] = ends[1] if side == "RIGHT" else ends[0]
 
     # Columns
 
@@ -139,10 +165,23 @@ class SelectScope:
             and source.may_have(names[len(prefix)])
         ]
         if not found:  # a qualifier comes before a column of that name
+            if names[0].lower() in self._merged and self._is_clear:
+                merged = self._merged[names[0].lower()]
+                return Origin(merged.source, (*merged.path, *names[1:]))
             if not self._is_clear or names[0].lower() in self._hidden:
                 return None
             found = [Origin(source, names) for source in among if source.may_have(names[0])]
         return found[0] if len(found) == 1 and found[0].source.has(found[0].path[0]) else None
+
+    def is_foreign(self, column: Any) -> bool:
+        """Whether a column is certainly none of this SELECT, but of one around it."""
+        names = [part.name.lower() for part in column.parts]
+        return (
+            self._is_clear
+            and names[0] not in self._hidden
+            and all(each.relation.columns is not None and not each.may_have(names[0]) for each in self.sources)
+            and not any(tuple(names[: len(prefix)]) == prefix for each in self.sources for prefix in each.qualifiers)
+        )
 
     def _outputs(self) -> list[tuple[str, Origin | None]] | None:
         """Names of the columns, and what of the sources they are; None if the names are not known."""
@@ -226,13 +265,72 @@ class SelectScope:
         """Push one condition to the source that it is about, if that is among those which it may reach."""
         from sqlglot import exp
 
+        if isinstance(part, exp.In) and part.args.get("query") is not None:
+            self._push_membership(part, visible, reached)
         if part.find(exp.Query, exp.Window, exp.AggFunc) is not None:
             return False
+        if (sides := _equal_columns(part)) is not None:
+            left, right = (self.resolve(each, visible) for each in sides)
+            if left is not None and right is not None:
+                self._push_equality(sides[0], left, right, reached)
         origins = [self.resolve(column, visible) for column in columns_of(part)]
         known = [each for each in origins if each is not None]
         if not known or len(known) < len(origins) or all(each is not known[0].source for each in reached):
             return False
         return self.push(Condition(part, columns_of(part)), known, nullable=False)
+
+    def _push_equality(self, column: Any, left: Origin, right: Origin, reached: Sequence[Source]) -> None:
+        """Each side of a join has only values of the other side, if the join drops its other rows."""
+        for target, other in ((left, right), (right, left)):
+            values = other.source.relation.values_of(other.path)
+            if values and target.source is not other.source and any(each is target.source for each in reached):
+                self.push(AmongValues(column, values), [target], nullable=False)
+
+    def _push_membership(self, part: Any, visible: list[Source], reached: list[Source]) -> None:
+        """`column IN (SELECT ...)`: the column has only values of the query."""
+        if columns_of(part.this) != [part.this]:
+            return
+        origin = self.resolve(part.this, visible)
+        relation = self._analysis.relation_of_query(part.args["query"], ())
+        if origin is None or relation.columns is None or len(relation.columns) != 1:
+            return
+        values = relation.values_of((relation.columns[0],)) if relation.columns[0] else ()
+        if values and any(each is origin.source for each in reached):
+            self.push(AmongValues(part.this, values), [origin], nullable=False)
+
+    def push_correlated(self, outer: SelectScope) -> None:
+        """A subquery of another SELECT: rows count only if they have a value of the outer column that they must equal.
+
+        For EXISTS, the same holds of the outer rows.
+        """
+        from sqlglot import exp
+
+        where = self.node.args.get("where")
+        for part in conjuncts(where.this) if where is not None else ():
+            for own, foreign in _ways(_equal_columns(part)):
+                if not self.is_foreign(foreign):
+                    continue
+                inner, around = self.resolve(own), outer.resolve(foreign)
+                if inner is None or around is None:
+                    continue
+                self._push_equality(own, inner, around, [inner.source])
+                exists = self.node.parent if isinstance(self.node.parent, exp.Exists) else None
+                if exists is not None and outer.requires(exists) and self._has_row_of_match():
+                    self._push_equality(foreign, around, inner, [around.source])
+
+    def requires(self, condition: Any) -> bool:
+        """Whether WHERE holds only if a condition does."""
+        where = self.node.args.get("where")
+        return where is not None and any(each is condition for each in conjuncts(where.this))
+
+    def _has_row_of_match(self) -> bool:
+        """Whether the SELECT has rows only if its sources have one: aggregates have a row of no rows, too."""
+        from sqlglot import exp
+
+        plain = not {name.rstrip("_") for name, value in self.node.args.items() if value} - (_PLAIN | {"joins"})
+        return (
+            plain and not any(True for _ in own_nodes(self.node, exp.AggFunc)) and not _has_unknown_function(self.node)
+        )
 
     def push(self, condition: Condition, origins: Sequence[Origin], nullable: bool) -> bool:
         """Hand a condition to its source, if it is about a single one."""
@@ -240,6 +338,27 @@ class SelectScope:
         if any(each.source is not source for each in origins):
             return False
         return source.relation.push(condition, [each.path for each in origins], nullable or source.nullable)
+
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """What the result consists of, if that is counts, least and greatest values of all rows of its only table."""
+        from sqlglot import exp
+
+        others = {name.rstrip("_") for name, value in self.node.args.items() if value} - _PLAIN
+        if others or self.node.args.get("with") or len(self.sources) != 1 or not self._is_exact:
+            return ()
+        found = []
+        for each in self.node.expressions:
+            node = each.unalias()
+            operand = node.this
+            if isinstance(node, exp.Count) and not node.expressions and _stands_for_rows(operand):
+                found.append(Aggregate("count"))
+                continue
+            is_end = isinstance(node, exp.Min | exp.Max) and not node.expressions and isinstance(operand, exp.Column)
+            origin = self.resolve(operand) if is_end else None
+            if origin is None or len(origin.path) != 1:
+                return ()
+            found.append(Aggregate(node.key, origin.path[0]))
+        return tuple(found)
 
     def limit(self) -> int | None:
         """How many rows of its only table it takes at most, if any of them will do."""
@@ -255,6 +374,27 @@ class SelectScope:
         numbers = [each.expression for each in clauses if each is not None]
         whole = all(isinstance(each, exp.Literal) and each.name.isdecimal() for each in numbers)
         return sum(int(each.name) for each in numbers) if clauses[0] is not None and whole else None
+
+
+def _stands_for_rows(operand: Any) -> bool:
+    """Whether `count` of an operand counts every row."""
+    from sqlglot import exp
+
+    return isinstance(operand, exp.Literal) or (isinstance(operand, exp.Star) and not any(operand.args.values()))
+
+
+def _equal_columns(part: Any) -> tuple[Any, Any] | None:
+    """The columns of a condition that two columns are equal; None for another one."""
+    from sqlglot import exp
+
+    if not isinstance(part, exp.EQ):
+        return None
+    left, right = part.left.unnest(), part.right.unnest()
+    return (left, right) if columns_of(left) == [left] and columns_of(right) == [right] else None
+
+
+def _ways(pair: tuple[Any, Any] | None) -> list[tuple[Any, Any]]:
+    return [] if pair is None else [pair, (pair[1], pair[0])]
 
 
 class SelectRelation(Relation):
@@ -274,6 +414,12 @@ class SelectRelation(Relation):
         if origin is None or len(origin.path) != 1:
             return None
         return origin.source.type_of(origin.path[0])
+
+    def values_of(self, path: Path) -> tuple[ValuesOf, ...]:
+        """Those of a column that comes from a source as it is."""
+        at = [n for n, name in enumerate(self.columns or ()) if name.lower() == path[0].lower()]
+        origin = self._scope.outputs[at[0]][1] if len(at) == 1 and self._scope.outputs is not None else None
+        return () if origin is None else origin.source.relation.values_of((*origin.path, *path[1:]))
 
     def push(self, condition: Condition, paths: Sequence[Path], nullable: bool) -> bool:
         """Hand a condition to the SELECT, about the columns of which its own are made."""

@@ -29,6 +29,7 @@ from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
 from lakescan.query.statement import underlined_at
 from lakescan.query.table_changes import is_of_rows
+from lakescan.query.views import Views
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.table import Table
@@ -84,14 +85,14 @@ class Tables:
 
     - `within`: the catalog and namespace of short names (`USE`).
     - `frames`: tables and scans by the names that the user gave them.
-    - `is_view`: whether the engine itself has a table or view of a short name.
+    - `views`: what the engine itself has by short names.
     """
 
     text: str
     within: tuple[str, ...]
     frames: Mapping[str, Table | Scan]
     settings: Settings
-    is_view: Callable[[str], bool] = lambda name: False
+    views: Views = field(default_factory=lambda: Views())
     _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
     _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
 
@@ -132,7 +133,7 @@ class Tables:
         if names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0]))):
             path, metadata = split_metadata_name(names[1])
             return self._with_part(self._by_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])
-        if len(names) == 1 and self.is_view(names[0]):
+        if len(names) == 1 and self.views.has(names[0]):
             return None
         candidates = self._candidates(names)
         for n, full in enumerate(candidates):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
 
 from lakescan.catalogs.registry import is_known
 from lakescan.changes import Changes
@@ -14,7 +16,7 @@ from lakescan.definition.statements import parse_statement
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.query.analyzed import Analyzed, analyzed
-from lakescan.query.given_frames import arrow_table
+from lakescan.query.given_frames import GivenFrames
 from lakescan.query.lazy import explained
 from lakescan.query.namespace import namespace_of
 from lakescan.query.occurrences import Occurrence
@@ -22,9 +24,10 @@ from lakescan.query.settings import Settings
 from lakescan.query.statement import Arguments, Kind, parsed, statement_of
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.spark import views
+from lakescan.spark.executor import MIN_BYTES
 from lakescan.spark.frames import frame_of
 from lakescan.spark.session import conf, register
+from lakescan.spark.types import schema_of
 from lakescan.sql import define
 from lakescan.table import Table
 
@@ -66,19 +69,6 @@ def _is_ours(text: str) -> bool:
         return False
 
 
-def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
-    """Make a view of a query, or of a table; see `lakescan.spark.create_view`."""
-    views.check_name(name)
-    found = _analyzed(spark, views.query_of(source), None, {})
-    text = views.text_to_keep(name, source, found)
-    views.record(spark, name, text, _frame(spark, found, {}), replace=replace)
-
-
-def renew_view(spark: SparkSession, name: str) -> None:
-    """Make a view anew, of the states that its tables have now; see `lakescan.spark.refresh_view`."""
-    make_view(spark, name, views.needed(spark, name), replace=True)
-
-
 def _use(spark: SparkSession, text: str) -> DataFrame | None:
     names = parsed(text).this
     if names is not None and (is_known(names.parts[0].name) or _within(spark)):
@@ -93,22 +83,31 @@ def _within(spark: SparkSession) -> tuple[str, ...]:
 
 def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> Analyzed:
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
-    others = {name.lower() for name in frames if name not in tables}
-
-    def is_view(name: str) -> bool:
-        return name.lower() in others or spark.catalog.tableExists(_quoted(name))
-
-    def view(name: str) -> str | None:
-        return None if name in others else views.text_of(spark, name)
-
-    known = view if views.recorded(spark) else None
-    found = analyzed(
-        text, args, tables, _within(spark), settings=_settings(spark), is_view=is_view, view=known, taken=others
-    )
+    views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
+    found = analyzed(text, args, tables, _within(spark), _settings(spark), views)
     for each in found.unknown:
-        if not is_view(each.names[0]) if len(each.names) == 1 else False:
+        if len(each.names) == 1 and not views.has(each.names[0]):
             raise found.tables.unknown(each, lambda: [view.name for view in spark.catalog.listTables()])
     return found
+
+
+class _SparkViews(GivenFrames):
+    """Frames that the user gave by name, and the session's own views and tables."""
+
+    def __init__(self, spark: SparkSession, frames: Mapping[str, Any]) -> None:
+        self._spark, self._given = spark, {name.lower(): frame for name, frame in frames.items()}
+        super().__init__({name: frame for name, frame in frames.items() if not hasattr(frame, "sparkSession")})
+
+    def has(self, name: str) -> bool:
+        """Whether there is a frame or view of a name."""
+        return name.lower() in self._given or self._spark.catalog.tableExists(_quoted(name))
+
+    def columns(self, name: str) -> Sequence[str] | None:
+        """The columns as Spark has them."""
+        frame = self._given.get(name.lower())
+        if frame is not None and not hasattr(frame, "sparkSession"):
+            return super().columns(name)
+        return (self._spark.table(_quoted(name)) if frame is None else frame).columns
 
 
 def _quoted(name: str) -> str:
@@ -167,11 +166,23 @@ def _zone(name: str) -> tzinfo:
 
 def _frame(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
     """The rows of a query: Spark runs the text, with frames in the place of the tables."""
+    if not any(spec.metadata_bytes >= MIN_BYTES for spec in found.scans.values()) and found.known is not None:
+        return _of_metadata(spark, found, frames)
     text, used = _with_frames(spark, found, frames)
     values = dict(found.values) or None
     if used:
         return spark.sql(text, values, **used)
     return spark.sql(text, values) if values else spark.sql(text)
+
+
+def _of_metadata(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
+    """The only row of a query that metadata answers, with the columns that Spark gives the query over no rows."""
+    [(each, spec)] = found.scans.items()
+    empty = spark.createDataFrame([], schema_of(spec))
+    text, used = _marked(found, {each: found.name_of(each)}), {found.name_of(each): empty}
+    columns = spark.sql(text, dict(found.values) or None, **used).schema
+    values = [pa.array([value], value.type) for value in found.known or ()]
+    return spark.createDataFrame(pa.table(values, names=columns.names), columns)
 
 
 def _with_frames(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -189,12 +200,17 @@ def _with_frames(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]
             found.tables.refuse_changes(each)
             if each.travel is not None:
                 raise InvalidStatement(f"{given} is a data frame: it has no earlier states")
-            used[given] = _as_frame(spark, given, frames[given])
+            used[given] = _as_frame(spark, found, given, frames[given])
             names[each] = given
     if not used:
         return found.text, used
+    return _marked(found, names), used
+
+
+def _marked(found: Analyzed, names: Mapping[Occurrence, str]) -> str:
+    """The text with frames in the place of tables, as `spark.sql` takes them."""
     marked = found.text_with({each: f"\0{name}\1" for each, name in names.items()})
-    return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}"), used
+    return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}")
 
 
 def _frame_of(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFrame:
@@ -209,11 +225,11 @@ def _frame_of(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFra
     return spark.read.format("lakescan").options(**options).load(path)
 
 
-def _as_frame(spark: SparkSession, name: str, frame: Any) -> DataFrame:
+def _as_frame(spark: SparkSession, found: Analyzed, name: str, frame: Any) -> DataFrame:
     if hasattr(frame, "sparkSession"):
         spark_frame: DataFrame = frame
         return spark_frame
-    return spark.createDataFrame(arrow_table(name, frame))
+    return spark.createDataFrame(found.tables.views.rows(name))
 
 
 def _explained(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
