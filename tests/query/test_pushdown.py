@@ -42,6 +42,11 @@ def conditions(text: str) -> list[str]:
         ("SELECT * FROM a one JOIN a two ON one.x = two.y WHERE one.x = 1", ["x = 1", "true"]),
         ("SELECT * FROM a WHERE s.a = 1 AND a.s.b = 'q'", ["(s.a = 1 and s.b = 'q')"]),
         ("SELECT * FROM a WHERE X = 1 AND A.`Y` = 2", ["(x = 1 and y = 2)"]),
+        ("SELECT * FROM a, b WHERE (y = 1 AND z = 2) OR (y = 3 AND z = 4)", ["(y = 1 or y = 3)", "(z = 2 or z = 4)"]),
+        ("SELECT * FROM a, b WHERE ((y = 1 AND z = 2 AND a.x = b.x) OR z = 4)", ["true", "(z = 2 or z = 4)"]),
+        ("SELECT * FROM a, b WHERE y = 1 OR z = 2", ["true", "true"]),
+        ("SELECT * FROM a LEFT JOIN b ON (y = 1 AND z = 2) OR (y = 3 AND z = 4)", ["true", "(z = 2 or z = 4)"]),
+        ("SELECT * FROM a, b WHERE NOT ((y = 1 AND z = 2) OR (y = 3 AND z = 4))", ["true", "true"]),
     ],
 )
 def test_conditions_reach_the_table_that_they_are_about(text: str, expected: list[str]) -> None:

@@ -78,7 +78,21 @@ def is_path(dot: Any) -> bool:
 
 
 def conjuncts(node: Any) -> list[Any]:
-    """The parts of a chain of AND; iterative, as chains may be long."""
+    """The parts of a chain of AND."""
+    from sqlglot import exp
+
+    return _parts(node, exp.And)
+
+
+def disjuncts(node: Any) -> list[Any]:
+    """The parts of a chain of OR."""
+    from sqlglot import exp
+
+    return _parts(node, exp.Or)
+
+
+def _parts(node: Any, kind: Any) -> list[Any]:
+    """The operands of a chain of one operator; iterative, as chains may be long."""
     from sqlglot import exp
 
     found, pending = [], [node]
@@ -86,7 +100,7 @@ def conjuncts(node: Any) -> list[Any]:
         each = pending.pop()
         if isinstance(each, exp.Paren):
             pending.append(each.this)
-        elif isinstance(each, exp.And):
+        elif isinstance(each, kind):
             pending += [each.right, each.left]
         else:
             found.append(each)

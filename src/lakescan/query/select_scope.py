@@ -14,6 +14,7 @@ from lakescan.query.conditions import (
     ValuesOf,
     columns_of,
     conjuncts,
+    disjuncts,
     is_path,
     own_nodes,
 )
@@ -275,9 +276,31 @@ class SelectScope:
                 self._push_equality(sides[0], left, right, reached)
         origins = [self.resolve(column, visible) for column in columns_of(part)]
         known = [each for each in origins if each is not None]
-        if not known or len(known) < len(origins) or all(each is not known[0].source for each in reached):
+        if not known or len(known) < len(origins):
+            return False
+        if any(each.source is not known[0].source for each in known):
+            self._push_shares(part, visible, reached)
+            return False
+        if all(each is not known[0].source for each in reached):
             return False
         return self.push(Condition(part, columns_of(part)), known, nullable=False)
+
+    def _push_shares(self, part: Any, visible: list[Source], reached: list[Source]) -> None:
+        """Of a disjunction about several sources, push to each of them what all branches say of it alone."""
+        from sqlglot import exp
+
+        branches = [conjuncts(each) for each in disjuncts(part)]
+        for source in reached if len(branches) > 1 else ():
+            shares = [[each for each in branch if self._is_about(each, source, visible)] for branch in branches]
+            if all(shares):
+                node = exp.paren(exp.or_(*(exp.and_(*share) for share in shares)))
+                origins = [self.resolve(column, visible) for column in columns_of(node)]
+                known = [each for each in origins if each is not None]
+                self.push(Condition(node, columns_of(node)), known, nullable=False)
+
+    def _is_about(self, part: Any, source: Source, visible: list[Source]) -> bool:
+        origins = [self.resolve(column, visible) for column in columns_of(part)]
+        return bool(origins) and all(each is not None and each.source is source for each in origins)
 
     def _push_equality(self, column: Any, left: Origin, right: Origin, reached: Sequence[Source]) -> None:
         """Each side of a join has only values of the other side, if the join drops its other rows."""
