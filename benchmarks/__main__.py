@@ -20,6 +20,7 @@ from benchmarks import (
     planning_growth,
     spark_read,
     streaming,
+    tpch,
     upserts,
 )
 from benchmarks.harness import as_markdown
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "streaming": streaming,
     "appending": appending,
     "commits": commits,
+    "tpch": tpch,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

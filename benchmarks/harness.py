@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -35,17 +35,21 @@ def compare(
     aim: float | None = None,
 ) -> Result:
     """Time both in turn, `runs` times after one warm-up each."""
-    contenders = [ours[1], peer[1]]
-    for each in contenders:
+    medians = side_by_side({"ours": ours[1], "peer": peer[1]}, runs=runs)
+    return Result(task, ours[0], medians["ours"], peer[0], medians["peer"], aim)
+
+
+def side_by_side(contenders: Mapping[str, Callable[[], object]], *, runs: int = 5) -> dict[str, float]:
+    """Time contenders in turn, `runs` times after one warm-up each: the median seconds of each."""
+    for each in contenders.values():
         each()
-    seconds: list[list[float]] = [[], []]
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(runs):
-        for i, each in enumerate(contenders):
+        for name, each in contenders.items():
             started = time.perf_counter()
             each()
-            seconds[i].append(time.perf_counter() - started)
-    medians = [statistics.median(s) for s in seconds]
-    return Result(task, ours[0], medians[0], peer[0], medians[1], aim)
+            seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(some) for name, some in seconds.items()}
 
 
 def as_markdown(results: Sequence[Result]) -> str:

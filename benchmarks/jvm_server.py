@@ -24,6 +24,9 @@ _SETTINGS = {
 }
 
 
+_sessions: dict[str, Any] = {}
+
+
 def _read(session: Any, form: str, path: str, what: str) -> None:
     """All rows and columns, thrown away; or a count; or a sum of one column by another."""
     frame = session.read.format(form).load(path)
@@ -33,6 +36,16 @@ def _read(session: Any, form: str, path: str, what: str) -> None:
         frame.agg({"*": "count"}).collect()
     else:
         frame.groupBy("kind").sum("amount").collect()
+
+
+def _sql(session: Any, form: str, views: dict[str, str], text: str) -> None:
+    """A query over tables, which become views once."""
+    own = _sessions.get(form)
+    if own is None:
+        own = _sessions[form] = session.newSession()
+        for name, path in views.items():
+            own.read.format(form).load(path).createOrReplaceTempView(name)
+    own.sql(text).collect()
 
 
 def _stream(session: Any, form: str, path: str, options: dict[str, str]) -> None:
@@ -80,6 +93,10 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         started = time.perf_counter()
+        if "sql" in asked:
+            _sql(session, asked["format"], asked["views"], asked["sql"])
+            print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
+            continue
         if "write" in asked:
             _write(session, asked["format"], asked["write"], asked["folder"])
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)

@@ -47,7 +47,7 @@ PARTS = (
     Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
     _tests("Spark: streams and writes", 5, "-m", "spark and not slow", "tests/transaction", "tests/streaming"),
     _tests("the JVM's readers and writers", 28, "interop", environment=".venv-spark41"),
-    _tests("faults, kills and laws", 20, "-m", "slow"),
+    _tests("faults, kills, laws and TPC", 26, "-m", "slow"),
 )
 
 

@@ -1,0 +1,70 @@
+"""TPC-H's queries and TPC-DS's first thirty: rows over tables of both formats are those over plain Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakescan
+import lakescan.spark
+from tests.query.test_tpc import REFUSED
+from tests.support.tpc import QUERIES, Row, assert_same, data, ordering, rows_unless_refused, tables, using
+
+pytestmark = pytest.mark.slow
+# At these scales the conditions of these queries are true of no row.
+WITHOUT_ROWS = {("tpcds", n) for n in (4, 8, 10, 23, 24, 25)}
+_expected: dict[tuple[str, int], tuple[list[str], list[Row]]] = {}
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tpc")
+
+
+@pytest.fixture(scope="module")
+def plain(spark: Any) -> Any:
+    """A session in which the names of the tables are views of Parquet files."""
+    return spark.newSession()
+
+
+@pytest.fixture(autouse=True)
+def _namespace(spark: Any) -> Iterator[None]:
+    yield
+    spark.conf.unset("spark.lakescan.namespace")
+
+
+def expected(plain: Any, name: str, number: int) -> tuple[list[str], list[Row]]:
+    """The names of the columns, and the rows, as Spark answers over Parquet files."""
+    if (name, number) not in _expected:
+        for table, file in data(name).tables.items():
+            plain.read.parquet(file).createOrReplaceTempView(table)
+        frame = plain.sql(data(name).queries[number])
+        _expected[name, number] = frame.columns, [tuple(row) for row in frame.collect()]
+    return _expected[name, number]
+
+
+@pytest.mark.parametrize("format_name", ["iceberg", "delta"])
+@pytest.mark.parametrize(("name", "number"), QUERIES)
+def test_rows_on_spark_are_those_over_parquet(
+    spark: Any, plain: Any, warehouse: Path, name: str, number: int, format_name: str
+) -> None:
+    text = data(name).queries[number]
+    columns, rows = expected(plain, name, number)
+    lakescan.spark.sql(spark, f"USE {tables(warehouse, name, format_name)}")
+    found = lakescan.spark.sql(spark, text)
+    assert found.columns == columns
+    assert_same([tuple(row) for row in found.collect()], rows, ordering(text, columns))
+    assert bool(rows) == ((name, number) not in WITHOUT_ROWS)
+
+
+@pytest.mark.parametrize(("name", "number"), QUERIES)
+def test_rows_in_process_are_those_of_spark(spark: Any, plain: Any, warehouse: Path, name: str, number: int) -> None:
+    text = data(name).queries[number]
+    columns, rows = expected(plain, name, number)
+    with using(tables(warehouse, name, "iceberg")):
+        query = lakescan.sql(text)
+    found = rows_unless_refused(query, (name, number) in REFUSED)
+    assert_same(found, rows, ordering(text, columns))
