@@ -58,6 +58,9 @@ def _cases(text: str) -> list[Any]:
 
 
 EXACT = """
+id < i => ((id is not null and i is not null) and id < i)
+i = j and j = 5 => ((((i is not null and j is not null) and i = j) and j = 5) and i = 5)
+s < 'x' and j > i and j <= 5 => (((((s < 'x' and j is not null) and i is not null) and j > i) and j <= 5) and i < 5)
 i > 5 and not (j <= 2 or s = 'a')             => (i > 5 and (j > 2 and s != 'a'))
 i + 1 is null or i in (1, null)               => true
 year(d) = 2024                                => (d >= '2024-01-01' and d < '2025-01-01')
@@ -149,9 +152,6 @@ cast(x as int) = 0                            => (x > -1.0 and x < 1.0)
 cast(id as int) = 5                           => id = 5
 left(s, 2) > 'abc'                            => s > 'abc'
 left(s, 2) <= 'abc'                           => s is not null
-id < i                                        => (id is not null and i is not null)
-i = j and j = 5                               => (((i is not null and j is not null) and j = 5) and i = 5)
-s < 'x' and j > i and j <= 5                 => ((((s < 'x' and j is not null) and i is not null) and j <= 5) and i < 5)
 x = i and x = 5                               => ((x is not null and i is not null) and x = 5.0)
 (i, j) in ((1, 2), (3, 4))                    => (i in (1, 3) and j in (2, 4))
 (i, j) = (1, null)                            => i = 1

@@ -18,7 +18,7 @@ from lakescan.expressions.sql import parse_filter
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.prune import might_match, must_match
 
-SCHEMA = Schema((t.Field(1, "i", t.LONG), t.Field(2, "f", t.DOUBLE), t.Field(3, "s", t.STRING)))
+SCHEMA = Schema((t.Field(1, "i", t.LONG), t.Field(2, "f", t.DOUBLE), t.Field(3, "s", t.STRING), t.Field(4, "j", t.INT)))
 
 
 def stats_of(rows: list[dict], known: frozenset[str], cut: int) -> dict[int, ColumnStats]:
@@ -47,6 +47,7 @@ ROWS = st.lists(
             "i": st.none() | st.integers(-3, 3),
             "f": st.none() | st.sampled_from([float("nan"), 0.0, -0.0, 1.0, -1.0, float("inf")]),
             "s": st.none() | st.text("ab", max_size=4),
+            "j": st.none() | st.integers(-3, 3),
         }
     ),
     min_size=1,
@@ -56,6 +57,8 @@ KNOWN = st.frozensets(st.sampled_from(["bounds", "nulls", "nans"]))
 OPS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
 LEAVES = st.one_of(
     st.tuples(st.just("i"), OPS, st.integers(-4, 4).map(str)).map(" ".join),
+    OPS.map(lambda op: f"i {op} j"),
+    OPS.map(lambda op: f"not (j {op} i)"),
     st.tuples(st.just("f"), OPS, st.sampled_from(["0.0", "1", "-1", "cast('nan' as double)"])).map(" ".join),
     st.tuples(st.just("s"), OPS, st.text("ab", max_size=3).map(lambda v: f"'{v}'")).map(" ".join),
     st.tuples(st.sampled_from(["", "not "]), st.text("ab", min_size=1, max_size=2)).map(
@@ -81,7 +84,7 @@ def test_statistics_never_contradict_the_rows(
 ) -> None:
     predicate = bind(parse_filter(condition), SCHEMA)
     table = pa.Table.from_pylist(rows, schema=pa.schema([f.with_metadata(None) for f in SCHEMA.arrow()]))
-    matches = keep(predicate, columns_of(table.combine_chunks(), SCHEMA), len(rows))
+    matches = keep(predicate, columns_of(table.combine_chunks().to_batches()[0], SCHEMA), len(rows))
     stats = stats_of(rows, known, cut)
     if pc.any(matches).as_py():
         assert might_match(predicate, stats, 1).to_pylist() == [True]
@@ -145,3 +148,28 @@ def test_unknown_statistics_prune_nothing() -> None:
     schema = Schema((t.Field(1, "i", t.LONG),))
     for condition in ("i = 1", "i is null", "i in (1)"):
         assert might_match(bind(parse_filter(condition), schema), {}, 3).to_pylist() == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("condition", "might"),
+    [
+        ("i < j", False),
+        ("i <= j", True),
+        ("i = j", True),
+        ("i > j", True),
+        ("j >= i", True),
+        ("j > i", False),
+        ("not (i >= j)", False),
+        ("i = k", False),
+        ("k = i", False),
+        ("i < k", True),
+        ("i != j", True),
+    ],
+)
+def test_bounds_of_two_columns_decide_comparisons(condition: str, might: bool) -> None:
+    schema = Schema((t.Field(1, "i", t.LONG), t.Field(2, "j", t.INT), t.Field(3, "k", t.LONG)))
+    bounds = {1: (10, 20, t.LONG), 2: (5, 10, t.INT), 3: (21, 30, t.LONG)}
+    stats = {n: one_file(*each)[1] for n, each in bounds.items()}
+    assert might_match(bind(parse_filter(condition), schema), stats, 1).to_pylist() == [might]
+    unknown = stats | {2: ColumnStats(), 3: ColumnStats()}
+    assert might_match(bind(parse_filter(condition), schema), unknown, 1).to_pylist() == [True]

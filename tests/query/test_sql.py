@@ -217,6 +217,20 @@ def test_other_aggregates_are_computed_from_rows(shop: Path, text: str, expected
     assert [row[0] for row in rows(text)] == ([] if expected is None else [expected])
 
 
+def test_two_columns_are_compared_by_the_bounds_of_files(shop: Path) -> None:
+    lakescan.sql("CREATE TABLE shop.db.legs (start INT, stop BIGINT) USING iceberg PARTITIONED BY (start)")
+    legs = [(1, 5), (2, 1), (2, 2), (7, 3), (9, None)]
+    lakescan.table("shop.db.legs").append(pa.table({"start": [a for a, _ in legs], "stop": [b for _, b in legs]}))
+    for op, files in (("<", 1), ("<=", 2), (">", 2), ("=", 1), ("!=", 3)):
+        query = lakescan.sql(f"SELECT start FROM shop.db.legs WHERE start {op} stop")
+        [spec] = query._found.scans.values()
+        assert len(spec.plan().table) == files
+        python_op = {"=": "==", "!=": "!="}.get(op, op)
+        wanted = sorted(a for a, b in legs if b is not None and eval(f"{a} {python_op} {b}"))
+        assert sorted(query.to_arrow()["start"].to_pylist()) == wanted
+        assert lakescan.table("shop.db.legs").scan().where(f"start {op} stop").count() == len(wanted)
+
+
 def test_errors_of_reading_are_raised_as_they_are(shop: Path) -> None:
     for file in (shop / "db" / "customers").glob("*.parquet"):
         file.unlink()

@@ -245,3 +245,14 @@ def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
     for each in fields:
         yield each
         yield from walk(children(each.type))
+
+
+def are_ordered_alike(one: Type, other: Type) -> bool:
+    """Whether values of two types are compared as they are, by every engine alike.
+
+    Texts are not: Spark ignores the padding of CHAR. Nor are floats: files do not tell NaN and -0.0.
+    """
+    if one in INTEGRAL and other in INTEGRAL:
+        return True
+    is_time = isinstance(one, Timestamp) and one.unit == "us"
+    return one == other and (one == DATE or is_time or isinstance(one, Decimal))

@@ -28,6 +28,7 @@ from lakescan.expressions.predicate import (
     FALSE,
     TRUE,
     And,
+    ColumnComparison,
     Comparison,
     Constant,
     In,
@@ -76,9 +77,21 @@ def bind(predicate: Predicate, schema: Schema, *, case_sensitive: bool = True) -
             field = schema.field(predicate.column, case_sensitive=case_sensitive)
             _check_reachable(schema, field)
             return _bind_leaf(predicate, field)
+        case ColumnComparison():
+            return _bind_columns(predicate, schema, case_sensitive)
         case SqlCondition():
             return _bind_condition(predicate, schema, case_sensitive)
     raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def _bind_columns(comparison: ColumnComparison, schema: Schema, case_sensitive: bool) -> Predicate:
+    names = (comparison.column, comparison.other)
+    one, other = (schema.field(name, case_sensitive=case_sensitive) for name in names)
+    for field in (one, other):
+        _check_reachable(schema, field)
+    if not t.are_ordered_alike(one.type, other.type):
+        raise InvalidFilter(f"{comparison}: columns of types {one.type} and {other.type} are not compared")
+    return replace(comparison, ids=(one.id, other.id))
 
 
 def _bind_condition(condition: SqlCondition, schema: Schema, case_sensitive: bool) -> Predicate:

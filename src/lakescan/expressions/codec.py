@@ -22,6 +22,7 @@ from lakescan.errors import InvalidFilter
 from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import (
     And,
+    ColumnComparison,
     Comparison,
     Constant,
     In,
@@ -107,6 +108,8 @@ class PredicateEncoder:
                 return {"type": name, "left": self.encode(left), "right": self.encode(right)}
             case Comparison(op=op, value=value):
                 return {"type": _OPS[op], "term": predicate.column, "value": self.literal(value)}
+            case ColumnComparison():
+                return self.columns(predicate)
             case In(negate=negate):
                 return {
                     "type": "not-in" if negate else "in",
@@ -141,6 +144,10 @@ class PredicateEncoder:
         if predicate.is_prefix_match:
             kind, value = "starts-with", predicate.prefix
         return {"type": f"not-{kind}" if predicate.negate else kind, "term": predicate.column, "value": value}
+
+    def columns(self, predicate: ColumnComparison) -> Any:
+        """A comparison of two columns."""
+        return {"type": _OPS[predicate.op], "term": predicate.column, "other": predicate.other}
 
     def sql(self, predicate: SqlCondition) -> Any:
         """An SQL condition."""
@@ -184,6 +191,8 @@ def _decode(node: Any) -> Predicate:
             return Like(node["term"], pattern=node["value"], negate=negate, ignore_case=ignore_case)
     if kind in _UNARY:
         return _UNARY[kind](node["term"])
+    if "other" in node:
+        return ColumnComparison(node["term"], _NAMES[kind], node["other"])
     return Comparison(node["term"], op=_NAMES[kind], value=_decode_value(node["value"]))
 
 

@@ -13,6 +13,7 @@ from lakescan.common.schema import Schema
 from lakescan.expressions.like import matches
 from lakescan.expressions.predicate import (
     And,
+    ColumnComparison,
     Comparison,
     Constant,
     In,
@@ -28,7 +29,7 @@ from lakescan.expressions.predicate import (
 
 Columns = Callable[[int], pa.Array]
 
-_KERNELS = {
+KERNELS = {
     "<": pc.less,
     "<=": pc.less_equal,
     ">": pc.greater,
@@ -58,6 +59,9 @@ def _at_once(predicate: Predicate, columns: Columns, rows: int) -> pa.Array:
             return pc.or_kleene(_at_once(left, columns, rows), _at_once(right, columns, rows))
         case Comparison():
             return compare(storage(columns(predicate.bound_id)), predicate.op, predicate.value)
+        case ColumnComparison():
+            one, other = (columns(each) for each in predicate.bound_ids)
+            return KERNELS[predicate.op](one, other)
         case In():
             mask = _is_in(storage(columns(predicate.bound_id)), predicate.values)
             return pc.invert(mask) if predicate.negate else mask
@@ -113,7 +117,7 @@ def compare(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
         return _compare_floating(column, op, value)
     if pa.types.is_fixed_size_binary(column.type):
         column, value = column.cast(pa.binary()), value.cast(pa.binary())
-    return _KERNELS[op](column, value)
+    return KERNELS[op](column, value)
 
 
 def storage(column: pa.Array) -> pa.Array:
@@ -124,7 +128,7 @@ def storage(column: pa.Array) -> pa.Array:
 def _compare_floating(column: pa.Array, op: str, value: pa.Scalar) -> pa.Array:
     is_nan = pc.is_nan(column)
     if value.as_py() == value.as_py():
-        compared = _KERNELS[op](column, value)
+        compared = KERNELS[op](column, value)
         return pc.or_kleene(compared, is_nan) if op in (">", ">=") else compared
     match op:
         case "=" | ">=":

@@ -180,6 +180,29 @@ class Like(Leaf):
 
 
 @dataclass(frozen=True)
+class ColumnComparison(Predicate):
+    """`column op other`: two columns, both of whole numbers, or of one type of decimals, dates or timestamps.
+
+    Binding fills in their field ids.
+    """
+
+    column: str
+    op: str
+    other: str
+    ids: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.op} {self.other}"
+
+    @property
+    def bound_ids(self) -> tuple[int, int]:
+        """The field ids; raises `ValueError` if the comparison is not bound."""
+        if self.ids is None:
+            raise ValueError(f"{self} is not bound to a schema")
+        return self.ids
+
+
+@dataclass(frozen=True)
 class SqlCondition(Predicate):
     """A condition in Spark SQL that is more than a test of one column: it is evaluated on the rows.
 
@@ -237,6 +260,8 @@ def negated(predicate: Predicate) -> Predicate:
             return Comparison(column, field_id, _OPPOSITE[op], value)
         case In() | IsNull() | IsNaN() | Like():
             return replace(predicate, negate=not predicate.negate)
+        case ColumnComparison():
+            return replace(predicate, op=_OPPOSITE[predicate.op])
         case SqlCondition(text, now):
             return SqlCondition(f"not ({text})", now)
     raise TypeError(f"cannot negate {predicate!r}")
@@ -285,12 +310,17 @@ def conjuncts(predicate: Predicate) -> list[Predicate]:
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """Yield every column test in the tree, and those that its SQL conditions imply."""
+    """Yield every column test in the tree, and those that its SQL conditions and comparisons of columns imply."""
     if isinstance(predicate, And | Or):
         yield from leaves(predicate.left)
         yield from leaves(predicate.right)
     elif isinstance(predicate, SqlCondition):
         yield from leaves(predicate.implied)
+    elif isinstance(predicate, ColumnComparison):
+        ids = predicate.ids or (None, None)
+        yield from (
+            IsNull(name, each, negate=True) for name, each in zip((predicate.column, predicate.other), ids, strict=True)
+        )
     elif isinstance(predicate, Leaf):
         yield predicate
 
@@ -322,6 +352,8 @@ def fields_read(predicate: Predicate) -> set[int]:
             return fields_read(left) | fields_read(right)
         case SqlCondition():
             return set(predicate.bound_expression.columns)
+        case ColumnComparison():
+            return set(predicate.bound_ids)
         case Leaf():
             return {predicate.bound_id}
     return set()

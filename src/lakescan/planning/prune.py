@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.expressions.evaluate import compare
+from lakescan.expressions.evaluate import KERNELS, compare
 from lakescan.expressions.predicate import (
     And,
+    ColumnComparison,
     Comparison,
     Constant,
     In,
@@ -59,12 +60,35 @@ def _walk(predicate: Predicate, stats: Stats, rows: int, evaluator: type[_Evalua
             return pc.and_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
         case Or(left, right):
             return pc.or_(_walk(left, stats, rows, evaluator), _walk(right, stats, rows, evaluator))
+        case ColumnComparison():
+            columns = [stats.get(each, ColumnStats()) for each in predicate.bound_ids]
+            return _columns_might_match(columns, predicate.op, rows, evaluator)
         case SqlCondition():  # only of the strict evaluation: what is implied proves nothing
             return pa.repeat(pa.scalar(False), rows)
         case Leaf():
             column = stats.get(predicate.bound_id, ColumnStats())
             return evaluator(column, rows, _tests_floats(predicate)).leaf(predicate)
     raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def _columns_might_match(columns: list[ColumnStats], op: str, rows: int, evaluator: type[_Evaluator]) -> pa.Array:
+    """The comparison of two columns by their bounds; nothing is proved of every row."""
+    unknown = pa.repeat(pa.scalar(evaluator is _Inclusive), rows)
+    if evaluator is not _Inclusive or op == "!=":
+        return unknown
+    one, other = columns
+    below, above = (one.lower, other.upper), (one.upper, other.lower)
+    never = {
+        "<": [(below, ">=")],
+        "<=": [(below, ">")],
+        ">": [(above, "<=")],
+        ">=": [(above, "<")],
+        "=": [(below, ">"), (above, "<")],
+    }[op]
+    for (left, right), disproof in never:
+        if left is not None and right is not None:
+            unknown = pc.and_(unknown, pc.invert(pc.fill_null(KERNELS[disproof](left, right), False)))
+    return unknown
 
 
 class _Evaluator:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakescan.expressions.codec import PredicateEncoder
 from lakescan.expressions.instants import plain_value
-from lakescan.expressions.predicate import In, Like, Predicate, SqlCondition
+from lakescan.expressions.predicate import ColumnComparison, In, Like, Predicate, SqlCondition
 from lakescan.planning.report import OWN_METRICS, ScanMetrics, ScanReport
 
 
@@ -60,6 +60,9 @@ class _Encoder(PredicateEncoder):
 
     def like(self, predicate: Like) -> Any:
         return super().like(predicate) if predicate.is_prefix_match else True
+
+    def columns(self, predicate: ColumnComparison) -> Any:
+        return True
 
     def sql(self, predicate: SqlCondition) -> Any:
         return self.encode(predicate.implied)

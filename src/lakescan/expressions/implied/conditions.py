@@ -23,9 +23,11 @@ from lakescan.expressions.implied.values import Value, value_of
 from lakescan.expressions.like import escaped, joined, parts
 from lakescan.expressions.predicate import (
     TRUE,
+    ColumnComparison,
     IsNaN,
     IsNull,
     Like,
+    conjunction,
     mirrored,
     opposite,
 )
@@ -120,8 +122,19 @@ def _compared(left: Any, op: str, right: Any, context: Context) -> Implied:
     if value is None and (value := value_of(left, context)) is not None:
         left, right, op = right, left, mirrored(op)
     if value is None:
-        return _required([left, right], context)
+        return _of_columns(left, op, right, context)
     return _against(left, op, value, context)
+
+
+def _of_columns(left: Any, op: str, right: Any, context: Context) -> Implied:
+    """A comparison of two expressions: of columns if they are no more than that."""
+    required = not_null([left, right], context)
+    one, other = (chain_of(each, context) for each in (left, right))
+    if one is None or other is None or not (one.is_column and other.is_column):
+        return Implied(required)
+    if op == "!=" or not t.are_ordered_alike(one.field.type, other.field.type):
+        return Implied(required)
+    return Implied(conjunction([required, ColumnComparison(one.path, op, other.path)]), True)
 
 
 def _against(node: Any, op: str, value: Value, context: Context) -> Implied:

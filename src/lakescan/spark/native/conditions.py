@@ -12,7 +12,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from lakescan.expressions.instants import plain_value, text_of
-from lakescan.expressions.predicate import And, Comparison, Constant, In, IsNaN, IsNull, Leaf, Like, Or, Predicate
+from lakescan.expressions.predicate import (
+    And,
+    ColumnComparison,
+    Comparison,
+    Constant,
+    In,
+    IsNaN,
+    IsNull,
+    Leaf,
+    Like,
+    Or,
+    Predicate,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -31,6 +43,9 @@ def condition(predicate: Predicate, columns: Mapping[int, Column]) -> Column:
                 return walk(left) & walk(right)
             case Or(left, right):
                 return walk(left) | walk(right)
+            case ColumnComparison():
+                one, other = (columns[each] for each in part.bound_ids)
+                return _OPERATORS[part.op](one, other)
             case Leaf():
                 return _leaf(part, columns[part.bound_id])
         raise TypeError(f"not a predicate: {part!r}")
