@@ -8,18 +8,17 @@ from typing import Any, Protocol
 from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
 from lakescan.query.conditions import (
-    AmongValues,
     Condition,
     Path,
     ValuesOf,
     columns_of,
     conjuncts,
-    disjuncts,
     is_path,
     own_nodes,
 )
 from lakescan.query.occurrences import Occurrence, argument
 from lakescan.query.relations import Opaque, Origin, Relation, Source, same_column
+from lakescan.query.select_conditions import Conditions, equal_columns, push
 
 # The clauses through which a condition on the output of a SELECT may reach its tables. Any other (a limit, QUALIFY,
 # what a newer sqlglot adds) keeps conditions out.
@@ -47,6 +46,7 @@ class SelectScope:
 
     def __init__(self, node: Any, analysis: Names) -> None:
         self.node, self._analysis = node, analysis
+        self._conditions = Conditions(self)
         self.sources: list[Source] = []
         self._hidden: set[str] = set()  # columns of lateral views
         self._merged: dict[str, Origin] = {}  # columns of USING
@@ -127,7 +127,7 @@ class SelectScope:
             self._join_using(each, left, right, reached, "" if is_half else side)
         if join.args.get("on") is not None:
             for part in conjuncts(join.args["on"]):
-                self._push_part(part, [*left, *right], reached)
+                self._conditions.push_part(part, [*left, *right], reached)
         if is_half:
             return
         for each in right if side in ("LEFT", "FULL") else ():
@@ -147,9 +147,13 @@ class SelectScope:
         self._merged.pop(key, None)
         if ends[0] is None or ends[1] is None:
             return
-        self._push_equality(column, ends[0], ends[1], reached)
+        self._conditions.push_equality(column, ends[0], ends[1], reached)
         if side != "FULL":
             self._merged[key] = ends[1] if side == "RIGHT" else ends[0]
+
+    def relation_of_query(self, node: Any) -> Relation:
+        """The relation of a query within the SELECT."""
+        return self._analysis.relation_of_query(node, ())
 
     # Columns
 
@@ -260,66 +264,7 @@ class SelectScope:
         where = self.node.args.get("where")
         if where is not None:
             for part in conjuncts(where.this):
-                self._is_exact &= self._push_part(part, self.sources, self.sources)
-
-    def _push_part(self, part: Any, visible: list[Source], reached: list[Source]) -> bool:
-        """Push one condition to the source that it is about, if that is among those which it may reach."""
-        from sqlglot import exp
-
-        if isinstance(part, exp.In) and part.args.get("query") is not None:
-            self._push_membership(part, visible, reached)
-        if part.find(exp.Query, exp.Window, exp.AggFunc) is not None:
-            return False
-        if (sides := _equal_columns(part)) is not None:
-            left, right = (self.resolve(each, visible) for each in sides)
-            if left is not None and right is not None:
-                self._push_equality(sides[0], left, right, reached)
-        origins = [self.resolve(column, visible) for column in columns_of(part)]
-        known = [each for each in origins if each is not None]
-        if not known or len(known) < len(origins):
-            return False
-        if any(each.source is not known[0].source for each in known):
-            self._push_shares(part, visible, reached)
-            return False
-        if all(each is not known[0].source for each in reached):
-            return False
-        return self.push(Condition(part, columns_of(part)), known, nullable=False)
-
-    def _push_shares(self, part: Any, visible: list[Source], reached: list[Source]) -> None:
-        """Of a disjunction about several sources, push to each of them what all branches say of it alone."""
-        from sqlglot import exp
-
-        branches = [conjuncts(each) for each in disjuncts(part)]
-        for source in reached if len(branches) > 1 else ():
-            shares = [[each for each in branch if self._is_about(each, source, visible)] for branch in branches]
-            if all(shares):
-                node = exp.paren(exp.or_(*(exp.and_(*share) for share in shares)))
-                origins = [self.resolve(column, visible) for column in columns_of(node)]
-                known = [each for each in origins if each is not None]
-                self.push(Condition(node, columns_of(node)), known, nullable=False)
-
-    def _is_about(self, part: Any, source: Source, visible: list[Source]) -> bool:
-        origins = [self.resolve(column, visible) for column in columns_of(part)]
-        return bool(origins) and all(each is not None and each.source is source for each in origins)
-
-    def _push_equality(self, column: Any, left: Origin, right: Origin, reached: Sequence[Source]) -> None:
-        """Each side of a join has only values of the other side, if the join drops its other rows."""
-        for target, other in ((left, right), (right, left)):
-            values = other.source.relation.values_of(other.path)
-            if values and target.source is not other.source and any(each is target.source for each in reached):
-                self.push(AmongValues(column, values), [target], nullable=False)
-
-    def _push_membership(self, part: Any, visible: list[Source], reached: list[Source]) -> None:
-        """`column IN (SELECT ...)`: the column has only values of the query."""
-        if columns_of(part.this) != [part.this]:
-            return
-        origin = self.resolve(part.this, visible)
-        relation = self._analysis.relation_of_query(part.args["query"], ())
-        if origin is None or relation.columns is None or len(relation.columns) != 1:
-            return
-        values = relation.values_of((relation.columns[0],)) if relation.columns[0] else ()
-        if values and any(each is origin.source for each in reached):
-            self.push(AmongValues(part.this, values), [origin], nullable=False)
+                self._is_exact &= self._conditions.push_part(part, self.sources, self.sources)
 
     def push_correlated(self, outer: SelectScope) -> None:
         """A subquery of another SELECT: rows count only if they have a value of the outer column that they must equal.
@@ -330,16 +275,16 @@ class SelectScope:
 
         where = self.node.args.get("where")
         for part in conjuncts(where.this) if where is not None else ():
-            for own, foreign in _ways(_equal_columns(part)):
+            for own, foreign in _ways(equal_columns(part)):
                 if not self.is_foreign(foreign):
                     continue
                 inner, around = self.resolve(own), outer.resolve(foreign)
                 if inner is None or around is None:
                     continue
-                self._push_equality(own, inner, around, [inner.source])
+                self._conditions.push_equality(own, inner, around, [inner.source])
                 exists = self.node.parent if isinstance(self.node.parent, exp.Exists) else None
                 if exists is not None and outer.requires(exists) and self._has_row_of_match():
-                    self._push_equality(foreign, around, inner, [around.source])
+                    self._conditions.push_equality(foreign, around, inner, [around.source])
 
     def requires(self, condition: Any) -> bool:
         """Whether WHERE holds only if a condition does."""
@@ -354,13 +299,6 @@ class SelectScope:
         return (
             plain and not any(True for _ in own_nodes(self.node, exp.AggFunc)) and not _has_unknown_function(self.node)
         )
-
-    def push(self, condition: Condition, origins: Sequence[Origin], nullable: bool) -> bool:
-        """Hand a condition to its source, if it is about a single one."""
-        source = origins[0].source
-        if any(each.source is not source for each in origins):
-            return False
-        return source.relation.push(condition, [each.path for each in origins], nullable or source.nullable)
 
     def aggregates(self) -> tuple[Aggregate, ...]:
         """What the result consists of, if that is counts, least and greatest values of all rows of its only table."""
@@ -406,16 +344,6 @@ def _stands_for_rows(operand: Any) -> bool:
     return isinstance(operand, exp.Literal) or (isinstance(operand, exp.Star) and not any(operand.args.values()))
 
 
-def _equal_columns(part: Any) -> tuple[Any, Any] | None:
-    """The columns of a condition that two columns are equal; None for another one."""
-    from sqlglot import exp
-
-    if not isinstance(part, exp.EQ):
-        return None
-    left, right = part.left.unnest(), part.right.unnest()
-    return (left, right) if columns_of(left) == [left] and columns_of(right) == [right] else None
-
-
 def _ways(pair: tuple[Any, Any] | None) -> list[tuple[Any, Any]]:
     return [] if pair is None else [pair, (pair[1], pair[0])]
 
@@ -455,7 +383,7 @@ class SelectRelation(Relation):
             if origin is None or not self._scope.keeps_groups_of(origin):
                 return False
             origins.append(Origin(origin.source, (*origin.path, *path[1:])))
-        return self._scope.push(condition, origins, nullable)
+        return push(condition, origins, nullable)
 
 
 def _has_unknown_function(select: Any) -> bool:
