@@ -16,7 +16,6 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.expressions.scalar.condition import Condition
 from lakescan.expressions.scalar.expression import ScalarExpression
-from lakescan.expressions.scalar.functions import FUNCTIONS
 
 # ruff: noqa: E501
 
@@ -181,8 +180,3 @@ def test_what_fails_in_spark_fails(spark: Any, text: str) -> None:
         spark.createDataFrame(rows).selectExpr(text).collect()
     with pytest.raises(lakescan.SchemaMismatch, match="cannot be evaluated"):
         ScalarExpression.of(text, SCHEMA).evaluate(rows)
-
-
-def test_every_function_is_compared() -> None:
-    called = {word.lower() for text in EXPRESSIONS for word in text.replace("(", " ( ").split()}
-    assert sorted(FUNCTIONS.keys() - called) == []

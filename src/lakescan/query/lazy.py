@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from lakescan.explain import plan_as_text
 from lakescan.formats.metadata_table import as_table
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type
+from lakescan.query.dialect.years import checked, with_known_years
 from lakescan.query.given_frames import GivenFrames
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     import polars
 
 _BATCH_ROWS = 100_000
+_FAILURE = re.compile(r"^Conversion Error: Could not convert string ['\"](.*)['\"] to INT8$", re.DOTALL)
 
 
 class Query:
@@ -172,7 +175,8 @@ def explained(found: Analyzed) -> str:
 class _Stream:
     """A scan as Arrow streams, one for each time that DuckDB reads it; an error of reading is kept."""
 
-    def __init__(self, rows: ScanSpec | Changes) -> None:
+    def __init__(self, rows: ScanSpec | Changes, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        self._check = check
         self._scan = Scan(rows) if isinstance(rows, ScanSpec) else rows
         self.error: Exception | None = None
 
@@ -185,7 +189,7 @@ class _Stream:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._scan.to_batches()
+            yield from map(self._check, self._scan.to_batches())
         except Exception as error:
             self.error = error
             raise
@@ -202,13 +206,16 @@ class _Run:
         self.connection = duckdb.connect()
         for setting in ("TimeZone = 'UTC'", "python_enable_replacements = false", "enable_external_access = false"):
             self.connection.execute(f"SET {setting}")
+        # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
+        self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
         self._streams: list[_Stream] = []
         self._found = found
+        self._check = with_known_years if found.translated.computes_times else lambda batch: batch
         for name, value in found.names.items():
             self.connection.register(name, self._registered(value))
         for name, frame in frames.items():
             try:
-                self.connection.register(name, frame)
+                self.connection.register(name, checked(frame, self._check))
             except duckdb.Error as error:
                 raise InvalidOption(f"DuckDB does not read the frame {name!r}: {error}") from error
         self._relation: duckdb.DuckDBPyRelation | None = None
@@ -216,7 +223,7 @@ class _Run:
     def _registered(self, value: Any) -> Any:
         if not isinstance(value, ScanSpec | Changes):
             return as_table(value)
-        stream = _Stream(value)
+        stream = _Stream(value, self._check)
         self._streams.append(stream)
         return stream
 
@@ -272,7 +279,7 @@ class _Faults:
         import duckdb
 
         if isinstance(error, duckdb.Error):
-            what = str(error).split("\n\nLINE")[0].strip()
+            what = _FAILURE.sub(r"\1", str(error).split("\n\nLINE")[0].strip())
             static = duckdb.BinderException | duckdb.CatalogException | duckdb.ParserException
             if isinstance(error, static | duckdb.NotImplementedException):
                 raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error

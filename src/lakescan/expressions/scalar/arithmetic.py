@@ -194,6 +194,17 @@ def positive_remainder(left: Typed, right: Typed) -> Typed:
     return _unless_zero(first, second, positive, kind)
 
 
+def bitwise(op: str) -> Callable[[Typed, Typed], Typed]:
+    """Return an operator of the bits of whole numbers: & | or xor."""
+
+    def apply(left: Typed, right: Typed) -> Typed:
+        kind, first, second = _whole(left, right, f"the operator {op}")
+        sql = f"xor({first.sql}, {second.sql})" if op == "xor" else f"({first.sql} {op} {second.sql})"
+        return Typed(f"CAST({sql} AS {sql_type(kind)})", kind, first.raises or second.raises)
+
+    return apply
+
+
 def positive(each: Typed) -> Typed:
     """Return `+each`, the number itself."""
     if not isinstance(each.type, t.Decimal):

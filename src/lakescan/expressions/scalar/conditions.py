@@ -71,7 +71,7 @@ def is_in(each: Typed, values: Sequence[Typed]) -> Typed:
     kinds = {one.type for one in operands if not one.is_text_literal} - {t.UNKNOWN}
     if len(kinds) == 1 and t.STRING not in kinds:
         operands = [of_text(one, *kinds) if one.is_text_literal else one for one in operands]
-    subject, *others = _unified(operands, "the operator IN")
+    subject, *others = unified(operands, "the operator IN")
     parts = [comparison("=", subject, one) for one in others]
     if any(one.raises for one in others):
         return chain("OR", parts)
@@ -84,8 +84,8 @@ def between(each: Typed, low: Typed, high: Typed) -> Typed:
     return chain("AND", [comparison(">=", each, low), comparison("<=", each, high)])
 
 
-def _unified(values: Sequence[Typed], what: str) -> list[Typed]:
-    """Values of one type, to which Spark converts all of them."""
+def unified(values: Sequence[Typed], what: str) -> list[Typed]:
+    """Return the values as ones of one type, to which Spark converts all of them; errors say `what` has them."""
     whole = literal(None, t.UNKNOWN)
     for each in values:
         kind = common_type(whole, each, what)
@@ -95,7 +95,7 @@ def _unified(values: Sequence[Typed], what: str) -> list[Typed]:
 
 def choice(conditions: Sequence[Typed], results: Sequence[Typed], default: Typed | None) -> Typed:
     """Return `CASE WHEN ... END`; `IF` is one with a single condition."""
-    values = _unified([*results, default or literal(None, t.UNKNOWN)], "CASE")
+    values = unified([*results, default or literal(None, t.UNKNOWN)], "CASE")
     tests = [_boolean(each, "CASE WHEN") for each in conditions]
     cases = " ".join(f"WHEN {test.sql} THEN {value.sql}" for test, value in zip(tests, values[:-1], strict=True))
     raises = any(each.raises for each in (*tests, *values))
@@ -104,7 +104,7 @@ def choice(conditions: Sequence[Typed], results: Sequence[Typed], default: Typed
 
 def first_valid(*args: Typed) -> Typed:
     """Return `coalesce(...)`."""
-    values = _unified(args, "the function coalesce()")
+    values = unified(args, "the function coalesce()")
     cases = " ".join(f"WHEN ({each.sql}) IS NOT NULL THEN {each.sql}" for each in values[:-1])
     sql = f"CASE {cases} ELSE {values[-1].sql} END" if cases else values[-1].sql
     return Typed(sql, values[-1].type, any(each.raises for each in values))
@@ -124,9 +124,20 @@ def extreme(function: str, *args: Typed) -> Typed:
     """Return `greatest(...)` or `least(...)`, which skip nulls."""
     if len(args) < 2:
         raise unsupported(f"the function {function}() of one argument")
-    values = _unified(args, f"the function {function}()")
-    if values[0].type in (t.BOOLEAN, *t.FLOATING):  # the engines order NaN and -0.0 differently
+    values = unified(args, f"the function {function}()")
+    if values[0].type in t.FLOATING:
+        return _extreme_double(">" if function == "greatest" else "<", values)
+    if values[0].type == t.BOOLEAN:
         raise unsupported(f"the function {function}() of {values[0].type}")
     sql_type(values[0].type)
     listed = ", ".join(each.sql for each in values)
     return Typed(f"{function}({listed})", values[0].type, any(each.raises for each in values))
+
+
+def _extreme_double(op: str, values: Sequence[Typed]) -> Typed:
+    """The first extreme: comparisons take NaN for the greatest, and -0.0 for 0.0, as Spark does."""
+    sql = values[0].sql
+    for each in values[1:]:
+        exceeds = f"({each.sql}) IS NOT NULL AND (({sql}) IS NULL OR {each.sql} {op} {sql})"
+        sql = f"(CASE WHEN {exceeds} THEN {each.sql} ELSE {sql} END)"
+    return Typed(sql, values[0].type, any(each.raises for each in values))

@@ -25,9 +25,14 @@ def parse_query(text: str) -> Any:
     """Return the sqlglot tree of a query, whose functions keep their names, too; raises `InvalidFilter`."""
     sqlglot = _library()
     try:
-        return sqlglot.parse_one(with_escaped_quotes(text), dialect=_dialect())
+        tree = sqlglot.parse_one(with_escaped_quotes(text), dialect=_dialect())
     except (sqlglot.errors.SqlglotError, RecursionError) as error:
         raise InvalidFilter(f"cannot parse {text!r}: {error}") from error
+    exp = sqlglot.exp
+    for node in list(tree.find_all(exp.Any)):  # the aggregate function, if it is not of a query or a list
+        if not isinstance(node.this, exp.Query | exp.Tuple):
+            node.replace(exp.Anonymous(this="any", expressions=[node.this.unnest()]))
+    return tree
 
 
 def tokens_of(text: str) -> list[Any]:

@@ -11,8 +11,8 @@ from lakescan.expressions.scalar.casts import cast
 from lakescan.expressions.scalar.typed import Typed, converted, evaluated_if, quoted, unsupported
 
 
-def _texts(name: str, *args: Typed) -> list[str]:
-    """The SQL of arguments that must be texts."""
+def texts(name: str, *args: Typed) -> list[str]:
+    """Return the SQL of arguments that must be texts; raises `UnsupportedFeature`, which names the function."""
     for each in args:
         if each.type not in (t.STRING, t.UNKNOWN):
             raise unsupported(f"the function {name}() of {each.type}")
@@ -23,23 +23,86 @@ def length(each: Typed) -> Typed:
     """Return the number of characters of a text, or of bytes of a binary value."""
     if each.type == t.BINARY:
         return Typed(f"CAST(octet_length({each.sql}) AS INTEGER)", t.INT)
-    return Typed(f"CAST(length({_texts('length', each)[0]}) AS INTEGER)", t.INT)
+    return Typed(f"CAST(length({texts('length', each)[0]}) AS INTEGER)", t.INT)
+
+
+# Letters beyond ASCII of which both engines change the case alike, one for one: of Latin-1 (not the sharp s, the micro
+# sign and the y with dots), most of Latin Extended-A, Cyrillic; and letters without case.
+_ALIKE = r"\x{0}-\x{b4}\x{b6}-\x{de}\x{e0}-\x{fe}\x{100}-\x{12f}\x{132}-\x{148}\x{14a}-\x{17e}"
+_ALIKE += (
+    r"\x{410}-\x{44f}\x{401}\x{451}\x{5d0}-\x{5ea}\x{627}-\x{64a}\x{3041}-\x{30ff}\x{4e00}-\x{9fff}\x{ac00}-\x{d7a3}"
+)
+_ALIKE += r"\x{1f300}-\x{1faff}"
 
 
 def in_case(name: str) -> Callable[[Typed], Typed]:
-    """Return `upper` or `lower`, of ASCII only: engines differ on other characters."""
+    """Return `upper` or `lower`, of letters on which the engines agree."""
 
     def apply(each: Typed) -> Typed:
-        [text] = _texts(name, each)
-        is_ascii = f"({text}) IS NULL OR strlen({text}) = length({text})"
-        return evaluated_if(is_ascii, f"{name}({text})", t.STRING, f"{name}() of the text", text)
+        [text] = texts(name, each)
+        known = f"strlen({text}) = length({text}) OR regexp_full_match({text}, '[{_ALIKE}]*')"
+        sql = f"({text}) IS NULL OR {known}"
+        return evaluated_if(sql, f"{name}({text})", t.STRING, f"{name}() of the text", text)
 
     return apply
 
 
-def trimmed(side: str) -> Callable[[Typed], Typed]:
-    """Return `trim`, `ltrim` or `rtrim`, which remove spaces and no other blanks."""
-    return lambda each: Typed(f"{side}({_texts(side, each)[0]}, ' ')", t.STRING, each.raises)
+def title(each: Typed) -> Typed:
+    """Return `initcap(each)`, of ASCII letters, digits and spaces only."""
+    [text] = texts("initcap", each)
+    known = f"({text}) IS NULL OR regexp_full_match({text}, '[A-Za-z0-9 ]*')"
+    words = f"list_transform(string_split(lower({text}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
+    return evaluated_if(known, f"array_to_string({words}, ' ')", t.STRING, "initcap() of the text", text)
+
+
+def trimmed(side: str) -> Callable[..., Typed]:
+    """Return `trim`, `ltrim` or `rtrim`, which remove spaces and no other blanks, or the letters of a text."""
+
+    def apply(each: Typed, letters: Typed | None = None) -> Typed:
+        value, removed = texts(side, each)[0], "' '" if letters is None else texts(side, letters)[0]
+        return Typed(f"{side}({value}, {removed})", t.STRING, each.raises)
+
+    return apply
+
+
+def padded(side: str) -> Callable[..., Typed]:
+    """Return `lpad` or `rpad`, which cut longer texts."""
+
+    def apply(each: Typed, size: Typed, letters: Typed | None = None) -> Typed:
+        value, pad = texts(side, each)[0], "' '" if letters is None else texts(side, letters)[0]
+        if size.type not in (t.BYTE, t.SHORT, t.INT):
+            raise unsupported(f"the function {side}() with a length of {size.type}")
+        count = f"greatest(CAST({size.sql} AS INTEGER), 0)"
+        cut = f"CASE WHEN ({pad}) = '' THEN left({value}, {count}) ELSE {side}({value}, {count}, {pad}) END"
+        nulls = " OR ".join(f"({one}) IS NULL" for one in (value, size.sql, pad))
+        return Typed(f"CASE WHEN {nulls} THEN NULL ELSE {cut} END", t.STRING, True)
+
+    return apply
+
+
+def repeated(each: Typed, count: Typed) -> Typed:
+    """Return `repeat(each, count)`."""
+    if count.type not in (t.BYTE, t.SHORT, t.INT):
+        raise unsupported(f"the function repeat() with a number of {count.type}")
+    return Typed(f"repeat({texts('repeat', each)[0]}, greatest({count.sql}, 0))", t.STRING, each.raises)
+
+
+def reversed_text(each: Typed) -> Typed:
+    """Return `reverse(each)`, of a text or a list."""
+    if isinstance(each.type, t.ListOf):
+        return Typed(f"list_reverse({each.sql})", each.type, each.raises)
+    [text] = texts("reverse", each)
+    letters = f"list_reverse(string_split({text}, ''))"
+    return Typed(f"CASE WHEN ({text}) = '' THEN '' ELSE array_to_string({letters}, '') END", t.STRING, each.raises)
+
+
+def right(text: Typed, size: Typed) -> Typed:
+    """Return the last `size` characters; none for a negative number."""
+    if size.type not in (t.BYTE, t.SHORT, t.INT):
+        raise unsupported(f"the function right() with a number of {size.type}")
+    sql = f"right({texts('right', text)[0]}, greatest({size.sql}, 0))"
+    nulls = f"({text.sql}) IS NULL OR ({size.sql}) IS NULL"
+    return Typed(f"CASE WHEN {nulls} THEN NULL ELSE {sql} END", t.STRING, text.raises)
 
 
 _ALL = Typed(f"CAST({2**31 - 1} AS INTEGER)", t.INT)  # the size that Spark takes where there is none
@@ -47,7 +110,7 @@ _ALL = Typed(f"CAST({2**31 - 1} AS INTEGER)", t.INT)  # the size that Spark take
 
 def substring(text: Typed, start: Typed, size: Typed = _ALL) -> Typed:
     """Return `substring(text, start, size)`: 0 is the first character; a negative start counts from the end."""
-    [value] = _texts("substring", text)
+    [value] = texts("substring", text)
     for each in (start, size):
         if each.type not in (t.BYTE, t.SHORT, t.INT):
             raise unsupported(f"the function substring() with a position of {each.type}")
@@ -67,8 +130,8 @@ def left(text: Typed, size: Typed) -> Typed:
 
 def joined_texts(*args: Typed) -> Typed:
     """Return `concat(...)` or `||`: null if one is null."""
-    texts = _texts("concat", *(cast(each, t.STRING) for each in args))
-    joined_sql = " || ".join(f"({each})" for each in texts)
+    parts = texts("concat", *(cast(each, t.STRING) for each in args))
+    joined_sql = " || ".join(f"({each})" for each in parts)
     return Typed(f"({joined_sql})", t.STRING, any(each.raises for each in args))
 
 
@@ -76,7 +139,7 @@ def test_of(function: str, name: str) -> Callable[[Typed, Typed], Typed]:
     """Return a test of a text against another: `startswith`, `endswith`, `contains`."""
 
     def apply(text: Typed, part: Typed) -> Typed:
-        first, second = _texts(name, text, part)
+        first, second = texts(name, text, part)
         return Typed(f"{function}({first}, {second})", t.BOOLEAN, text.raises or part.raises)
 
     return apply
@@ -84,7 +147,7 @@ def test_of(function: str, name: str) -> Callable[[Typed, Typed], Typed]:
 
 def like(text: Typed, pattern: Typed, escape: str = "\\") -> Typed:
     """Return `text LIKE pattern`. Spark refuses an escape before other characters than % _ and itself."""
-    [value] = _texts("like", text)
+    [value] = texts("like", text)
     if not pattern.is_text_literal:
         raise unsupported("LIKE with a pattern that is not a text")
     rest = iter(pattern.literal)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar import arithmetic, collections, conditions, text_functions
-from lakescan.expressions.scalar.casts import cast
+from lakescan.expressions.scalar import arithmetic, collections, conditions, lists, text_functions, time_functions
+from lakescan.expressions.scalar.casts import cast, tried
 from lakescan.expressions.scalar.functions import call
 from lakescan.expressions.scalar.parse import names_of
 from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, literal, number, of_text, quoted, unsupported
@@ -31,6 +31,9 @@ _ARITHMETIC: Mapping[str, Callable[[Typed, Typed], Typed]] = {
     "IntDiv": arithmetic.whole_quotient,
     "Mod": arithmetic.remainder,
     "DPipe": text_functions.joined_texts,
+    "BitwiseAnd": arithmetic.bitwise("&"),
+    "BitwiseOr": arithmetic.bitwise("|"),
+    "BitwiseXor": arithmetic.bitwise("xor"),
 }
 _TYPES: Mapping[str, t.Type] = {
     "BOOLEAN": t.BOOLEAN,
@@ -48,6 +51,7 @@ _TYPES: Mapping[str, t.Type] = {
     "TIMESTAMPLTZ": t.Timestamp(),
     "TIMESTAMPNTZ": t.Timestamp(zoned=False),
 }
+_BY_UNIT = ("datediff", "date_diff", "timestampdiff")
 _MOST_SQL = 1_000_000  # characters
 # Arguments that a node may have beside operands; others could change its meaning (see `expressions.sql`).
 _ARGUMENTS = {
@@ -56,14 +60,17 @@ _ARGUMENTS = {
     "If": {"true", "false"},
     "Literal": {"is_string"},
     "Cast": {"to"},
-    "TryCast": {"to"},
+    "TryCast": {"to", "safe"},
+    "Trim": {"position"},
+    "StrPosition": {"substr"},
     "DPipe": {"safe"},
     "Div": {"typed", "safe"},
     "Substring": {"start", "length"},
 }
 _OPERANDS = {"this", "expression", "expressions", "negate"}
 # What EXTRACT takes as the functions of these names do. Not SECOND, which is a decimal.
-_EXTRACTED = ("YEAR", "QUARTER", "MONTH", "DAY", "DAYOFWEEK", "HOUR", "MINUTE")
+_EXTRACTED = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DAYOFWEEK", "DOW", "DOY", "HOUR", "MINUTE")
+_FIELDS = {"WEEK": "weekofyear", "DOW": "dayofweek", "DOY": "dayofyear"}
 
 
 class Translator:
@@ -123,6 +130,13 @@ class Translator:
                 return arithmetic.negative(value if is_literal else replace(value, literal=None))
             case exp.Anonymous() if not node.expressions and str(node.this).lower() in self._values:
                 return self._values[str(node.this).lower()]
+            case exp.Anonymous() if str(node.this).lower() == "struct":
+                return lists.struct(
+                    [(_name_of(each, n), self(each.unalias())) for n, each in enumerate(node.expressions, 1)]
+                )
+            case exp.Anonymous() if str(node.this).lower() in _BY_UNIT and len(node.expressions) == 3:
+                unit, start, end = node.expressions
+                return time_functions.counted(self(start), self(end), unit.name)
             case exp.Anonymous():
                 return call(str(node.this), [self(each) for each in node.expressions])
         return self._operator(node)
@@ -192,13 +206,21 @@ class Translator:
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
             case exp.Extract() if node.this.name.upper() in _EXTRACTED:
-                return call(node.this.name, [self(node.expression)])
+                name = _FIELDS.get(node.this.name.upper(), node.this.name)
+                return call(name, [self(node.expression)])
             case exp.Substring():
                 size = node.args.get("length")
                 given = [self(node.this), self(node.args["start"]), *([] if size is None else [self(size)])]
                 return call("substring", given)
-            case exp.Trim() if node.expression is None:
-                return call("trim", [self(node.this)])
+            case exp.Trim():
+                position = str(node.args.get("position") or "").upper()
+                name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(position, "trim")
+                operands = [node.this] if node.expression is None else [node.this, node.expression]
+                return text_functions.trimmed(name)(*(self(each) for each in operands))
+            case exp.StrPosition():
+                return call("instr", [self(node.this), self(node.args["substr"])])
+            case exp.RegexpLike():
+                return call("rlike", [self(node.this), self(node.expression)])
         raise unsupported(f"{node.sql(dialect='spark')!r}")
 
     def _case(self, node: Any) -> Typed:
@@ -214,6 +236,8 @@ class Translator:
         from sqlglot import exp
 
         value, kind = self(node.this), type_of(node.args["to"])
+        if node.args.get("safe"):
+            return tried(value, kind)
         is_prefix = isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast)  # DATE '...', TIMESTAMP '...'
         return of_text(value, kind) if is_prefix and value.is_text_literal and kind != t.STRING else cast(value, kind)
 
@@ -228,6 +252,11 @@ def type_of(node: Any) -> t.Type:
     elif name in _TYPES and not parameters:
         return _TYPES[name]
     raise unsupported(f"the type {node.sql(dialect='spark')}")
+
+
+def _name_of(node: Any, place: int) -> str:
+    """The name of a member of `struct(...)`: that of a column, or the one that it is given."""
+    return str(node.alias_or_name) if type(node).__name__ in ("Alias", "Column", "Dot") else f"col{place}"
 
 
 def _operands(node: Any) -> list[Any]:

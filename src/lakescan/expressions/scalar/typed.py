@@ -166,7 +166,7 @@ def _is_double(each: Typed, kinds: set[t.Type]) -> bool:
         small = isinstance(each.literal, int) and abs(each.literal) <= _EXACT_IN_FLOAT
         return t.FLOAT not in kinds or small
     if isinstance(each.type, t.Decimal):
-        return each.literal is not None or each.type.precision <= EXACT_DIGITS
+        return True
     return each.type in t.FLOATING
 
 
@@ -178,12 +178,18 @@ def converted(each: Typed, kind: t.Type) -> Typed:
         return literal(None, kind)
     if each.literal is not None and kind == t.DOUBLE:
         return replace(literal(float(each.literal), kind), literal=each.literal)
+    if isinstance(each.type, t.Decimal) and kind == t.DOUBLE and each.type.precision > EXACT_DIGITS:
+        return Typed(f"CAST(CAST({each.sql} AS VARCHAR) AS DOUBLE)", kind, each.raises)
     return Typed(f"CAST({each.sql} AS {sql_type(kind)})", kind, each.raises)
 
 
 def of_text(each: Typed, kind: t.Type) -> Typed:
-    """Convert a text literal to the date or timestamp that it is compared with."""
+    """Convert a text literal to the type of what it is compared with; numbers become longs and doubles."""
     text = each.literal.strip(" ")
+    if kind in t.INTEGRAL and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return replace(literal(int(text), t.LONG), literal=None)
+    if (kind in t.FLOATING or isinstance(kind, t.Decimal)) and re.fullmatch(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?", text):
+        return replace(literal(float(text), t.DOUBLE), literal=None)
     if kind == t.DATE and _DATE.fullmatch(text):
         return Typed(f"CAST({quoted(text)} AS DATE)", kind)
     if isinstance(kind, t.Timestamp) and _TIMESTAMP.fullmatch(text):

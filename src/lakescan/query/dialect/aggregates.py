@@ -86,7 +86,7 @@ def _average(call: Call, each: Typed) -> Typed:
 
 def _extreme(function: str) -> Callable[..., Typed]:
     def apply(call: Call, each: Typed) -> Typed:
-        if isinstance(each.type, t.MapOf):
+        if t.children(each.type):  # nulls within are the least in Spark, and the greatest in DuckDB
             raise unsupported(f"the function {function}() of {each.type}")
         return Typed(replace(call, distinct=False)(function, each.sql), each.type)
 
@@ -97,6 +97,8 @@ def _by(function: str) -> Callable[..., Typed]:
     """`max_by` or `min_by`: the value in the row with the extreme, which may be null."""
 
     def apply(call: Call, value: Typed, order: Typed) -> Typed:
+        if t.children(order.type):
+            raise unsupported(f"the function {function}() by {order.type}")
         present = call.where(f"({order.sql}) IS NOT NULL")
         sql = f"struct_extract({present(function, f'row({value.sql})', order.sql)}, 1)"
         return Typed(sql, value.type)

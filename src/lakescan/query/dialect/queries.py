@@ -42,12 +42,14 @@ class Queries:
     - `text`: as it was parsed.
     - `tables`: what a table's name means.
     - `constants`: of functions without arguments; `parameters`: by name.
+    - `computes_times`: whether a column of dates or timestamps stands in an expression, and not only in comparisons.
     """
 
     text: str
     tables: Callable[[Any], Given]
     constants: Mapping[str, Typed]
     parameters: Mapping[str, Typed]
+    computes_times: bool = False
     _names: int = 0
     _with: dict[int, tuple[str, list[Output]]] = field(default_factory=dict)
 

@@ -20,10 +20,14 @@ _ADVICE = "In this process it may have another result than in Spark. Run the sta
 
 @dataclass(frozen=True)
 class Translated:
-    """A query for DuckDB, and the columns of its result with their types in Spark."""
+    """A query for DuckDB, and the columns of its result with their types in Spark.
+
+    `computes_times`: whether it computes with columns of dates or timestamps, which must be in the years 1 to 9999.
+    """
 
     sql: str
     columns: Sequence[tuple[str, t.Type]]
+    computes_times: bool
 
 
 def translated(
@@ -36,13 +40,14 @@ def translated(
     constants = values_at(now or datetime.now(UTC))
     try:
         parameters = {name: parameter(value) for name, value in values.items()}
-        sql, outputs = Queries(text, tables, constants, parameters).query(parse_query(text), None, is_final=True)
+        queries = Queries(text, tables, constants, parameters)
+        sql, outputs = queries.query(parse_query(text), None, is_final=True)
     except UnsupportedFeature as error:
         feature = error.feature.removesuffix(" in an SQL expression")
         raise UnsupportedFeature(f"{feature} in SQL that runs in this process", _ADVICE) from error
     except InvalidFilter as error:
         raise InvalidStatement(str(error)) from error
-    return Translated(sql, [(each.name, each.value.type) for each in outputs])
+    return Translated(sql, [(each.name, each.value.type) for each in outputs], queries.computes_times)
 
 
 def parameter(value: Any) -> Typed:

@@ -118,7 +118,7 @@ def result_type(kind: t.Type) -> pa.DataType | None:
             return None if any(each is None for _, each in inner) else pa.struct(inner)
         case t.ListOf():
             element = result_type(kind.element.type)
-            return None if element is None else pa.list_(element)
+            return None if element is None else pa.list_(pa.field("element", element))
         case t.MapOf():
             key, value = result_type(kind.key.type), result_type(kind.value.type)
             return None if key is None or value is None else pa.map_(key, value)

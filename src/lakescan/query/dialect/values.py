@@ -21,12 +21,20 @@ _WRAPPERS = ("Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Window")
 _COMPARED = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 
 
+def _comparing() -> tuple[type, ...]:
+    """Nodes in which times are only compared."""
+    from sqlglot import exp
+
+    return (exp.Select, exp.Alias, exp.Ordered, exp.Group, exp.Predicate, exp.Distinct, exp.Window)
+
+
 class Inner(Protocol):
     """Translates the queries in an expression."""
 
     text: str
     constants: Mapping[str, Typed]
     parameters: Mapping[str, Typed]
+    computes_times: bool
 
     def inner(self, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
         """The SQL of a query, and its columns."""
@@ -95,7 +103,12 @@ class Values(Translator):
 
     def _named(self, node: Any) -> Typed:
         try:
-            return super()._node(node)
+            value = super()._node(node)
+            if (value.type == t.DATE or isinstance(value.type, t.Timestamp)) and not isinstance(
+                node.parent, _comparing()
+            ):
+                self._queries.computes_times = True
+            return value
         except InvalidStatement as error:
             meta = [part.meta for part in node.parts]
             if any("start" not in each for each in meta) or "\n" in str(error):

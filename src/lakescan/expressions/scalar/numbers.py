@@ -1,0 +1,112 @@
+"""Rounding, and functions of real numbers. Powers, logarithms and exponentials may differ in the last binary digit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.arithmetic import divided, positive, quotient_of
+from lakescan.expressions.scalar.typed import MOST_DIGITS, Typed, converted, literal, sql_type, unsupported
+
+_ZERO = Typed("CAST(0 AS INTEGER)", t.INT, literal=0)
+_NO_FRACTION = "4503599627370496"  # 2^52: doubles from here on are whole
+
+
+def rounded_to(each: Typed, places: Typed = _ZERO) -> Typed:
+    """Return `round(each, places)`, away from zero in the middle; doubles are rounded as they are written."""
+    count = places.literal
+    if not isinstance(count, int) or isinstance(count, bool) or abs(count) > MOST_DIGITS:
+        raise unsupported("the function round() with places that are no constant")
+    positive(each)
+    if isinstance(each.type, t.Decimal):
+        return _rounded_decimal(each, each.type, count)
+    if each.type in t.FLOATING:
+        return _rounded_double(each, count)
+    if count >= 0:
+        return Typed(each.sql, each.type, each.raises)
+    return _cut(each, -count, each.type)
+
+
+def _rounded_decimal(each: Typed, kind: t.Decimal, count: int) -> Typed:
+    digits = kind.precision - kind.scale
+    if count < 0:
+        whole = t.Decimal(min(max(digits + 1, 1 - count), MOST_DIGITS), 0)
+        return _cut(each, -count, whole)
+    scale = min(kind.scale, count)
+    result = t.Decimal(min(digits + 1 + scale, MOST_DIGITS), scale)
+    return Typed(f"CAST({each.sql} AS {sql_type(result)})", result, True)
+
+
+def _cut(each: Typed, zeros: int, kind: t.Type) -> Typed:
+    """Round to a multiple of a power of ten."""
+    if zeros >= MOST_DIGITS:
+        raise unsupported(f"the function round() to {-zeros} places")
+    source = each if isinstance(each.type, t.Decimal) else converted(Typed(each.sql, each.type), t.Decimal(20, 0))
+    unit = literal(10**zeros, t.Decimal(zeros + 1, 0))
+    count = quotient_of(source, unit, t.Decimal(MOST_DIGITS, 0))
+    return Typed(
+        f"CAST(CAST({count.sql} AS HUGEINT) * CAST('1{'0' * zeros}' AS HUGEINT) AS {sql_type(kind)})", kind, True
+    )
+
+
+def _rounded_double(each: Typed, count: int) -> Typed:
+    if not 0 <= count <= 18:
+        raise unsupported(f"the function round() of {each.type} to {count} places")
+    number = f"CAST(CAST({each.sql} AS VARCHAR) AS DECIMAL({MOST_DIGITS}, {count}))"
+    name = sql_type(each.type)
+    whole = f"isnan({each.sql}) OR isinf({each.sql}) OR abs({each.sql}) >= {_NO_FRACTION}"
+    sql = f"CASE WHEN {whole} THEN {each.sql} ELSE CAST(CAST({number} AS VARCHAR) AS {name}) END"
+    return Typed(sql, each.type, True)
+
+
+def _double(each: Typed, name: str) -> Typed:
+    if each.type not in (*t.INTEGRAL, *t.FLOATING) and not isinstance(each.type, t.Decimal):
+        raise unsupported(f"the function {name}() of {each.type}")
+    return converted(each, t.DOUBLE)
+
+
+def sign(each: Typed) -> Typed:
+    """Return `sign(each)`, a double."""
+    x = _double(each, "sign").sql
+    return Typed(f"CASE WHEN isnan({x}) OR {x} = 0 THEN {x} WHEN {x} > 0 THEN 1e0 WHEN {x} < 0 THEN -1e0 END", t.DOUBLE)
+
+
+def real(name: str, least: str = "") -> Callable[[Typed], Typed]:
+    """Return a function of a double; null where it is not above `least`, if that is given."""
+
+    def apply(each: Typed) -> Typed:
+        x = _double(each, name).sql
+        value = f"{name}({x})"
+        return Typed(f"CASE WHEN {x} > {least} THEN {value} END" if least else value, t.DOUBLE, True)
+
+    return apply
+
+
+def root(each: Typed) -> Typed:
+    """Return `sqrt(each)`: NaN of a negative number."""
+    x = _double(each, "sqrt").sql
+    return Typed(f"CASE WHEN {x} < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt({x}) END", t.DOUBLE)
+
+
+def power(base: Typed, exponent: Typed) -> Typed:
+    """Return `power(base, exponent)`, a double."""
+    return Typed(f"pow({_double(base, 'power').sql}, {_double(exponent, 'power').sql})", t.DOUBLE)
+
+
+def logarithm(base: Typed, each: Typed | None = None) -> Typed:
+    """Return `log(base, each)`, or the natural logarithm of a single operand."""
+    if each is None:
+        return real("ln", "0")(base)
+    b, x = _double(base, "log").sql, _double(each, "log").sql
+    return Typed(f"CASE WHEN {b} > 0 AND {x} > 0 THEN ln({x}) / ln({b}) END", t.DOUBLE)
+
+
+def binary_logarithm(each: Typed) -> Typed:
+    """Return `log2(each)`."""
+    return logarithm(literal(2, t.INT), each)
+
+
+def quotient_or_null(left: Typed, right: Typed) -> Typed:
+    """Return `try_divide(left, right)`: null for a division by zero."""
+    result = divided(left, right)
+    return Typed(f"CASE WHEN ({right.sql}) <> 0 THEN {result.sql} END", result.type, True)

@@ -1,0 +1,107 @@
+"""Times as texts and back, by the patterns of Spark that are common: digits of a fixed length, and English names."""
+
+from __future__ import annotations
+
+import re
+
+from lakescan.common import types as t
+from lakescan.expressions.scalar.casts import cast
+from lakescan.expressions.scalar.text_functions import texts
+from lakescan.expressions.scalar.time_functions import INSTANT, instant_of
+from lakescan.expressions.scalar.typed import Typed, evaluated_in_known_years, literal, quoted, unsupported
+
+_PIECE = re.compile(r"yyyy|yy|MMMM|MMM|MM|M|dd|d|HH|H|hh|h|mm|ss|SSSSSS|SSS|EEEE|EEE|E|a|'[^'%]*'|[-_/:., ]")
+_CODES = {
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MMMM": "%B",
+    "MMM": "%b",
+    "MM": "%m",
+    "M": "%-m",
+    "dd": "%d",
+    "d": "%-d",
+    "HH": "%H",
+    "H": "%-H",
+    "hh": "%I",
+    "h": "%-I",
+    "mm": "%M",
+    "ss": "%S",
+    "SSS": "%g",
+    "SSSSSS": "%f",
+    "EEEE": "%A",
+    "EEE": "%a",
+    "E": "%a",
+    "a": "%p",
+}
+_FIXED = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}
+DEFAULT = literal("yyyy-MM-dd HH:mm:ss", t.STRING)
+
+
+def _pieces(pattern: Typed, name: str) -> list[str]:
+    text = pattern.literal if pattern.is_text_literal else None
+    pieces = _PIECE.findall(text or "")
+    if not pieces or "".join(pieces) != text:
+        raise unsupported(f"the function {name}() with the pattern {text!r}")
+    return pieces
+
+
+def formatted(each: Typed, pattern: Typed) -> Typed:
+    """Return `date_format(each, pattern)`, in the years 1 to 9999."""
+    pieces = _pieces(pattern, "date_format")
+    value = instant_of(each)
+    codes = quoted("".join(_CODES.get(one, one.strip("'")) for one in pieces))
+    return evaluated_in_known_years(value, f"strftime({value.sql}, {codes})", t.STRING, "date_format() of")
+
+
+def instant_in(text: Typed, pattern: Typed, name: str = "to_timestamp") -> Typed:
+    """Return `to_timestamp(text, pattern)`: a text that is not of the pattern is an error."""
+    value = texts(name, text)[0]
+    pieces = _pieces(pattern, name)
+    fields: dict[str, str] = {}
+    form, at = "", 1
+    for each in pieces:
+        plain = each.strip("'") if each.startswith("'") else each
+        if each in _FIXED and each not in fields:
+            fields[each] = f"CAST(substring({value}, {at}, {_FIXED[each]}) AS BIGINT)"
+            form, at = f"{form}[0-9]{{{_FIXED[each]}}}", at + _FIXED[each]
+        elif plain and plain not in _CODES:
+            form, at = form + re.escape(plain).replace("/", "/"), at + len(plain)
+        else:
+            raise unsupported(f"the function {name}() with the pattern {pattern.literal!r}")
+    if not {"yyyy", "MM", "dd"} <= fields.keys() or _has_gaps(fields):
+        raise unsupported(f"the function {name}() with the pattern {pattern.literal!r}")
+    parts = [fields.get(each, "0") for each in _FIXED]
+    made = f"make_timestamp({', '.join(parts[:5])}, CAST({parts[5]} AS DOUBLE))"
+    fits = f"regexp_full_match({value}, {quoted(form)}) AND {parts[0]} > 0 AND {parts[3]} < 24 AND {parts[5]} < 60"
+    failed = f"CAST(error('a text is not of the pattern {pattern.literal.replace(chr(39), chr(39) * 2)}') AS TIMESTAMP)"
+    sql = f"CASE WHEN ({value}) IS NULL THEN NULL WHEN {fits} THEN {made} ELSE {failed} END"
+    return Typed(sql, INSTANT, True)
+
+
+def _has_gaps(fields: dict[str, str]) -> bool:
+    """Whether a shorter unit is there without a longer one."""
+    times = [each in fields for each in ("HH", "mm", "ss")]
+    return times != sorted(times, reverse=True)
+
+
+def to_timestamp(each: Typed, pattern: Typed | None = None) -> Typed:
+    """Return `to_timestamp(each)`, or of a text in a pattern."""
+    return cast(each, INSTANT) if pattern is None or each.type != t.STRING else instant_in(each, pattern)
+
+
+def to_date(each: Typed, pattern: Typed | None = None) -> Typed:
+    """Return `to_date(each)`: the date of a date, a timestamp or a text, which may be in a pattern."""
+    if pattern is None or each.type != t.STRING:
+        return cast(each, t.DATE)
+    return cast(instant_in(each, pattern, "to_date"), t.DATE)
+
+
+def from_seconds(each: Typed, pattern: Typed = DEFAULT) -> Typed:
+    """Return `from_unixtime(each, pattern)`."""
+    return formatted(cast(cast(each, t.LONG), INSTANT), pattern)
+
+
+def seconds_of(each: Typed, pattern: Typed = DEFAULT) -> Typed:
+    """Return `unix_timestamp(each, pattern)`, of a time, or a text in a pattern."""
+    value = instant_in(each, pattern, "unix_timestamp") if each.type == t.STRING else instant_of(each)
+    return Typed(f"(epoch_us({value.sql}) // 1000000)", t.LONG, True)

@@ -1,0 +1,43 @@
+"""Dates and timestamps beyond the years 1 to 9999, with which the engines compute differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import UnsupportedFeature
+
+_DAYS = (-719_162, 2_932_896)
+_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def checked(rows: pa.Table, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> pa.Table:
+    """The rows; raises what `check` raises for them."""
+    for batch in rows.to_batches():
+        check(batch)
+    return rows
+
+
+def with_known_years(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch; raises `UnsupportedFeature` if a time in it is before the year 1, or after 9999."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_date32(column.type):
+            least, most, number = *_DAYS, pa.int32()
+        elif pa.types.is_timestamp(column.type):
+            per_day = 86_400 * _OF_SECOND[column.type.unit]
+            least, most, number = (
+                max(_DAYS[0] * per_day, -(2**63)),
+                min((_DAYS[1] + 1) * per_day, 2**63) - 1,
+                pa.int64(),
+            )
+        else:
+            continue
+        found = pc.min_max(column.cast(number))
+        if found["min"].is_valid and not (least <= found["min"].as_py() and found["max"].as_py() <= most):
+            raise UnsupportedFeature(
+                f"a time beyond the years 1 to 9999 in the column {name!r}, in a query that computes with times,",
+                "Engines count such years differently. Run the statement with lakescan.spark.sql.",
+            )
+    return batch
