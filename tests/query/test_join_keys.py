@@ -171,3 +171,9 @@ def test_limits_are_not_pushed_beside_keys(lake: str) -> None:
     found = lakescan.sql(text).to_arrow()["id"]
     assert len(found) == 3
     assert pc.all(pc.greater_equal(found, 350)).as_py()
+
+
+def test_keys_are_not_read_where_no_file_can_be_left_out(lake: str) -> None:
+    text = "SELECT i.kind FROM {db}.items i JOIN {db}.makers m ON i.maker = m.maker WHERE m.name = 'A'"
+    assert "among" not in lakescan.sql(text.format(db=lake)).explain()
+    same_rows(lake, text)

@@ -58,16 +58,36 @@ class JoinKeys:
         targets = {each for each, pushed in self._pushed.items() if pushed.among}
         if not targets:
             return self._specs
-        sources = {values.occurrence for each in targets for _, among in self._pushed[each].among for values in among}
+        sources = self._sources(targets)
+        worth = self._worth(targets)
+        if not worth:
+            return self._specs
         sizes = {each: self._size(each) for each in targets | sources}
         finished: set[Occurrence] = set()
         for each in sorted(sizes, key=lambda key: sizes[key]):
             is_source = each in sources and sizes[each] <= _MOST_ROWS
-            if each in targets and (is_source or self._has_several_files(each)):
+            if each in worth and (is_source or self._has_several_files(each)):
                 smaller = {other for other in finished if sizes[other] < sizes[each]}
                 self._prune(each, smaller, is_source=is_source)
             finished.add(each)
         return self._specs
+
+    def _worth(self, targets: set[Occurrence]) -> set[Occurrence]:
+        """The tables whose files keys may prune, and those that keys must narrow before they have keys for others.
+
+        Keys are read for nothing where all tables have one file, or files that do not differ in the keys.
+        """
+        worth = {each for each in targets if self._has_several_files(each) and self._has_useful_keys(each)}
+        while more := self._sources(worth) & targets - worth:
+            worth |= more
+        return worth
+
+    def _has_useful_keys(self, each: Occurrence) -> bool:
+        return any(self._may_prune(each, path) for path, _ in self._pushed[each].among)
+
+    def _sources(self, targets: set[Occurrence]) -> set[Occurrence]:
+        """The tables whose values are keys of these."""
+        return {values.occurrence for each in targets for _, among in self._pushed[each].among for values in among}
 
     def _size(self, each: Occurrence) -> float:
         """The number of rows, as far as planning knows; infinite for a large table, or one of unknown size."""
