@@ -51,7 +51,7 @@ def run(rows: int, runs: int) -> str:
 
 @contextmanager
 def _on_spark(files: Mapping[str, list[str]], folder: Path) -> Iterator[Queries]:
-    spark = session("benchmarks")
+    spark = session()
     plain = spark.newSession()
     for name, paths in files.items():
         plain.read.parquet(*paths).createOrReplaceTempView(name)
