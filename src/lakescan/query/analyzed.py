@@ -21,9 +21,10 @@ from lakescan.query.join_keys import JoinKeys
 from lakescan.query.occurrences import Occurrence, occurrences
 from lakescan.query.pushdown import pushed_down
 from lakescan.query.relations import Pushed
+from lakescan.query.renaming import renamed, with_views
 from lakescan.query.settings import Settings
 from lakescan.query.spellings import respelled, with_named_tables
-from lakescan.query.statement import Arguments, edited, has_pipes, parsed, with_literals, with_named_parameters
+from lakescan.query.statement import Arguments, has_pipes, parsed, with_literals, with_named_parameters
 from lakescan.query.table_changes import is_call
 from lakescan.query.tables import Named, Tables
 from lakescan.query.views import Views
@@ -142,38 +143,13 @@ class Analyzed:
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
         """The statement's own text with other names for tables; aliases keep the rest of it valid."""
-        edits = []
-        for each, name in names.items():
-            alias = f" AS `{each.qualifier.replace('`', '``')}`"
-            if each.alias_at is None:
-                edits.append((each.start, each.end, name))
-            elif each.alias_at == each.end:
-                edits.append((each.start, each.end, name + alias))
-            else:
-                edits += [(each.start, each.end, name), (each.alias_at, each.alias_at, alias)]
-        for column, count in _qualified(self.tree, names):
-            edits.append((column.parts[0].meta["start"], column.parts[count - 1].meta["start"], ""))
-        return edited(self.text, edits)
+        return renamed(self.text, self.tree, names)
 
 
 def _tables(tree: Any) -> list[Any]:
     from sqlglot import exp
 
     return list(tree.find_all(exp.Table))
-
-
-def _qualified(tree: Any, found: Mapping[Occurrence, Any]) -> list[tuple[Any, int]]:
-    """The columns that are qualified by more than a table's last name (`db.t.c`), and how many names qualify each."""
-    from sqlglot import exp
-
-    wide = {each for occurrence in found for each in occurrence.qualifiers if len(each) > 1}
-    result = []
-    for column in tree.find_all(exp.Column):
-        names = tuple(part.name.lower() for part in column.parts)
-        counts = [count for count in range(2, len(names)) if names[:count] in wide]
-        if counts:
-            result.append((column, counts[-1]))
-    return result
 
 
 def analyzed(
@@ -190,7 +166,10 @@ def analyzed(
     tree = parsed(text)
     if (named_text := with_named_tables(text, tree, values)) != text:
         text, tree = named_text, parsed(named_text)
-    tables = Tables(text, within, frames, settings, views or Views())
+    views = views or Views()
+    if views.has_queries and (whole_text := with_views(text, views, frames, values)) != text:
+        text, tree = whole_text, parsed(whole_text)
+    tables = Tables(text, within, frames, settings, views)
     found = [(each, tables.named(each)) for each in occurrences(tree, text, values)]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
     return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

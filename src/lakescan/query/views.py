@@ -18,6 +18,19 @@ class Views:
         """Its columns; None if they are not known."""
         return None
 
+    @property
+    def has_queries(self) -> bool:
+        """Whether some of the names may stand for queries."""
+        return False
+
+    def query(self, name: str) -> str | None:
+        """The query, or the table, that a name stands for: it is read in its place. None for another name."""
+        return None
+
+    def frame_names(self) -> Sequence[str]:
+        """The names of frames, in lower case."""
+        return ()
+
     def rows(self, name: str) -> pa.Table | None:
         """Its rows, if they are at hand."""
         return None

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkExecutor", "explain", "read", "read_scan", "register", "sql", "table"]
+__all__ = [
+    "SparkExecutor",
+    "create_view",
+    "explain",
+    "read",
+    "read_scan",
+    "refresh_view",
+    "register",
+    "sql",
+    "table",
+]
 
 
 def table(spark: SparkSession, name: str | os.PathLike[str], **options: Unpack[OpenKeywords]) -> DataFrame:
@@ -90,6 +100,51 @@ def sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -
         >>> lakescan.spark.sql(spark, "SELECT country, sum(price) FROM local.shop.orders GROUP BY country").show()
     """
     return engines.load("spark").run_sql(spark, text, args, **frames)
+
+
+def create_view(spark: SparkSession, name: str, source: str, *, replace: bool = True) -> None:
+    """Create a temporary view of a table, or of a query over tables, that sees their newest states.
+
+    Each `lakescan.spark.sql` that names the view reads its tables as they are then, one state a statement, narrowed by
+    what the statement needs, with columns that were added meanwhile. Spark itself keeps the plan of a temporary view,
+    and Python cannot change that: `spark.sql` and `spark.table` read the states that the tables had at `create_view`,
+    or at the last `refresh_view`. The view is of this session, and goes when it is dropped or replaced in Spark.
+
+    Args:
+        spark: A session, classic or Connect.
+        name: The name of the view; one part.
+        source: The name of a table, as in `lakescan.spark.sql`, or a query without parameters. Its short names are
+            those of the present `USE`, its views those that there are now.
+        replace: Replace a temporary view of that name. Without, it is an error of Spark's.
+
+    Raises:
+        InvalidStatement, NoSuchTable: See `sql`.
+        InvalidOption: The name has several parts, or two columns have one name.
+
+    Example:
+        >>> lakescan.spark.create_view(spark, "orders", "local.shop.orders")
+        >>> lakescan.spark.sql(spark, "SELECT count(*) FROM orders").show()
+    """
+    engines.load("spark").make_view(spark, name, source, replace=replace)
+
+
+def refresh_view(spark: SparkSession, name: str) -> None:
+    """Let Spark's own statements see the newest states of the tables of a view, and columns that were added.
+
+    Frames that were made of the view before keep their states.
+
+    Args:
+        spark: The session.
+        name: A view that `create_view` made.
+
+    Raises:
+        NoSuchTable: There is no such view; the message names the nearest.
+
+    Example:
+        >>> lakescan.spark.refresh_view(spark, "orders")
+        >>> spark.sql("SELECT count(*) FROM orders").show()
+    """
+    engines.load("spark").renew_view(spark, name)
 
 
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:

@@ -28,6 +28,7 @@ from lakescan.spark.executor import MIN_BYTES
 from lakescan.spark.frames import frame_of
 from lakescan.spark.session import conf, register
 from lakescan.spark.types import schema_of
+from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
 from lakescan.sql import define
 from lakescan.table import Table
 
@@ -69,6 +70,19 @@ def _is_ours(text: str) -> bool:
         return False
 
 
+def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:
+    """Make a view of a query, or of a table; see `lakescan.spark.create_view`."""
+    check_name(name)
+    found = _analyzed(spark, query_of(source), None, {})
+    text = text_to_keep(name, source, found)
+    record(spark, name, text, _frame(spark, found, {}), replace=replace)
+
+
+def renew_view(spark: SparkSession, name: str) -> None:
+    """Make a view anew, of the states that its tables have now; see `lakescan.spark.refresh_view`."""
+    make_view(spark, name, needed(spark, name), replace=True)
+
+
 def _use(spark: SparkSession, text: str) -> DataFrame | None:
     names = parsed(text).this
     if names is not None and (is_known(names.parts[0].name) or _within(spark)):
@@ -101,6 +115,19 @@ class _SparkViews(GivenFrames):
     def has(self, name: str) -> bool:
         """Whether there is a frame or view of a name."""
         return name.lower() in self._given or self._spark.catalog.tableExists(_quoted(name))
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether views were made by `create_view`."""
+        return bool(recorded(self._spark))
+
+    def query(self, name: str) -> str | None:
+        """The query of a view that `create_view` made."""
+        return None if name.lower() in self._given else text_of(self._spark, name)
+
+    def frame_names(self) -> Sequence[str]:
+        """The names of the frames."""
+        return tuple(self._given)
 
     def columns(self, name: str) -> Sequence[str] | None:
         """The columns as Spark has them."""

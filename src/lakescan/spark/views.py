@@ -1,0 +1,117 @@
+"""Views of queries over tables, which see the newest state of their tables: `lakescan.spark.create_view`.
+
+Spark keeps the plan of a temporary view, and with it the states of its tables. The text of the view is therefore kept
+beside it, in the session's settings: `lakescan.spark.sql` puts it in the place of the view's name, and reads the tables
+as they are then. Spark's own `spark.sql` reads what `create_view` or `refresh_view` saw last.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+from lakescan.catalogs.identifiers import parts_of
+from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, nearest
+from lakescan.query.analyzed import Analyzed
+from lakescan.query.statement import Kind, edited, statement_of
+from lakescan.spark.session import conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+VIEWS = "spark.lakescan.views"  # texts and marks of views by their names, as JSON
+_WHOLE = "SELECT * FROM "
+_MARK = "lakescan.view"  # in the metadata of a view's first column: whether it is still the one that was created
+
+
+def recorded(spark: SparkSession) -> dict[str, dict[str, str]]:
+    """The views that were created in this session, by their names in lower case."""
+    found: dict[str, dict[str, str]] = json.loads(conf(spark, VIEWS) or "{}")
+    return found
+
+
+def text_of(spark: SparkSession, name: str) -> str | None:
+    """The text of a view; None if there is none of this name, also if Spark dropped it or has another by now."""
+    found = recorded(spark).get(name.lower())
+    return found["text"] if found is not None and _is_there(spark, name, found["mark"]) else None
+
+
+def _is_there(spark: SparkSession, name: str, mark: str) -> bool:
+    if not spark.catalog.tableExists(_quoted(name)):
+        return False
+    columns = spark.table(_quoted(name)).schema.fields
+    return bool(columns) and (columns[0].metadata or {}).get(_MARK) == mark
+
+
+def query_of(source: str) -> str:
+    """The query of a view: the text, or all rows of the table that it names."""
+    parts = parts_of(source.strip()) if isinstance(source, str) else None
+    if parts is not None:
+        return f"{_WHOLE}{'.'.join(map(_quoted, parts))}"
+    statement = statement_of(source)
+    if statement.kind is not Kind.QUERY:
+        raise InvalidStatement(f"a view takes the name of a table, or a query, not {source!r}")
+    return statement.text
+
+
+def text_to_keep(name: str, source: str, found: Analyzed) -> str:
+    """The query of a view with the names of its tables from their catalogs on, whatever `USE` says later.
+
+    For a view that is a table it is the table's name, so that statements read only the columns that they need.
+    """
+    if any(each.names[0].lower() == name.lower() for each in found.unknown if len(each.names) == 1):
+        raise InvalidOption(f"the view {name!r} would read itself")
+    edits = []
+    for each, named in found.named.items():
+        if not named.full or len(named.full) == len(each.names):
+            continue
+        if each.changes is not None:
+            raise InvalidStatement(f"in a view, table_changes takes a name from the catalog on: {'.'.join(named.full)}")
+        parts = each.node.parts
+        full = ".".join(map(_quoted, named.full))
+        edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, full))
+    text = edited(found.text, edits)
+    is_table = parts_of(source.strip()) is not None and len(found.named) == 1
+    return text.removeprefix(_WHOLE).strip() if is_table and text.startswith(_WHOLE) else text
+
+
+def record(spark: SparkSession, name: str, text: str, frame: DataFrame, *, replace: bool) -> None:
+    """Make the temporary view, and keep its text."""
+    from pyspark.sql import functions as F
+
+    if not frame.columns:
+        raise InvalidOption(f"the view {name!r} has no columns")
+    mark = uuid.uuid4().hex
+    if len(set(map(str.lower, frame.columns))) < len(frame.columns):
+        raise InvalidOption(f"two columns of the view {name!r} have one name: give them names by AS")
+    first, columns = frame.schema.fields[0], [F.col(_quoted(each)) for each in frame.columns]
+    marked = frame.select(columns[0].alias(first.name, metadata={**first.metadata, _MARK: mark}), *columns[1:])
+    if replace:
+        marked.createOrReplaceTempView(name)
+    else:
+        marked.createTempView(name)
+    views = recorded(spark) | {name.lower(): {"text": text, "mark": mark}}
+    spark.conf.set(VIEWS, json.dumps(views))
+
+
+def needed(spark: SparkSession, name: str) -> str:
+    """The text of a view; raises `NoSuchTable`."""
+    text = text_of(spark, name)
+    if text is None:
+        known = recorded(spark)
+        raise NoSuchTable(
+            f"there is no view {name!r} of lakescan.spark.create_view in this session.{nearest(name, known)}"
+        )
+    return text
+
+
+def check_name(name: str) -> None:
+    """Raise `InvalidOption` for a name with several parts: temporary views have one."""
+    parts = parts_of(name) if isinstance(name, str) else None
+    if parts is None or len(parts) != 1:
+        raise InvalidOption(f"{name!r} is not the name of a temporary view: they have one part, such as orders")
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
