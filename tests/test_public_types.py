@@ -19,7 +19,7 @@ import lakescan.spark
 
 MODULES = (lakescan, lakescan.spark)
 # Classes of other libraries, which modules import for type checkers only.
-EXTERNAL = {"pandas", "polars", "duckdb", "DataFrame", "SparkSession"}
+EXTERNAL = {"pandas", "polars", "duckdb", "DataFrame", "SparkSession", "StreamingQuery"}
 # Read through their attributes by engines; their own attributes are the package's inner types.
 FOR_ENGINES = {"FileScanTask", "ScanPlan", "ScanReport", "Snapshot", "TaskGroup", "TaskGroups", "Scan"}
 

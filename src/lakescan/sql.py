@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
@@ -19,13 +21,15 @@ from lakescan.definition.statements import (
     RenameTable,
     parse_statement,
 )
-from lakescan.definition.table_definition import numbered
+from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
+from lakescan.options.write import WriteOptions
 from lakescan.query.lazy import query
 from lakescan.query.namespace import current_namespace, use
 from lakescan.query.statement import Arguments, Kind, statement_of
 from lakescan.table import Table
 from lakescan.transaction.formats import format_named
+from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import rows_of
 
 if TYPE_CHECKING:
@@ -127,18 +131,36 @@ def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
     if wanted.if_not_exists and catalog.table_exists(name):
         return catalog.load_table(name)
     rows = spark.sql(wanted.query)
+    return create_filled(catalog, name, definition, rows, format=wanted.format, replace=wanted.replace)[0]
+
+
+def create_filled(
+    catalog: Catalog,
+    name: str,
+    definition: TableDefinition,
+    rows: Any,
+    *,
+    format: str,
+    replace: bool,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Table, WriteResult]:
+    """Create or replace a table, and append rows to it; its columns are theirs if the definition has none.
+
+    A new table that cannot be filled is dropped. `options` are those of the append.
+    """
     if not definition.columns:
-        columns = format_named(wanted.format).columns(rows_of(rows).schema, definition.properties)
-        definition = replace(definition, columns=numbered(columns))
+        columns = format_named(format).columns(rows_of(rows).schema, definition.properties)
+        definition = dataclasses.replace(definition, columns=numbered(columns))
+    WriteOptions.of(options, format_named(format).name).check_appends()
     was_there = catalog.table_exists(name)
-    table = catalog.create(name, definition, format=wanted.format, exist_ok=False, replace=wanted.replace)
+    table = catalog.create(name, definition, format=format, exist_ok=False, replace=replace)
     try:
-        table.append(rows)
+        result = table.append(rows, **options)
     except BaseException as error:
         if not was_there and not isinstance(error, CommitStateUnknown):
             _drop_if_as_made(catalog, name, table)
         raise
-    return catalog.load_table(name)
+    return catalog.load_table(name), result
 
 
 def _drop_if_as_made(catalog: Catalog, name: str, made: Table) -> None:

@@ -7,6 +7,7 @@ import tempfile
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import partitioning
 
 import lakescan
 import lakescan.spark
@@ -60,6 +61,13 @@ def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
     lakescan.spark.register(spark)
     assert lakescan.save(frame, "local.db.t").rows == frame.count()
     frame.write.format("iceberg").mode("append").save("local.db.t")
+    bucketed = lakescan.spark.write_to(frame, "local.db.words").using("iceberg")
+    column = frame.columns[0]
+    assert bucketed.partitionedBy(partitioning.bucket(2, column)).create().rows == frame.count()
+    assert lakescan.table("local.db.words").partitioning == f"bucket(2, {column})"
+    lakescan.spark.create_view(spark, "words", "local.db.words")
+    assert lakescan.spark.save_as_table(frame, "local.db.words", mode="append").rows == frame.count()
+    assert lakescan.spark.sql(spark, "SELECT * FROM words").count() == 2 * frame.count()
     by_bucket = {"partition-by": f"bucket(2, {frame.columns[0]})"}
     assert lakescan.save(frame, "local.db.parts", **by_bucket).files <= 2  # brought together by partition
     assert lakescan.table("local.db.parts").compact(executor=lakescan.spark.SparkExecutor(spark)).removed_files == 0
@@ -67,6 +75,9 @@ def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
     stream = stream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
     stream.start(f"{folder}/copy").awaitTermination()
     assert lakescan.table(f"{folder}/copy").scan().count() == 2 * frame.count()
+    stream = spark.readStream.format("iceberg").load("local.db.t").writeStream.trigger(availableNow=True)
+    lakescan.spark.to_table(stream, "local.db.streamed", checkpointLocation=f"{folder}/other").awaitTermination()
+    assert lakescan.table("local.db.streamed").count() == 2 * frame.count()
 
 
 if __name__ == "__main__":

@@ -10,28 +10,36 @@ import warnings
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
+from lakescan.errors import InvalidOption
 from lakescan.opening import table as open_table
 from lakescan.options.keywords import OpenKeywords
 from lakescan.query.statement import Arguments
 from lakescan.scan import Scan
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.session import register
+from lakescan.spark.table_writer import TableWriter
+from lakescan.transaction.results import WriteResult
 
 if TYPE_CHECKING:
     import os
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 __all__ = [
     "SparkExecutor",
+    "TableWriter",
     "create_view",
     "explain",
     "read",
     "read_scan",
     "refresh_view",
     "register",
+    "save_as_table",
     "sql",
     "table",
+    "to_table",
+    "write_to",
 ]
 
 
@@ -145,6 +153,111 @@ def refresh_view(spark: SparkSession, name: str) -> None:
         >>> spark.sql("SELECT count(*) FROM orders").show()
     """
     engines.load("spark").renew_view(spark, name)
+
+
+def write_to(frame: DataFrame, name: str) -> TableWriter:
+    """Write a frame to a table by name, in the words of `df.writeTo(name)`, which reaches only catalogs with JARs.
+
+    Args:
+        frame: A data frame, classic or Connect.
+        name: `catalog.namespace.table`, a short name after `USE`, or ``delta.`/path` ``.
+
+    Returns:
+        A writer with `using`, `option`, `options`, `tableProperty`, `partitionedBy`; and `create`, `replace`,
+        `createOrReplace`, `append`, `overwrite(condition)`, `overwritePartitions`, which write.
+
+    Raises:
+        InvalidOption: The frame is a stream, or the name is none.
+        NoSuchTable: The name does not begin with a catalog.
+
+    Example:
+        >>> lakescan.spark.write_to(frame, "local.shop.sales").append()
+    """
+    return TableWriter(frame, name, _namespace(frame.sparkSession))
+
+
+def save_as_table(
+    frame: DataFrame,
+    name: str,
+    format: str | None = None,
+    mode: str | None = None,
+    partitionBy: str | list[str] | None = None,
+    **options: Any,
+) -> WriteResult:
+    """Save a frame as a table by name: what `df.write.saveAsTable` is for Spark's own catalogs.
+
+    Args:
+        frame: A data frame, classic or Connect.
+        name: `catalog.namespace.table`, or a short name after `USE`.
+        format: 'iceberg' (by default) or 'delta' for a new table.
+        mode: If the table exists: 'error' (by default) or 'errorifexists' raises, 'append' adds the rows, 'ignore' does
+            nothing. 'overwrite' replaces the rows in one commit, and keeps columns, partitions and properties; with
+            `partitionBy` it replaces the table.
+        partitionBy: How a new table is partitioned: columns, and Iceberg's transforms.
+        options: Write options; `docs/options.md` lists them.
+
+    Returns:
+        How many files, rows and bytes were written.
+
+    Raises:
+        TableExists: `mode` is 'error' and the table exists.
+        SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.append`.
+
+    Example:
+        >>> lakescan.spark.save_as_table(frame, "local.shop.sales", mode="append", partitionBy="country")
+    """
+    from lakescan.spark.table_writer import save_as_table as save
+
+    return save(frame, name, format, mode, partitionBy, _namespace(frame.sparkSession), options)
+
+
+def to_table(
+    stream: DataStreamWriter | DataFrame,
+    name: str,
+    format: str | None = None,
+    outputMode: str | None = None,
+    partitionBy: str | list[str] | None = None,
+    queryName: str | None = None,
+    **options: Any,
+) -> StreamingQuery:
+    """Start a stream into a table by name: what `df.writeStream.toTable` is for Spark's own catalogs.
+
+    Args:
+        stream: `df.writeStream`, with its trigger and options; or the streaming frame.
+        name: `catalog.namespace.table`, a short name after `USE`, or ``delta.`/path` ``. The table is created if it
+            does not exist.
+        format: 'iceberg' or 'delta' for a new table.
+        outputMode: 'append'.
+        partitionBy: How a new table is partitioned.
+        queryName: The name of the query.
+        options: Options of the stream, such as `checkpointLocation`, which is needed.
+
+    Returns:
+        The running query.
+
+    Raises:
+        InvalidOption: The name is none, or the frame is no stream.
+
+    Example:
+        >>> lakescan.spark.to_table(stream.writeStream, "local.shop.sales", checkpointLocation="/lake/checkpoint")
+    """
+    from pyspark.sql import SparkSession
+
+    from lakescan.spark.table_writer import to_table as start
+
+    if hasattr(stream, "isStreaming") and not stream.isStreaming:
+        raise InvalidOption("to_table takes a stream; the rows of another frame are written by save_as_table")
+    session = getattr(stream, "sparkSession", None) or SparkSession.getActiveSession()
+    if session is None:
+        raise InvalidOption("no Spark session is active: give the streaming frame instead of its writer")
+    register(session, names=("lakescan",))
+    return start(stream, name, format, outputMode, partitionBy, queryName, _namespace(session), options)
+
+
+def _namespace(spark: SparkSession) -> tuple[str, ...]:
+    """The catalog and namespace of short names in a session."""
+    found: tuple[str, ...] = engines.load("spark").current_namespace(spark)
+    return found
 
 
 def read_scan(spark: SparkSession, scan: Scan) -> DataFrame:

@@ -2,7 +2,16 @@
 
 from lakescan.spark.changes import changes_frame
 from lakescan.spark.frames import explained, frame_of
-from lakescan.spark.statements import make_view, renew_view, run_sql
+from lakescan.spark.statements import current_namespace, make_view, renew_view, run_sql
 from lakescan.spark.write import SparkRows
 
-__all__ = ["SparkRows", "changes_frame", "explained", "frame_of", "make_view", "renew_view", "run_sql"]
+__all__ = [
+    "SparkRows",
+    "changes_frame",
+    "current_namespace",
+    "explained",
+    "frame_of",
+    "make_view",
+    "renew_view",
+    "run_sql",
+]

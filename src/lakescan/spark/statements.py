@@ -85,20 +85,21 @@ def renew_view(spark: SparkSession, name: str) -> None:
 
 def _use(spark: SparkSession, text: str) -> DataFrame | None:
     names = parsed(text).this
-    if names is not None and (is_known(names.parts[0].name) or _within(spark)):
-        spark.conf.set(NAMESPACE, "\0".join(namespace_of(text, _within(spark))))
+    if names is not None and (is_known(names.parts[0].name) or current_namespace(spark)):
+        spark.conf.set(NAMESPACE, "\0".join(namespace_of(text, current_namespace(spark))))
         return None
     return spark.sql(text)
 
 
-def _within(spark: SparkSession) -> tuple[str, ...]:
+def current_namespace(spark: SparkSession) -> tuple[str, ...]:
+    """The catalog, and the parts of the namespace, that `USE` set in a session; empty before."""
     return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
 
 
 def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> Analyzed:
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
-    found = analyzed(text, args, tables, _within(spark), _settings(spark), views)
+    found = analyzed(text, args, tables, current_namespace(spark), _settings(spark), views)
     for each in found.unknown:
         if len(each.names) == 1 and not views.has(each.names[0]):
             raise found.tables.unknown(each, lambda: [view.name for view in spark.catalog.listTables()])

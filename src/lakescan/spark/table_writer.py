@@ -1,0 +1,386 @@
+"""Writing frames to tables by name, in the words of Spark's own writers, which reach no catalog of lakescan's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lakescan.catalog import Catalog
+from lakescan.catalogs.identifiers import Identifier, parts_of
+from lakescan.catalogs.registry import is_known
+from lakescan.common.option_values import terms
+from lakescan.definition.table_definition import TableDefinition, Term
+from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
+from lakescan.expressions.predicate import Predicate
+from lakescan.opening import table as open_table
+from lakescan.save import save
+from lakescan.sql import create_filled
+from lakescan.table import Table
+from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
+from lakescan.transaction.open import exists
+from lakescan.transaction.results import WriteResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+_MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
+_COLUMN = re.compile(r"Column<'(.*)'>", re.DOTALL)
+
+
+class TableWriter:
+    """A write of a frame to a table by name: `df.writeTo(name)` of Spark, for lakescan's catalogs.
+
+    Made by `lakescan.spark.write_to`. `using`, `partitionedBy` and `tableProperty` are for tables that are created.
+
+    Example:
+        >>> lakescan.spark.write_to(frame, "local.shop.sales").partitionedBy("days(sold_at)").create()
+    """
+
+    def __init__(self, frame: DataFrame, name: str, within: tuple[str, ...]) -> None:
+        if frame.isStreaming:
+            raise InvalidOption("the rows of a stream are written by lakescan.spark.to_table")
+        self._frame, self._target = frame, _Target.of(name, within)
+        self._format: str | None = None
+        self._options: dict[str, Any] = {}
+        self._properties: dict[str, str] = {}
+        self._partition_by: tuple[Term, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"TableWriter({str(self._target)!r})"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        words = [each for each in vars(TableWriter) if not each.startswith("_")]
+        raise AttributeError(f"write_to has no {name!r}.{nearest(name, words)} It has: {', '.join(words)}")
+
+    def using(self, provider: str) -> TableWriter:
+        """The format of the new table.
+
+        Args:
+            provider: 'iceberg' (by default) or 'delta'.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").using("delta").create()
+        """
+        self._format = format_named(provider).name
+        return self
+
+    def option(self, key: str, value: Any) -> TableWriter:
+        """An option of the write.
+
+        Args:
+            key: Its name; `docs/options.md` lists them.
+            value: Its value; None leaves it out.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").option("mergeSchema", True).append()
+        """
+        if value is not None:
+            self._options[key] = value
+        return self
+
+    def options(self, **options: Any) -> TableWriter:
+        """Options of the write; see `option`.
+
+        Args:
+            options: Values by name.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").options(maxRecordsPerFile=100_000).append()
+        """
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def tableProperty(self, property: str, value: str) -> TableWriter:
+        """A property of the new table.
+
+        Args:
+            property: Its name, such as 'format-version'.
+            value: Its value.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").tableProperty("format-version", "3").create()
+        """
+        self._properties[property] = str(value)
+        return self
+
+    def partitionedBy(self, col: str | Column, *cols: str | Column) -> TableWriter:
+        """How the new table is partitioned.
+
+        Args:
+            col: A column, or a transform: text such as "days(ts)", or `pyspark.sql.functions.partitioning.days("ts")`.
+            cols: Further ones.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").partitionedBy("days(ts)", "country").create()
+        """
+        self._partition_by = tuple(Term.parse(_text_of(each)) for each in (col, *cols))
+        return self
+
+    def clusterBy(self, col: str, *cols: str) -> TableWriter:
+        """Refused: new tables are not clustered.
+
+        Args:
+            col: A column.
+            cols: Further ones.
+
+        Raises:
+            UnsupportedFeature: Always.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").partitionedBy("country")  # instead
+        """
+        raise UnsupportedFeature(
+            f"clusterBy({', '.join((col, *cols))}) of a new table",
+            "Use partitionedBy, or create the table with sort_by by Catalog.create_table and append to it.",
+        )
+
+    def create(self) -> WriteResult:
+        """Create the table with the columns of the frame, and fill it.
+
+        Returns:
+            How many files, rows and bytes were written.
+
+        Raises:
+            TableExists: It exists.
+            InvalidOption, UnsupportedFeature: See `Catalog.create_table`.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").create().rows
+        """
+        if self._target.path is not None:
+            return self._saved_in_folder()
+        return self._created(replace=False)
+
+    def replace(self) -> WriteResult:
+        """Replace the table by one with the columns of the frame; the history of the table is kept.
+
+        The new table and its rows are two commits: between them the table is empty.
+
+        Raises:
+            NoSuchTable: It does not exist.
+            UnsupportedFeature: A table that is named by its path, or of another format.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").replace()
+        """
+        self._opened()
+        return self._created(replace=True)
+
+    def createOrReplace(self) -> WriteResult:
+        """Create the table, or replace it if it exists; see `create` and `replace`.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").createOrReplace()
+        """
+        return self._created(replace=True)
+
+    def append(self) -> WriteResult:
+        """Add the rows to the table, which exists. Columns are matched by name.
+
+        Raises:
+            NoSuchTable: It does not exist.
+            SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.append`.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").append()
+        """
+        return self._existing("append").append(self._frame, **self._options)
+
+    def overwrite(self, condition: str | bool | Predicate) -> WriteResult:
+        """Replace the rows of the table that match a condition by those of the frame, which must match it, too.
+
+        Args:
+            condition: SQL text, or `lakescan.col("day") == "2026-01-31"`; True replaces all rows. The text of a Spark
+                column is not known here: write the condition as SQL.
+
+        Raises:
+            NoSuchTable: The table does not exist.
+            InvalidOption: The condition is a Spark column.
+            SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.overwrite`.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").overwrite("day = '2026-01-31'")
+        """
+        if not isinstance(condition, str | bool | Predicate) or condition is False:
+            raise InvalidOption(
+                f"overwrite takes a condition as SQL text, such as \"day = '2026-01-31'\", or True, not {condition!r}"
+            )
+        where = None if isinstance(condition, bool) else condition
+        return self._existing("overwrite").overwrite(self._frame, where=where, **self._options)
+
+    def overwritePartitions(self) -> WriteResult:
+        """Replace the partitions of the table that the frame has rows for; all rows of an unpartitioned table.
+
+        Raises:
+            NoSuchTable: The table does not exist.
+            SchemaMismatch, CommitConflict, CommitStateUnknown, UnsupportedFeature: See `Table.overwrite`.
+
+        Example:
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").overwritePartitions()
+        """
+        options = {"overwrite-mode": "dynamic"} | self._options
+        return self._existing("overwritePartitions").overwrite(self._frame, **options)
+
+    def _existing(self, word: str) -> Table:
+        given = {"using": self._format, "partitionedBy": self._partition_by, "tableProperty": self._properties}
+        if extra := [each for each, value in given.items() if value]:
+            raise InvalidOption(f"{extra[0]} is for new tables: {word} writes to {self._target} as it is. Remove it.")
+        return self._opened()
+
+    def _opened(self) -> Table:
+        target = self._target
+        if target.path is not None:
+            return open_table(target.path, format=target.format)
+        return target.catalog.load_table(target.within)
+
+    def _created(self, *, replace: bool) -> WriteResult:
+        if self._target.path is not None:
+            raise UnsupportedFeature(
+                f"replacing the table at {self._target.path}", "It has no name in a catalog: overwrite(True) its rows."
+            )
+        definition = TableDefinition((), partition_by=self._partition_by, properties=self._properties)
+        _, result = create_filled(
+            self._target.catalog,
+            self._target.within,
+            definition,
+            self._frame,
+            format=self._format or DEFAULT,
+            replace=replace,
+            options=self._options,
+        )
+        return result
+
+    def _saved_in_folder(self) -> WriteResult:
+        by = [str(each) for each in self._partition_by]
+        chosen = self._format or self._target.format
+        assert self._target.path is not None
+        return save(
+            self._frame,
+            self._target.path,
+            format=chosen,
+            partition_by=by or None,
+            properties=self._properties or None,
+            **self._options,
+        )
+
+
+class _Target:
+    """The table that a name means: one of a catalog, or in a folder (``delta.`/path` ``)."""
+
+    def __init__(self, parts: tuple[str, ...], path: str | None, format: str | None) -> None:
+        self.parts, self.path, self.format = parts, path, format
+
+    def __str__(self) -> str:
+        return self.path or str(self.identifier)
+
+    @property
+    def identifier(self) -> Identifier:
+        """The name in the catalog."""
+        return Identifier(self.parts[0], self.parts[1:-1], self.parts[-1])
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of the name."""
+        return Catalog(self.parts[0])
+
+    @property
+    def within(self) -> str:
+        """The name within its catalog."""
+        return str(Identifier(self.parts[1], self.parts[2:-1], self.parts[-1]))
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table."""
+        return exists(self.path, {}) if self.path is not None else self.catalog.table_exists(self.within)
+
+    @staticmethod
+    def of(name: str, within: tuple[str, ...]) -> _Target:
+        """Resolve a name as statements do; `within` are the catalog and namespace of short names."""
+        parts = parts_of(name) if isinstance(name, str) else None
+        if parts is None:
+            raise InvalidOption(f"{name!r} is not the name of a table: catalog.namespace.table, or delta.`/path`")
+        if len(parts) == 2 and parts[0].lower() in FORMATS:
+            return _Target((), parts[1], parts[0].lower())
+        if len(parts) < 3 or not is_known(parts[0]):
+            if not within:
+                raise NoSuchTable(
+                    f"{name!r} does not begin with a catalog that is known, and no USE was run: give "
+                    "catalog.namespace.table (see lakescan.catalog)"
+                )
+            parts = (*within, *parts) if len(parts) == 1 else (within[0], *parts)
+        if len(parts) < 3:
+            raise InvalidOption(f"{name!r} has no namespace: give catalog.namespace.table")
+        return _Target(parts, None, None)
+
+
+def _text_of(column: str | Column) -> str:
+    """The text of a partition: as it was given, or as a Spark column shows it."""
+    if isinstance(column, str):
+        return column
+    found = _COLUMN.fullmatch(str(column))
+    if found is None:
+        raise InvalidOption(f"{column!r} is not a partition: give a column, or a transform such as 'days(ts)'")
+    return found[1]
+
+
+def save_as_table(
+    frame: DataFrame,
+    name: str,
+    format: str | None,
+    mode: str | None,
+    partition_by: str | list[str] | None,
+    within: tuple[str, ...],
+    options: dict[str, Any],
+) -> WriteResult:
+    """Save a frame as a table by name; see `lakescan.spark.save_as_table`."""
+    chosen = mode or "error"
+    if chosen not in _MODES:
+        raise InvalidOption(f"mode {mode!r} is unknown.{nearest(chosen, _MODES)} Valid: {', '.join(_MODES)}")
+    writer = TableWriter(frame, name, within).options(**options)
+    target = _Target.of(name, within)
+    there = chosen not in ("error", "errorifexists") and target.exists
+    if chosen == "ignore" and there:
+        return WriteResult(0, 0, 0)
+    if there and format is not None and format_named(format).name != writer._opened().format:
+        raise InvalidOption(f"{target} is a table of format {writer._opened().format}, not {format}")
+    by = terms(partition_by) if partition_by is not None else ()
+    if there and chosen == "append":
+        if by and ", ".join(map(str, map(Term.parse, by))) != writer._opened().partitioning:
+            raise InvalidOption(f"{target} is partitioned by {writer._opened().partitioning}, not by {', '.join(by)}")
+        return writer.append()
+    if there and not by:
+        return writer._opened().overwrite(frame, **options)
+    if format is not None or there:
+        writer.using(format if format is not None else writer._opened().format)
+    if by:
+        writer.partitionedBy(*by)
+    return writer.createOrReplace() if there else writer.create()
+
+
+def to_table(
+    stream: DataStreamWriter | DataFrame,
+    name: str,
+    format: str | None,
+    output_mode: str | None,
+    partition_by: str | list[str] | None,
+    query_name: str | None,
+    within: tuple[str, ...],
+    options: dict[str, Any],
+) -> StreamingQuery:
+    """Start a stream into a table by name; see `lakescan.spark.to_table`."""
+    target = _Target.of(name, within)
+    writer: DataStreamWriter = stream.writeStream if hasattr(stream, "writeStream") else stream
+    if partition_by is not None:
+        options = {"partition-by": ", ".join(terms(partition_by)), **options}
+    chosen = format or target.format
+    if chosen is not None:
+        options = {"format": format_named(chosen).name, **options}
+    for key, value in options.items():
+        writer = writer.option(key, value)
+    if output_mode is not None:
+        writer = writer.outputMode(output_mode)
+    if query_name is not None:
+        writer = writer.queryName(query_name)
+    return writer.format("lakescan").start(str(target))
