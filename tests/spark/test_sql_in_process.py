@@ -109,6 +109,10 @@ select cast(avg(i) as decimal(10,2)), round(avg(m), 2), round(sum(x) / 3, 2) fro
 with a as (select p, sum(m) as s1 from t group by p) select * from a where s1 > (select avg(s1) * 0.5 from a)
 select i from t where exists (select 1 from values (1), (12) as v(a) where v.a = t.i)
 select q, p, grouping(p) + grouping(q) as lv, rank() over (partition by grouping(p) + grouping(q) order by sum(i) desc) as r1 from t group by rollup(q, p)
+select sum(m) * sum(n) > sum(m * n * 0.0000000001), sum(m) * sum(n) = sum(n * n * n), coalesce(sum(m) * sum(n), sum(n * n * n)) from t
+select w1 = w2, w1 <= w2, w1 <=> w2, greatest(w1, w2), w1 in (w2), w1 between w2 and w2 from (select cast(1.0000000001 as decimal(38,10)) as w1, cast(1 as decimal(38,6)) as w2) v
+select cast(1.00000050 as decimal(38,10)) as a union all select cast(1 as decimal(38,6))
+select array_contains(ls, 'a'), size(ls), ls[0], element_at(lj, 1), lp[0] from t where size(ls) > 1 and size(lp) > 0
 select count(*) from t a join t c on a.i = c.i and c.j <> 0 and a.i / c.j > 0
 """.strip().splitlines()
 

@@ -64,7 +64,9 @@ def _place(at: Typed) -> str:
 
 def _if_there(is_there: str, sql: str, of: Typed, at: Typed, kind: t.Type) -> Typed:
     known = f"({of.sql}) IS NULL OR ({at.sql}) IS NULL OR ({is_there})"
-    return Typed(f"CASE WHEN {known} THEN {sql} ELSE error('no element at this place of a list') END", kind, True)
+    # As a condition, it needs no type; without a column in it, DuckDB would evaluate it before there are rows.
+    failure = f"error('no element at this place of a list of ' || CAST(len({of.sql}) AS VARCHAR)) IS NOT NULL"
+    return Typed(f"CASE WHEN {known} THEN {sql} WHEN {failure} THEN NULL END", kind, True)
 
 
 def _value(of: Typed, key: Typed, kind: t.MapOf) -> Typed:

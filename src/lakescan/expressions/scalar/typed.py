@@ -135,9 +135,10 @@ def is_rounded(kind: t.Type) -> bool:
 
 
 def wider(left: t.Decimal, right: t.Decimal) -> t.Decimal:
-    """Return the decimal type that holds all values of two others; raises `UnsupportedFeature` if there is none."""
+    """Return the decimal type to which Spark converts two others; beyond 38 digits, it cuts decimal places off."""
     scale = max(left.scale, right.scale)
-    return _decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+    digits = max(left.precision - left.scale, right.precision - right.scale) + scale
+    return t.Decimal(min(digits, MOST_DIGITS), max(scale - max(digits - MOST_DIGITS, 0), 0))
 
 
 def common_type(left: Typed, right: Typed, doing: str) -> t.Type:
