@@ -134,6 +134,13 @@ def test_expressions_have_their_values_in_spark(shop: Path, expression: str, val
     assert found[0][0].as_py() == value
 
 
+def test_a_value_on_which_the_engines_differ_is_told_with_what_to_do() -> None:
+    rows = pa.table({"name": ["a", "ß"]})
+    assert lakescan.sql("SELECT upper(name) FROM r WHERE name = 'a'", r=rows).to_arrow()[0].to_pylist() == ["A"]
+    with pytest.raises(QueryFailed, match=r"upper\(\) of the text ß: .* lakescan\.spark\.sql"):
+        lakescan.sql("SELECT upper(name) FROM r", r=rows).to_arrow()
+
+
 def test_columns_without_a_name_are_named_as_in_spark(shop: Path) -> None:
     assert lakescan.sql("SELECT count(*), max(id) FROM shop.db.orders").schema.names == ["count(1)", "max(id)"]
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakescan.changes import Changes
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, QueryFailed, missing_dependency
 from lakescan.explain import plan_as_text
+from lakescan.expressions.scalar.typed import UNEQUAL
 from lakescan.formats.metadata_table import as_table
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type
@@ -283,6 +284,12 @@ class _Faults:
             static = duckdb.BinderException | duckdb.CatalogException | duckdb.ParserException
             if isinstance(error, static | duckdb.NotImplementedException):
                 raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error
+            _, unequal, value = what.partition(UNEQUAL)
+            if unequal:
+                raise QueryFailed(
+                    f"{value}: this process may compute it otherwise than Spark, or it is none in Spark, too. Run the "
+                    "statement with lakescan.spark.sql"
+                ) from error
             raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
 
 
