@@ -8,16 +8,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.changes import Changes
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, QueryFailed, missing_dependency
 from lakescan.explain import plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL
 from lakescan.formats.metadata_table import as_table
+from lakescan.local.reader import read_batches
+from lakescan.planning.plan import ScanPlan
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.dialect.types import result_type
 from lakescan.query.dialect.years import checked, with_known_years
 from lakescan.query.given_frames import GivenFrames
+from lakescan.query.native_files import NativeFiles, native_files, paths_of
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
 from lakescan.scan import Scan
@@ -176,24 +180,42 @@ def explained(found: Analyzed) -> str:
 class _Stream:
     """A scan as Arrow streams, one for each time that DuckDB reads it; an error of reading is kept."""
 
-    def __init__(self, rows: ScanSpec | Changes, check: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
-        self._check = check
-        self._scan = Scan(rows) if isinstance(rows, ScanSpec) else rows
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Callable[[], Iterator[pa.RecordBatch]],
+        check: Callable[[pa.RecordBatch], pa.RecordBatch],
+    ) -> None:
+        self._schema, self._make, self._check = schema, batches, check
         self.error: Exception | None = None
 
     def __arrow_c_schema__(self) -> object:
-        return self._scan.schema.__arrow_c_schema__()
+        return self._schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self._scan.schema, self._batches())
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
         return reader.__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from map(self._check, self._scan.to_batches())
+            yield from map(self._check, self._make())
         except Exception as error:
             self.error = error
             raise
+
+
+def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
+    """The files that DuckDB reads itself, by the names of the scans: of those whose filters the statement has, too."""
+    if found.known is not None:
+        return {}
+    named = {found.name_of(each): named for each, named in found.named.items()}
+    specs = {
+        name: value
+        for name, value in found.names.items()
+        if isinstance(value, ScanSpec) and not (named[name].is_given or named[name].is_changes)
+    }
+    files = {name: native_files(spec, times=found.translated.computes_times) for name, spec in specs.items()}
+    return {name: each for name, each in files.items() if each is not None}
 
 
 class _Run:
@@ -205,7 +227,13 @@ class _Run:
         except ImportError as error:
             raise missing_dependency("duckdb", "sql", "SQL in this process") from error
         self.connection = duckdb.connect()
-        for setting in ("TimeZone = 'UTC'", "python_enable_replacements = false", "enable_external_access = false"):
+        native = _native_files(found)
+        for setting in (
+            "TimeZone = 'UTC'",
+            "python_enable_replacements = false",
+            f"allowed_paths = {paths_of([files for _, files in native.values()])}",
+            "enable_external_access = false",
+        ):
             self.connection.execute(f"SET {setting}")
         # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
         self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
@@ -213,7 +241,10 @@ class _Run:
         self._found = found
         self._check = with_known_years if found.translated.computes_times else lambda batch: batch
         for name, value in found.names.items():
-            self.connection.register(name, self._registered(value))
+            if name in native and isinstance(value, ScanSpec):
+                self._view(name, value, *native[name])
+            else:
+                self.connection.register(name, self._registered(value))
         for name, frame in frames.items():
             try:
                 self.connection.register(name, checked(frame, self._check))
@@ -224,9 +255,23 @@ class _Run:
     def _registered(self, value: Any) -> Any:
         if not isinstance(value, ScanSpec | Changes):
             return as_table(value)
-        stream = _Stream(value, self._check)
+        scan = Scan(value) if isinstance(value, ScanSpec) else value
+        return self._stream(scan.schema, scan.to_batches)
+
+    def _stream(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> _Stream:
+        stream = _Stream(schema, batches, self._check)
         self._streams.append(stream)
         return stream
+
+    def _view(self, name: str, spec: ScanSpec, plan: ScanPlan, native: NativeFiles) -> None:
+        """A scan of which DuckDB reads some files itself."""
+        query = native.query
+        if pc.any(native.others).as_py():
+            rest = spec.plan_of(plan, native.others)
+            stream = self._stream(spec.output.arrow(), lambda: read_batches([(rest, spec.read_context(rest))]))
+            self.connection.register(f"{name}_others", stream)
+            query += f' UNION ALL SELECT * FROM "{name}_others"'
+        self.connection.execute(f'CREATE TEMP VIEW "{name}" AS {query}')
 
     def faults(self) -> _Faults:
         """Translate DuckDB's errors; an error of reading a table is raised as it is."""

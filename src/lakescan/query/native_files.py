@@ -1,0 +1,222 @@
+"""Data files that DuckDB's own Parquet reader reads exactly: it reads them in parallel, and only what a query needs.
+
+Every file's footer is looked at first: its columns must have the table's types, and no statistics that are known to
+be wrong. All other files, such as those with deletes, are read through Arrow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import RESERVED_IDS
+from lakescan.errors import UnsupportedFeature
+from lakescan.local.reader import default_readers
+from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.file_table import delete_counts
+from lakescan.planning.plan import ScanPlan
+from lakescan.query.dialect.years import with_known_years
+from lakescan.reading.context import ReadContext
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.file_schema import read_fields
+from lakescan.reading.parquet.file import ParquetData
+from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
+from lakescan.reading.projection import Source, resolve
+from lakescan.scan_spec import ScanSpec
+
+_MOST_FILES = 2_000  # each footer is read first
+_MOST_GROUPS = 64  # of files with the same columns: each is a part of the query
+_NAMES: Mapping[t.Type, str] = {
+    t.BYTE: "TINYINT",
+    t.SHORT: "SMALLINT",
+    t.INT: "INTEGER",
+    t.LONG: "BIGINT",
+    t.FLOAT: "FLOAT",
+    t.DOUBLE: "DOUBLE",
+    t.BOOLEAN: "BOOLEAN",
+    t.DATE: "DATE",
+    t.STRING: "VARCHAR",
+}
+_GLOB = re.compile(r"[\[\]{}*?\\]")
+_REMOTE = re.compile(r"^(?!file:)[a-zA-Z][a-zA-Z0-9+.-]*:")
+# Writers whose statistics are sound: parquet-mr recorded wrong bounds of texts before 1.10.
+_SOUND = re.compile(r"parquet-mr version 1\.[1-9]\d|parquet-cpp-arrow|parquet-rs|DuckDB|Polars|polars|lakescan")
+
+
+@dataclass(frozen=True)
+class NativeFiles:
+    """Files of a plan that DuckDB reads itself.
+
+    - `paths`: their places in the local filesystem.
+    - `query`: a query for their rows, with the columns of the scan.
+    - `others`: a mask of the plan's files that are not among them.
+    """
+
+    paths: tuple[str, ...]
+    query: str
+    others: pa.Array
+
+
+def native_files(spec: ScanSpec, *, times: bool = False) -> tuple[ScanPlan, NativeFiles] | None:
+    """The plan of a scan, and its files that DuckDB reads exactly; None if there are none.
+
+    The filter of the scan is not applied: it must be one that the query applies, too. `times`: the query computes with
+    times, and they must be of the years 1 to 9999.
+    """
+    if not _is_simple(spec):
+        return None
+    checked = [field for field in spec.output.fields if field.type in t.FLOATING or (times and _is_time(field.type))]
+    plan = replace(spec, stats_of=tuple(field.name for field in checked)).plan(default_readers())
+    if not 0 < len(plan.table) <= _MOST_FILES or not all(_is_ordinary(plan, field) for field in checked):
+        return None
+    groups: dict[tuple[str, ...], list[str]] = {}
+    native = np.zeros(len(plan.table), dtype=bool)
+    for row, path, columns in _columns_of_files(spec, plan):
+        native[row] = True
+        groups.setdefault(columns, []).append(path)
+    if not 0 < len(groups) <= _MOST_GROUPS:
+        return None
+    query = " UNION ALL ".join(
+        f"SELECT {', '.join(columns)} FROM read_parquet([{', '.join(map(_text, paths))}], hive_partitioning = false)"
+        for columns, paths in groups.items()
+    )
+    paths = tuple(path for some in groups.values() for path in some)
+    return plan, NativeFiles(paths, query, pa.array(~native))
+
+
+def _is_simple(spec: ScanSpec) -> bool:
+    """Whether all columns are plain ones of the table, in files that DuckDB may have access to."""
+    options, storage = spec.options, spec.storage
+    if options.lane == "arrow" or options.verify or spec.reads_deleted or not spec.selection.is_plain:
+        return False
+    if storage.io_properties or storage.key_manager is not None:
+        return False
+    fields = spec.output.fields
+    return bool(fields) and all(
+        field.id not in RESERVED_IDS and _name_of(field.type) is not None and not field.pad for field in fields
+    )
+
+
+def _name_of(kind: t.Type) -> str | None:
+    if isinstance(kind, t.Decimal):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if isinstance(kind, t.Timestamp) and kind.unit == "us":
+        return "TIMESTAMPTZ" if kind.zoned else "TIMESTAMP"
+    return _NAMES.get(kind)
+
+
+def _is_time(kind: t.Type) -> bool:
+    return kind == t.DATE or isinstance(kind, t.Timestamp)
+
+
+def _is_ordinary(plan: ScanPlan, field: t.Field) -> bool:
+    """Whether metadata says that a column has no NaN, or no time beyond the years 1 to 9999.
+
+    DuckDB does not find NaN in files whose bounds leave it out.
+    """
+    stats = plan.table.stats.get(field.id, ColumnStats())
+    if field.type in t.FLOATING:
+        return stats.nan_count is not None and pc.all(pc.fill_null(pc.equal(stats.nan_count, 0), False)).as_py()
+    if stats.lower is None or stats.upper is None or stats.lower.null_count or stats.upper.null_count:
+        return False
+    ends = pa.RecordBatch.from_arrays([stats.lower, stats.upper], names=["lower", "upper"])
+    try:
+        with_known_years(ends)
+    except UnsupportedFeature:
+        return False
+    return True
+
+
+def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Each file that DuckDB reads exactly: its row in the plan, its path, and its columns as SQL."""
+    files, context = plan.files, spec.read_context()
+    plain = pc.and_(pc.equal(files["file_format"], "parquet"), pc.equal(delete_counts(files), 0))
+    plain = pc.and_(plain, pc.is_null(files["key_metadata"]))
+    constants = files["constants"].combine_chunks()
+    paths, specs = files["path"].to_pylist(), files["spec_id"].to_pylist()
+    for row in np.flatnonzero(plain.to_numpy(zero_copy_only=False)).tolist():
+        path = spec.storage.relocated(paths[row])
+        local = _local(path)
+        if local is None:
+            continue
+        known = {i: constants.field(str(i))[row] for i in plan.table.constant_fields[specs[row]]}
+        columns = _columns(path, context, known)
+        if columns is not None:
+            yield row, local, columns
+
+
+def _local(path: str) -> str | None:
+    """The path in the local filesystem; None if DuckDB would take it for something else."""
+    if _REMOTE.match(path) or _GLOB.search(path):
+        return None
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    return path if path.startswith("/") else None
+
+
+def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]) -> tuple[str, ...] | None:
+    """The columns of the scan in one file, as SQL; None if DuckDB might read one otherwise."""
+    with open_data_file(context.storage, path, "parquet") as data:
+        assert isinstance(data, ParquetData)
+        footer = data.file.metadata
+        if LegacyCalendar.of(footer.metadata) is not None or not _SOUND.match(footer.created_by or ""):
+            return None
+        fields = read_fields(data.schema, context.matching)
+        if len({field.name.lower() for field in fields}) < len(fields):
+            return None
+        projection = resolve(fields, context.output, context.matching, constants)
+        if any(data.file.schema.column(leaf).physical_type == "INT96" for leaf in projection.leaves):
+            return None
+        found = [
+            _value(source) if source.child is None else _column(source, projection.read[source.child].name, data.schema)
+            for source in projection.sources
+        ]
+    if any(each is None for each in found):
+        return None
+    return tuple(f"{each} AS {_quoted(field.name)}" for each, field in zip(found, context.output.fields, strict=True))
+
+
+def _column(source: Source, name: str, schema: pa.Schema) -> str | None:
+    """A column of the file, if it has the table's type, or a smaller one of whole numbers."""
+    own, wanted = schema.field(name).type, source.target.type
+    if own == wanted.arrow() and not source.children:
+        return _quoted(name)
+    wider: Mapping[t.Type, tuple[pa.DataType, ...]] = {
+        t.INT: (pa.int8(), pa.int16()),
+        t.LONG: (pa.int8(), pa.int16(), pa.int32()),
+        t.SHORT: (pa.int8(),),
+    }
+    return f"CAST({_quoted(name)} AS {_name_of(wanted)})" if own in wider.get(wanted, ()) else None
+
+
+def _value(source: Source) -> str | None:
+    """The value of a column that the file does not have."""
+    kind = source.target.type
+    value = source.constant
+    if value is None:
+        value = pa.scalar(source.target.default, kind.arrow())
+    name = _name_of(kind)
+    if not value.is_valid:
+        return f"CAST(NULL AS {name})"
+    if isinstance(kind, t.Timestamp) or kind in t.FLOATING:
+        return None
+    return f"CAST({_text(str(value.as_py()))} AS {name})"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def paths_of(found: Sequence[NativeFiles]) -> str:
+    """The paths of files as a list in SQL."""
+    return f"[{', '.join(_text(path) for each in found for path in each.paths)}]"
