@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
 from lakescan.expressions.predicate import TRUE, Comparison, In, Predicate, conjunction
+from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.query.conditions import Path, ValuesOf
 from lakescan.query.occurrences import Occurrence
 from lakescan.query.relations import Pushed
-from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 
 _MOST_METADATA = 16 << 20  # bytes: a table with more metadata is large, and its plan is not made twice
@@ -33,6 +33,8 @@ _MOST_TESTED = 200  # values that rows are tested against
 _MOST_LISTED = 10_000  # values that files are tested against; of more, the least and the greatest
 _USELESS_WIDTH = 0.8  # of the range of all files' values: files that are that wide on average are not worth testing
 _EXACT = (t.STRING, t.DATE)
+
+_CHECKED_BY_READERS = (*t.FLOATING, t.DATE)  # statistics of these columns are kept for `native_files`
 
 Rows = Callable[[Occurrence], pa.Table | None]
 
@@ -49,6 +51,7 @@ class JoinKeys:
     ) -> None:
         self._specs, self._pushed, self._rows = dict(specs), pushed, rows
         self._plans: dict[Occurrence, ScanPlan | None] = {}
+        self._planned: dict[Occurrence, ScanSpec] = {}
         self._values: dict[tuple[int, Path], pa.Array | None] = {}
         self.notes: dict[Occurrence, list[str]] = {}
 
@@ -71,6 +74,15 @@ class JoinKeys:
                 self._prune(each, smaller, is_source=is_source)
             finished.add(each)
         return self._specs
+
+    def plan_of(self, each: Occurrence) -> ScanPlan | None:
+        """The plan of a scan, as far as it was made already."""
+        spec, plan = self.narrowed[each], self._plans.get(each)
+        if plan is None or spec.reporters:
+            return None
+        if spec.pruning == TRUE and spec.predicate == self._planned[each].predicate:
+            return plan
+        return None if plan.files["partition"].type.num_fields else spec.plan_table(plan.table)
 
     def _worth(self, targets: set[Occurrence]) -> set[Occurrence]:
         """The tables whose files keys may prune, and those that keys must narrow before they have keys for others.
@@ -102,9 +114,11 @@ class JoinKeys:
         """The plan without keys; None if it would be made twice at a cost."""
         if each not in self._plans:
             spec = self._specs[each]
-            names = tuple(path[0] for path, _ in self._pushed[each].among if len(path) == 1)
+            names = {path[0] for path, _ in self._pushed[each].among if len(path) == 1}
+            names |= {field.name for field in spec.output.fields if field.type in _CHECKED_BY_READERS}
             is_large = spec.metadata_bytes > _MOST_METADATA
-            self._plans[each] = None if is_large else replace(spec, stats_of=names, reporters=()).plan()
+            self._planned[each] = spec
+            self._plans[each] = None if is_large else replace(spec, stats_of=tuple(names), reporters=()).plan()
         return self._plans[each]
 
     def _has_several_files(self, each: Occurrence) -> bool:
@@ -138,7 +152,7 @@ class JoinKeys:
     def _may_prune(self, each: Occurrence, path: Path) -> bool:
         """Whether the files differ in the values of a column, so that some may have none of the keys."""
         plan = self._plan(each)
-        if plan is None or len(path) > 1 or plan.files["partition"].type.num_fields:
+        if plan is None or len(path) > 1 or _may_be_partitioned_by(path[0], plan):
             return True
         field = self._specs[each].snapshot.schema.field(path[0])
         stats = plan.table.stats.get(field.id)
@@ -191,7 +205,18 @@ class JoinKeys:
         if spec.condition == TRUE and spec.pruning == TRUE and self._size(each) > _FEW_ROWS:
             return None
         scan = replace(spec.select(dotted_path(values.path)), reporters=())
-        return _unique(Scan(scan).to_arrow().column(0))
+        files = scan.plan_table(plan.table)
+        batches = read_batches([(files, scan.read_context(files))])
+        return _unique(pa.Table.from_batches(batches, schema=scan.output.arrow()).column(0))
+
+
+def _may_be_partitioned_by(column: str, plan: ScanPlan) -> bool:
+    """Whether a partition field may be of a column: none of those that are named after other columns is."""
+    others = [name for name in plan.table_schema.names if name != column]
+    return any(
+        not any(name == other or name.startswith(f"{other}_") for other in others)
+        for name in plan.files["partition"].type.names
+    )
 
 
 def _predicate(column: str, keys: pa.Array) -> tuple[bool, Predicate]:

@@ -208,14 +208,16 @@ def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
     """The files that DuckDB reads itself, by the names of the scans: of those whose filters the statement has, too."""
     if found.known is not None:
         return {}
-    named = {found.name_of(each): named for each, named in found.named.items()}
-    specs = {
-        name: value
-        for name, value in found.names.items()
-        if isinstance(value, ScanSpec) and not (named[name].is_given or named[name].is_changes)
-    }
-    files = {name: native_files(spec, times=found.translated.computes_times) for name, spec in specs.items()}
-    return {name: each for name, each in files.items() if each is not None}
+    files = {}
+    for each, named in found.named.items():
+        name = found.name_of(each)
+        value = found.names[name]
+        if isinstance(value, ScanSpec) and not (named.is_given or named.is_changes):
+            plan = found.join_keys.plan_of(each)
+            native = native_files(value, plan, times=found.translated.computes_times)
+            if native is not None:
+                files[name] = native
+    return files
 
 
 class _Run:

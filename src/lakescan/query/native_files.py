@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.errors import UnsupportedFeature
-from lakescan.local.reader import default_readers
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
@@ -63,16 +62,19 @@ class NativeFiles:
     others: pa.Array
 
 
-def native_files(spec: ScanSpec, *, times: bool = False) -> tuple[ScanPlan, NativeFiles] | None:
+def native_files(
+    spec: ScanSpec, plan: ScanPlan | None = None, *, times: bool = False
+) -> tuple[ScanPlan, NativeFiles] | None:
     """The plan of a scan, and its files that DuckDB reads exactly; None if there are none.
 
-    The filter of the scan is not applied: it must be one that the query applies, too. `times`: the query computes with
-    times, and they must be of the years 1 to 9999.
+    `plan` is the scan's, if it was made already. The filter of the scan is not applied: it must be one that the query
+    applies, too. `times`: the query computes with times, and they must be of the years 1 to 9999.
     """
     if not _is_simple(spec):
         return None
     checked = [field for field in spec.output.fields if field.type in t.FLOATING or (times and _is_time(field.type))]
-    plan = replace(spec, stats_of=tuple(field.name for field in checked)).plan(default_readers())
+    if plan is None:
+        plan = replace(spec, stats_of=tuple(field.name for field in checked)).plan()
     if not 0 < len(plan.table) <= _MOST_FILES or not all(_is_ordinary(plan, field) for field in checked):
         return None
     groups: dict[tuple[str, ...], list[str]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from lakescan.common import types as t
 from lakescan.expressions.scalar.typed import (
@@ -31,8 +32,20 @@ def arithmetic(op: str, left: Typed, right: Typed) -> Typed:
     if any(isinstance(kind, t.Decimal) for kind in kinds) and not kinds & set(t.FLOATING):
         return _decimal_arithmetic(op, left, right)
     kind = _number(common_type(left, right, f"the operator {op}"), f"the operator {op}")
+    if (constant := _of_literals(op, left.literal, right.literal, kind)) is not None:
+        return constant
     first, second = converted(left, kind), converted(right, kind)
     return Typed(f"CAST({first.sql} {op} {second.sql} AS {sql_type(kind)})", kind, True)
+
+
+def _of_literals(op: str, left: Any, right: Any, kind: t.Type) -> Typed | None:
+    """The result for two whole numbers that are written in the expression, if it is one of the type."""
+    if kind not in (t.INT, t.LONG) or type(left) is not int or type(right) is not int:
+        return None
+    value = {"+": left + right, "-": left - right, "*": left * right}[op]
+    most = 2**31 if kind == t.INT else 2**63
+    # No literal: the digits that are written count where decimals and whole numbers meet.
+    return replace(literal(value, kind), literal=None) if -most <= value < most else None
 
 
 def _number(kind: t.Type, what: str) -> t.Type:
@@ -54,14 +67,16 @@ def _decimal_arithmetic(op: str, left: Typed, right: Typed) -> Typed:
         scale = first.scale + second.scale
         if scale > MOST_DIGITS:
             raise unsupported(f"the operator * of {first} and {second}")
-        kind = adjusted(first.precision + second.precision + 1, scale)
+        digits = first.precision + second.precision + 1
+        kind = adjusted(digits, scale)
         kinds = (_wide(first) if kind.precision > _DIGITS_OF_LONGS else first, second)
     else:
         digits = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
         kind = adjusted(digits, scale)
         kinds = (t.Decimal(min(digits, MOST_DIGITS), scale),) * 2
     sides = [f"CAST({each.sql} AS {sql_type(of)})" for each, of in zip((left, right), kinds, strict=True)]
-    return Typed(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, True)
+    raises = left.raises or right.raises or digits > MOST_DIGITS
+    return Typed(f"CAST({sides[0]} {op} {sides[1]} AS {sql_type(kind)})", kind, raises)
 
 
 def _wide(kind: t.Decimal) -> t.Decimal:
