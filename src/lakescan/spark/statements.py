@@ -26,6 +26,7 @@ from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.spark.executor import MIN_BYTES
 from lakescan.spark.frames import frame_of
+from lakescan.spark.refused import catalog_in, check_frames, has_catalog, refuse
 from lakescan.spark.session import conf, register
 from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
@@ -47,6 +48,7 @@ _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?")
 def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: Any) -> DataFrame | Table | None:
     """Run one statement; see `lakescan.spark.sql`."""
     statement = statement_of(text)
+    check_frames(frames)
     match statement.kind:
         case Kind.QUERY:
             text, given = _without_braces(statement.text, frames)
@@ -55,7 +57,10 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
             return _explained(spark, statement.text, statement.mode, args, frames)
         case Kind.USE:
             return _use(spark, statement.text)
-    if frames or args or not _is_ours(statement.text):
+    is_ours = _is_ours(statement.text)
+    if not is_ours and (catalog := catalog_in(spark, statement.text)) is not None:
+        raise refuse(statement.text, catalog)
+    if frames or args or not is_ours:
         return spark.sql(statement.text, args, **frames) if frames or args else spark.sql(statement.text)
     return define(spark, statement.text)
 
@@ -101,7 +106,8 @@ def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[s
     views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
     found = analyzed(text, args, tables, current_namespace(spark), _settings(spark), views)
     for each in found.unknown:
-        if len(each.names) == 1 and not views.has(each.names[0]):
+        is_missing = len(each.names) > 2 and not has_catalog(spark, each.names[0])
+        if is_missing or (len(each.names) == 1 and not views.has(each.names[0])):
             raise found.tables.unknown(each, lambda: [view.name for view in spark.catalog.listTables()])
     return found
 
@@ -198,9 +204,24 @@ def _frame(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> D
         return _of_metadata(spark, found, frames)
     text, used = _with_frames(spark, found, frames)
     values = dict(found.values) or None
-    if used:
-        return spark.sql(text, values, **used)
-    return spark.sql(text, values) if values else spark.sql(text)
+    try:
+        if used:
+            return spark.sql(text, values, **used)
+        return spark.sql(text, values) if values else spark.sql(text)
+    except Exception as error:
+        if "UNRESOLVED_COLUMN" in str(error):
+            _name_all_columns(spark, found, text, used)
+        raise
+
+
+def _name_all_columns(spark: SparkSession, found: Analyzed, text: str, used: Mapping[str, Any]) -> None:
+    """Raise Spark's error for a column that is not there with what it suggests of all columns, not of those read."""
+    whole = {
+        found.name_of(each): spark.createDataFrame([], schema_of(named.spec))
+        for each, named in found.named.items()
+        if each in found.scans and not named.is_changes
+    }
+    spark.sql(text, dict(found.values) or None, **{**used, **whole})
 
 
 def _of_metadata(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
