@@ -34,6 +34,8 @@ def _lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("DESCRIBE refusing.db.t", "DESCRIBE .*schema"),
         ("CREATE TEMP VIEW v AS SELECT * FROM refusing.db.t", "create_view"),
         ("CREATE TABLE of_spark AS SELECT * FROM refusing.db.t", "saveAsTable"),
+        ("CREATE TABLE IF NOT EXISTS refusing.db.x (a INTERVAL DAY)", "column type INTERVAL"),
+        ("ALTER TABLE refusing.db.t ADD COLUMN z INT", "CREATE, DROP and RENAME of tables"),
         ("ANALYZE TABLE refusing.db.t COMPUTE STATISTICS", "ANALYZE with tables"),
     ],
 )

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import is_known
+from lakescan.definition.statements import parse_statement
 from lakescan.errors import InvalidOption, InvalidStatement, MissingDependency, UnsupportedFeature
 from lakescan.query.statement import tokens
 from lakescan.spark.session import conf
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
+_TARGET = re.compile(
+    r"(?:create|drop|alter)\s+(?:or\s+replace\s+)?(?:table|schema|database|namespace)\s+(?:if\s+(?:not\s+)?exists\s+)?"
+    r"`?(\w+)`?\.",
+    re.IGNORECASE,
+)
 _OF_SETTINGS = ("set", "reset", "add", "list")
 _VIEW = re.compile(r"create\b[^.]*?\bview\b", re.IGNORECASE)
 _ADVICE = {
@@ -62,9 +68,12 @@ def has_catalog(spark: SparkSession, name: str) -> bool:
 
 
 def refuse(text: str, catalog: str) -> UnsupportedFeature:
-    """The error for a statement that neither lakescan runs, nor Spark could."""
+    """The error for a statement that neither lakescan runs, nor Spark could; raises what parsing it raises."""
     first = _WORD.match(text)
     word = first[1] if first else text
+    target = _TARGET.match(text, first.start(1) if first else 0)
+    if target is not None and is_known(target[1]):
+        parse_statement(text)  # raises what is wrong with it, or that it is none of those that lakescan runs
     advice = _ADVICE["view"] if _VIEW.match(text, first.start(1) if first else 0) else _ADVICE.get(word.lower(), "")
     return UnsupportedFeature(f"{word.upper()} with tables of lakescan's catalog {catalog!r}", advice)
 
