@@ -290,3 +290,17 @@ def test_a_query_of_with_may_have_any_name(shop: Path) -> None:
 def test_statements_in_which_the_engines_differ_are_refused(shop: Path, text: str) -> None:
     with pytest.raises(UnsupportedFeature):
         lakescan.sql(text.format(t="shop.db.customers")).to_arrow()
+
+
+def test_grouping_sets_of_no_rows_have_no_totals() -> None:
+    rows = pa.table({"a": pa.array([1, 2])})
+    for sets in ("ROLLUP (a)", "CUBE (a)", "GROUPING SETS ((a), ())"):
+        text = f"SELECT a, count(*) AS n FROM rows WHERE a > :least GROUP BY {sets} ORDER BY a"
+        assert lakescan.sql(text, {"least": 2}, rows=rows).to_arrow().num_rows == 0
+        assert lakescan.sql(text, {"least": 1}, rows=rows).to_arrow()["n"].to_pylist() == [1, 1]
+
+
+def test_sums_may_have_many_terms() -> None:
+    rows = pa.table({"a": pa.array([1, 2])})
+    text = f"SELECT {' + '.join(['a'] * 60)} AS total FROM rows"
+    assert lakescan.sql(text, rows=rows).to_arrow()["total"].to_pylist() == [60, 120]

@@ -87,4 +87,6 @@ class Groups:
         listed = ", ".join([*keys, *aggregates]) or "1 AS k"
         if not self._aggregates and not self.keys:
             listed = "count(*) AS k"
-        return f"SELECT {listed} {rest}" + (f" GROUP BY {by}" if by else "")
+        # Of no rows, DuckDB makes a row for the grouping set (), and Spark makes none.
+        having = " HAVING count(*) > 0" if self.sets and self.keys else ""
+        return f"SELECT {listed} {rest}" + (f" GROUP BY {by}{having}" if by else "")

@@ -57,6 +57,7 @@ class Values(Translator):
         super().__init__(self._resolved, queries.constants)
         self.scope, self._queries, self._windows = scope, queries, windows or {}
         self._groups, self._rows = groups, rows
+        self._translated: dict[int, tuple[Any, Typed]] = {}  # operands whose types had to be known first, by id
 
     def _resolved(self, path: Names) -> Typed:
         try:
@@ -68,6 +69,8 @@ class Values(Translator):
 
     def __call__(self, node: Any) -> Typed:
         """Translate an expression; raises `UnsupportedFeature` and `InvalidStatement`."""
+        if id(node) in self._translated:
+            return self._translated.pop(id(node))[1]
         if self._groups is not None and self._rows is not None and not is_aggregated(node):
             key = self._groups.key(node, self._rows)
             if key is not None:
@@ -223,6 +226,9 @@ class Values(Translator):
             return time_functions.moved("+" if sign == 1 else "-")(first, second)
         if first.type == t.DATE and second.type == t.DATE and sign == -1:
             raise unsupported("a difference of dates, an interval (datediff() gives the days),")
+        # Not to be translated once more: in a chain of sums, the time would double with each of them.
+        for operand, value in ((node.this, first), (node.expression, second)):
+            self._translated[id(operand)] = (operand, value)
         return None
 
 
