@@ -62,10 +62,10 @@ def _sources(draw: st.DrawFn, depth: int) -> str:
     kind = draw(st.sampled_from(["table"] * 3 + ["query", "union", "group", "distinct", "limited"] * (depth > 0)))
     if kind == "table":
         return draw(st.sampled_from(_NAMES))
-    inner = draw(_queries(depth - 1))
+    inner = draw(queries(depth - 1))
     if kind == "union":
         word = draw(st.sampled_from(["UNION ALL", "UNION", "EXCEPT", "INTERSECT"]))
-        return f"({inner} {word} {draw(_queries(depth - 1))})"
+        return f"({inner} {word} {draw(queries(depth - 1))})"
     if kind == "group":
         return f"(SELECT k, max(v) AS v, count(w) AS w FROM ({inner}) i GROUP BY k)"
     if kind == "distinct":
@@ -100,7 +100,7 @@ def _subqueries() -> st.SearchStrategy[str]:
     )
 
 
-_READERS = (
+READERS = (
     "SELECT q.k, q.v FROM q WHERE q.k = 1 OR q.v = 2",
     "SELECT x.k, y.v FROM q AS x JOIN q AS y ON x.k = y.v WHERE x.k = 1 AND y.w < 3",
     "SELECT x.k, y.v FROM q AS x LEFT JOIN q AS y ON x.k = y.v AND y.k > 0 WHERE x.v = 1",
@@ -112,7 +112,7 @@ _READERS = (
 
 
 @st.composite
-def _queries(draw: st.DrawFn, depth: int = 2) -> str:
+def queries(draw: st.DrawFn, depth: int = 2) -> str:
     """A query with the columns k, v and w."""
     text, names = f"{draw(_sources(depth))} AS s0", ["s0"]
     for n in range(1, draw(st.integers(1, 3))):
@@ -148,9 +148,9 @@ def _among(rows: dict[Occurrence, pa.Table], each: Occurrence, pushed: Pushed) -
 
 @settings(max_examples=400)
 @given(
-    query=_queries(),
+    query=queries(),
     data=st.tuples(_tables, _tables, _tables),
-    reader=st.sampled_from([None, *_READERS]),
+    reader=st.sampled_from([None, *READERS]),
     order=st.randoms(use_true_random=False),
 )
 def test_narrowed_scans_change_no_result(
