@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 import lakescan
-from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, QueryFailed, UnsupportedFeature
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    NoSuchNamespace,
+    NoSuchTable,
+    QueryFailed,
+    UnsupportedFeature,
+)
 from lakescan.query.namespace import _CURRENT
 
 
@@ -67,6 +74,14 @@ def test_tables_are_named_by_path_and_after_use_by_short_names(shop: Path) -> No
     lakescan.sql("USE shop.db")
     assert rows("SELECT count(*) FROM orders") == rows("SELECT count(*) FROM db.orders") == [(12,)]
     assert rows("SELECT max(shop.db.orders.id) FROM orders WHERE db.orders.country = 'NL'") == [(3,)]
+
+
+def test_use_names_what_there_is(shop: Path) -> None:
+    with pytest.raises(NoSuchNamespace, match=r"shop has no namespace 'bd'.*'db'"):
+        lakescan.sql("USE shop.bd")
+    lakescan.sql("USE shop.db")
+    with pytest.raises(NoSuchNamespace, match="shop has no namespace 'typo'"):
+        lakescan.sql("USE typo")
 
 
 def test_earlier_states_branches_tags_and_metadata_tables(shop: Path) -> None:

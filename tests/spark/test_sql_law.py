@@ -52,7 +52,7 @@ def rows(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa.T
     return kept
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10)
 @given(query=queries(), reader=st.sampled_from([None, *READERS]))
 def test_engines_formats_and_plain_rows_agree(
     spark: Any, rows: dict[str, pa.Table], query: str, reader: str | None
