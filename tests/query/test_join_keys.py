@@ -177,3 +177,30 @@ def test_keys_are_not_read_where_no_file_can_be_left_out(lake: str) -> None:
     text = "SELECT i.kind FROM {db}.items i JOIN {db}.makers m ON i.maker = m.maker WHERE m.name = 'A'"
     assert "among" not in lakescan.sql(text.format(db=lake)).explain()
     same_rows(lake, text)
+
+
+def test_dates_that_python_cannot_hold_are_keys(tmp_path: Path) -> None:
+    far = pa.array([2_933_297, 10], pa.int32()).cast(pa.date32())  # the first is after the year 9999
+    for n in range(2):
+        lakescan.save(pa.table({"d": far.slice(n, 1)}), str(tmp_path / "t"), format="delta", mode="append")
+    query = lakescan.sql(
+        "SELECT t.d FROM t JOIN w ON t.d = w.d", t=lakescan.table(str(tmp_path / "t")), w=pa.table({"d": far})
+    )
+    assert query.to_arrow().num_rows == 2
+
+
+def test_keys_narrow_no_net_changes(tmp_path: Path) -> None:
+    catalog = lakescan.catalog("net_keys", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    lakescan.sql("CREATE TABLE net_keys.db.t (id BIGINT, s STRING) USING iceberg")
+    table = lakescan.table("net_keys.db.t")
+    for n in range(3):
+        table.append(pa.table({"id": pa.array([n, n + 10], pa.int64()), "s": ["a", "b"]}))
+    table.overwrite(pa.table({"id": pa.array([1], pa.int64()), "s": ["z"]}), where="id = 1")  # moves the row 11
+    second = table.history()["snapshot_id"][1].as_py()
+    changes = f"SELECT c.id, c.s FROM table_changes('net_keys.db.t', {second}) c"
+    kinds = pa.table({"kind": ["INSERT"]})
+    by_key = lakescan.sql(f"{changes} JOIN w ON c._change_type = w.kind", w=kinds).to_arrow()
+    by_filter = lakescan.sql(f"{changes} WHERE c._change_type = 'INSERT'").to_arrow()
+    assert sorted(map(str, by_key.to_pylist())) == sorted(map(str, by_filter.to_pylist()))
+    assert by_key.num_rows == 5

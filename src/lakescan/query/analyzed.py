@@ -14,6 +14,7 @@ from lakescan.changes import Changes
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.query.conditions import ValuesOf
 from lakescan.query.dialect.queries import Given
 from lakescan.query.dialect.statement import Translated, translated
 from lakescan.query.dialect.types import of_arrow, plain
@@ -83,15 +84,28 @@ class Analyzed:
     def join_keys(self) -> JoinKeys:
         """The scans with what the statement says, and what the keys of joins add to them."""
         specs = {each: self.named[each].narrowed(pushed) for each, pushed in self.pushed.items()}
-        return JoinKeys(specs, self.pushed, rows=lambda each: self.tables.views.rows(each.names[0]))
+        among = {
+            each: [(path, values) for path, values in pushed.among if all(map(self._has_keys, values))]
+            for each, pushed in self.pushed.items()
+            if not self.named[each].is_net
+        }
+        return JoinKeys(specs, among, rows=lambda each: self.tables.views.rows(each.names[0]))
+
+    def _has_keys(self, values: ValuesOf) -> bool:
+        """Whether the rows of a scan are those of its table: of net changes, kinds are known only when they are net."""
+        return values.occurrence not in self.named or not self.named[values.occurrence].is_net
+
+    @property
+    def aggregated(self) -> Occurrence | None:
+        """The table of a query that consists of its counts, least and greatest values; None for another query."""
+        found = [each for each, pushed in self.pushed.items() if pushed.aggregates and not self.named[each].is_changes]
+        return found[0] if found else None
 
     @cached_property
     def known(self) -> list[pa.Scalar] | None:
         """The only row of the result, if it consists of aggregates that metadata proves."""
-        for each, pushed in self.pushed.items():
-            if pushed.aggregates and not self.named[each].is_changes:
-                return known_by_metadata(self.scans[each], pushed.aggregates)
-        return None
+        each = self.aggregated
+        return None if each is None else known_by_metadata(self.scans[each], self.pushed[each].aggregates)
 
     @cached_property
     def metadata(self) -> dict[Occurrence, MetadataTable]:

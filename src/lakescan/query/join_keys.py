@@ -7,7 +7,7 @@ join with are pruned by them. So a filter on the smallest of a chain of tables r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
+from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import TRUE, Comparison, In, Predicate, conjunction
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
 from lakescan.query.conditions import Path, ValuesOf
+from lakescan.query.native_files import checked_columns
 from lakescan.query.occurrences import Occurrence
-from lakescan.query.relations import Pushed
 from lakescan.scan_spec import ScanSpec
 
 _MOST_METADATA = 16 << 20  # bytes: a table with more metadata is large, and its plan is not made twice
@@ -34,22 +35,22 @@ _MOST_LISTED = 10_000  # values that files are tested against; of more, the leas
 _USELESS_WIDTH = 0.8  # of the range of all files' values: files that are that wide on average are not worth testing
 _EXACT = (t.STRING, t.DATE)
 
-_CHECKED_BY_READERS = (*t.FLOATING, t.DATE)  # statistics of these columns are kept for `native_files`
-
 Rows = Callable[[Occurrence], pa.Table | None]
+Among = Sequence[tuple[Path, tuple[ValuesOf, ...]]]
 
 
 class JoinKeys:
     """The scans of a statement's tables, and what the keys of their joins add to them.
 
-    - `pushed`: what the statement itself says about each scan; `specs` have that already.
+    - `specs`: the scans, with what the statement itself says about each.
+    - `among`: of the scans that keys may narrow, the columns that have values of other columns (`Pushed.among`).
     - `rows`: the rows of the engine's own frames, where they are at hand.
     """
 
     def __init__(
-        self, specs: Mapping[Occurrence, ScanSpec], pushed: Mapping[Occurrence, Pushed], rows: Rows = lambda each: None
+        self, specs: Mapping[Occurrence, ScanSpec], among: Mapping[Occurrence, Among], rows: Rows = lambda each: None
     ) -> None:
-        self._specs, self._pushed, self._rows = dict(specs), pushed, rows
+        self._specs, self._among, self._rows = dict(specs), among, rows
         self._plans: dict[Occurrence, ScanPlan | None] = {}
         self._planned: dict[Occurrence, ScanSpec] = {}
         self._values: dict[tuple[int, Path], pa.Array | None] = {}
@@ -58,7 +59,7 @@ class JoinKeys:
     @cached_property
     def narrowed(self) -> dict[Occurrence, ScanSpec]:
         """The scans, pruned by keys."""
-        targets = {each for each, pushed in self._pushed.items() if pushed.among}
+        targets = {each for each, among in self._among.items() if among}
         if not targets:
             return self._specs
         sources = self._sources(targets)
@@ -95,11 +96,11 @@ class JoinKeys:
         return worth
 
     def _has_useful_keys(self, each: Occurrence) -> bool:
-        return any(self._may_prune(each, path) for path, _ in self._pushed[each].among)
+        return any(self._may_prune(each, path) for path, _ in self._among[each])
 
     def _sources(self, targets: set[Occurrence]) -> set[Occurrence]:
         """The tables whose values are keys of these."""
-        return {values.occurrence for each in targets for _, among in self._pushed[each].among for values in among}
+        return {values.occurrence for each in targets for _, among in self._among[each] for values in among}
 
     def _size(self, each: Occurrence) -> float:
         """The number of rows, as far as planning knows; infinite for a large table, or one of unknown size."""
@@ -114,8 +115,8 @@ class JoinKeys:
         """The plan without keys; None if it would be made twice at a cost."""
         if each not in self._plans:
             spec = self._specs[each]
-            names = {path[0] for path, _ in self._pushed[each].among if len(path) == 1}
-            names |= {field.name for field in spec.output.fields if field.type in _CHECKED_BY_READERS}
+            names = {path[0] for path, _ in self._among.get(each, ()) if len(path) == 1}
+            names |= set(checked_columns(spec))
             is_large = spec.metadata_bytes > _MOST_METADATA
             self._planned[each] = spec
             self._plans[each] = None if is_large else replace(spec, stats_of=tuple(names), reporters=()).plan()
@@ -128,7 +129,7 @@ class JoinKeys:
     def _prune(self, each: Occurrence, smaller: set[Occurrence], *, is_source: bool) -> None:
         conditions: list[Predicate] = []
         pruning: list[Predicate] = []
-        for path, among in self._pushed[each].among:
+        for path, among in self._among[each]:
             if any(values.occurrence not in smaller for values in among):
                 continue
             if not (is_source or self._may_prune(each, path)):
@@ -222,9 +223,11 @@ def _may_be_partitioned_by(column: str, plan: ScanPlan) -> bool:
 def _predicate(column: str, keys: pa.Array) -> tuple[bool, Predicate]:
     """What the keys say of a column, and whether rows are tested by it, too."""
     if len(keys) <= _MOST_LISTED:
-        return len(keys) <= _MOST_TESTED, In(column, values=tuple(keys.to_pylist()))
+        return len(keys) <= _MOST_TESTED, In(column, values=tuple(map(plain_value, keys)))
     ends = pc.min_max(keys)
-    lower, upper = (Comparison(column, op=op, value=ends[end].as_py()) for op, end in ((">=", "min"), ("<=", "max")))
+    lower, upper = (
+        Comparison(column, op=op, value=plain_value(ends[end])) for op, end in ((">=", "min"), ("<=", "max"))
+    )
     return False, lower & upper
 
 

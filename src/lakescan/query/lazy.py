@@ -97,7 +97,10 @@ class Query:
         Example:
             >>> polars.from_arrow(query.to_reader())
         """
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        run = _Run(self._found, self._frames)
+        with run.faults():
+            schema = run.schema
+        return pa.RecordBatchReader.from_batches(schema, _batches_of(run, schema))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(query)`, `pa.table(query)`."""
@@ -159,6 +162,11 @@ class Query:
             >>> print(query.explain())
         """
         return explained(self._found)
+
+
+def _batches_of(run: _Run, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with run.faults():
+        yield from run.batches(schema)
 
 
 def explained(found: Analyzed) -> str:

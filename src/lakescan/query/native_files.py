@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.errors import UnsupportedFeature
+from lakescan.expressions.instants import plain_value
+from lakescan.expressions.scalar.typed import literal, quoted, quoted_name
 from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
@@ -28,22 +30,12 @@ from lakescan.reading.parquet.file import ParquetData
 from lakescan.reading.parquet.legacy_calendar import LegacyCalendar
 from lakescan.reading.projection import Source, resolve
 from lakescan.scan_spec import ScanSpec
+from lakescan.storage.locations import split_location
 
 _MOST_FILES = 2_000  # each footer is read first
 _MOST_GROUPS = 64  # of files with the same columns: each is a part of the query
-_NAMES: Mapping[t.Type, str] = {
-    t.BYTE: "TINYINT",
-    t.SHORT: "SMALLINT",
-    t.INT: "INTEGER",
-    t.LONG: "BIGINT",
-    t.FLOAT: "FLOAT",
-    t.DOUBLE: "DOUBLE",
-    t.BOOLEAN: "BOOLEAN",
-    t.DATE: "DATE",
-    t.STRING: "VARCHAR",
-}
+_PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING)
 _GLOB = re.compile(r"[\[\]{}*?\\]")
-_REMOTE = re.compile(r"^(?!file:)[a-zA-Z][a-zA-Z0-9+.-]*:")
 # Writers whose statistics are sound: parquet-mr recorded wrong bounds of texts before 1.10.
 _SOUND = re.compile(r"parquet-mr version 1\.[1-9]\d|parquet-cpp-arrow|parquet-rs|DuckDB|Polars|polars|lakescan")
 
@@ -72,9 +64,9 @@ def native_files(
     """
     if not _is_simple(spec):
         return None
-    checked = [field for field in spec.output.fields if field.type in t.FLOATING or (times and _is_time(field.type))]
     if plan is None:
-        plan = replace(spec, stats_of=tuple(field.name for field in checked)).plan()
+        plan = replace(spec, stats_of=checked_columns(spec)).plan()
+    checked = [field for field in spec.output.fields if field.type in t.FLOATING or (times and _is_time(field.type))]
     if not 0 < len(plan.table) <= _MOST_FILES or not all(_is_ordinary(plan, field) for field in checked):
         return None
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -85,11 +77,16 @@ def native_files(
     if not 0 < len(groups) <= _MOST_GROUPS:
         return None
     query = " UNION ALL ".join(
-        f"SELECT {', '.join(columns)} FROM read_parquet([{', '.join(map(_text, paths))}], hive_partitioning = false)"
+        f"SELECT {', '.join(columns)} FROM read_parquet([{', '.join(map(quoted, paths))}], hive_partitioning = false)"
         for columns, paths in groups.items()
     )
     paths = tuple(path for some in groups.values() for path in some)
     return plan, NativeFiles(paths, query, pa.array(~native))
+
+
+def checked_columns(spec: ScanSpec) -> tuple[str, ...]:
+    """The columns whose statistics tell whether DuckDB reads them exactly: a plan for `native_files` has these."""
+    return tuple(field.name for field in spec.output.fields if field.type in t.FLOATING or _is_time(field.type))
 
 
 def _is_simple(spec: ScanSpec) -> bool:
@@ -101,16 +98,12 @@ def _is_simple(spec: ScanSpec) -> bool:
         return False
     fields = spec.output.fields
     return bool(fields) and all(
-        field.id not in RESERVED_IDS and _name_of(field.type) is not None and not field.pad for field in fields
+        field.id not in RESERVED_IDS and _is_plain(field.type) and not field.pad for field in fields
     )
 
 
-def _name_of(kind: t.Type) -> str | None:
-    if isinstance(kind, t.Decimal):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    if isinstance(kind, t.Timestamp) and kind.unit == "us":
-        return "TIMESTAMPTZ" if kind.zoned else "TIMESTAMP"
-    return _NAMES.get(kind)
+def _is_plain(kind: t.Type) -> bool:
+    return kind in _PLAIN or isinstance(kind, t.Decimal) or (isinstance(kind, t.Timestamp) and kind.unit == "us")
 
 
 def _is_time(kind: t.Type) -> bool:
@@ -153,13 +146,11 @@ def _columns_of_files(spec: ScanSpec, plan: ScanPlan) -> Iterator[tuple[int, str
             yield row, local, columns
 
 
-def _local(path: str) -> str | None:
+def _local(location: str) -> str | None:
     """The path in the local filesystem; None if DuckDB would take it for something else."""
-    if _REMOTE.match(path) or _GLOB.search(path):
-        return None
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
-    return path if path.startswith("/") else None
+    scheme, authority, path = split_location(location)
+    is_local = scheme == "file" and not authority and path.startswith("/")
+    return path if is_local and not _GLOB.search(path) else None
 
 
 def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]) -> tuple[str, ...] | None:
@@ -181,44 +172,30 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
         ]
     if any(each is None for each in found):
         return None
-    return tuple(f"{each} AS {_quoted(field.name)}" for each, field in zip(found, context.output.fields, strict=True))
+    return tuple(
+        f"{each} AS {quoted_name(field.name)}" for each, field in zip(found, context.output.fields, strict=True)
+    )
 
 
 def _column(source: Source, name: str, schema: pa.Schema) -> str | None:
-    """A column of the file, if it has the table's type, or a smaller one of whole numbers."""
-    own, wanted = schema.field(name).type, source.target.type
-    if own == wanted.arrow() and not source.children:
-        return _quoted(name)
-    wider: Mapping[t.Type, tuple[pa.DataType, ...]] = {
-        t.INT: (pa.int8(), pa.int16()),
-        t.LONG: (pa.int8(), pa.int16(), pa.int32()),
-        t.SHORT: (pa.int8(),),
-    }
-    return f"CAST({_quoted(name)} AS {_name_of(wanted)})" if own in wider.get(wanted, ()) else None
+    """A column of the file, if it has the table's type: DuckDB gives all files of a group the types of the first."""
+    is_same = schema.field(name).type == source.target.type.arrow()
+    return quoted_name(name) if is_same and not source.children else None
 
 
 def _value(source: Source) -> str | None:
     """The value of a column that the file does not have."""
-    kind = source.target.type
-    value = source.constant
+    kind, value = source.target.type, source.constant
     if value is None:
         value = pa.scalar(source.target.default, kind.arrow())
-    name = _name_of(kind)
     if not value.is_valid:
-        return f"CAST(NULL AS {name})"
-    if isinstance(kind, t.Timestamp) or kind in t.FLOATING:
+        return literal(None, kind).sql
+    found = plain_value(value)
+    if isinstance(kind, t.Timestamp) or kind in t.FLOATING or isinstance(found, np.datetime64) or "\0" in str(found):
         return None
-    return f"CAST({_text(str(value.as_py()))} AS {name})"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return literal(found, kind).sql
 
 
 def paths_of(found: Sequence[NativeFiles]) -> str:
     """The paths of files as a list in SQL."""
-    return f"[{', '.join(_text(path) for each in found for path in each.paths)}]"
+    return f"[{', '.join(quoted(path) for each in found for path in each.paths)}]"

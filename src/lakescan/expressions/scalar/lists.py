@@ -112,17 +112,17 @@ def flattened(of: Typed) -> Typed:
 
 def keys(of: Typed) -> Typed:
     """Return `map_keys(of)`."""
-    if not isinstance(of.type, t.MapOf):
-        raise unsupported(f"the function map_keys() of {of.type}")
-    check_inside(of.type)
-    kind = list_of(of.type.key.type)
-    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN map_keys({of.sql}) END", kind, of.raises)
+    return _of_map(of, "map_keys", lambda kind: kind.key)
 
 
 def values_of(of: Typed) -> Typed:
     """Return `map_values(of)`."""
+    return _of_map(of, "map_values", lambda kind: kind.value)
+
+
+def _of_map(of: Typed, name: str, part: Callable[[t.MapOf], t.Field]) -> Typed:
     if not isinstance(of.type, t.MapOf):
-        raise unsupported(f"the function map_values() of {of.type}")
+        raise unsupported(f"the function {name}() of {of.type}")
     check_inside(of.type)
-    kind = list_of(of.type.value.type)
-    return Typed(f"CASE WHEN ({of.sql}) IS NOT NULL THEN map_values({of.sql}) END", kind, of.raises)
+    sql = f"CASE WHEN ({of.sql}) IS NOT NULL THEN {name}({of.sql}) END"
+    return Typed(sql, list_of(part(of.type).type), of.raises)

@@ -78,6 +78,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def quoted_name(name: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def literal(value: Any, kind: t.Type) -> Typed:
     """Return a value as a literal of a type."""
     if value is None:

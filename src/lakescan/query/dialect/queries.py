@@ -8,7 +8,15 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
-from lakescan.expressions.scalar.typed import Typed, common_type, converted, literal, sql_type, unsupported
+from lakescan.expressions.scalar.typed import (
+    Typed,
+    common_type,
+    converted,
+    literal,
+    quoted_name,
+    sql_type,
+    unsupported,
+)
 from lakescan.query.dialect import select
 from lakescan.query.dialect.aggregates import normal
 from lakescan.query.dialect.scope import Column, Names, Scope
@@ -224,7 +232,7 @@ class Queries:
             sql = f"{query} AS {name}"
         else:
             given = self.tables(node)
-            quoted = ['"' + column.replace('"', '""') + '"' for column, _ in given.columns]
+            quoted = [quoted_name(column) for column, _ in given.columns]
             cells = [(column, Typed(f"{name}.c{n}", kind)) for n, (column, kind) in enumerate(given.columns)]
             read = [column_of(each, kind).sql for each, (_, kind) in zip(quoted, given.columns, strict=True)]
             listed = ", ".join(f"{each} AS c{n}" for n, each in enumerate(read)) or "1 AS c"

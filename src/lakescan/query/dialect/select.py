@@ -8,7 +8,7 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
-from lakescan.expressions.scalar.typed import Typed, unsupported
+from lakescan.expressions.scalar.typed import Typed, quoted_name, unsupported
 from lakescan.query.dialect.aggregates import normal
 from lakescan.query.dialect.grouping import NAME, Groups
 from lakescan.query.dialect.names import name_of
@@ -52,7 +52,7 @@ def limits(node: Any, queries: Queries) -> str:
 
 def label(name: str, place: int, is_final: bool) -> str:
     """The name of a column in the SQL."""
-    return '"' + name.replace('"', '""') + '"' if is_final and name else f"c{place}"
+    return quoted_name(name) if is_final and name else f"c{place}"
 
 
 class _Select:
