@@ -173,3 +173,12 @@ def test_bounds_of_two_columns_decide_comparisons(condition: str, might: bool) -
     assert might_match(bind(parse_filter(condition), schema), stats, 1).to_pylist() == [might]
     unknown = stats | {2: ColumnStats(), 3: ColumnStats()}
     assert might_match(bind(parse_filter(condition), schema), unknown, 1).to_pylist() == [True]
+
+
+@pytest.mark.parametrize("kind", [t.INT, t.LONG])
+def test_long_lists_prune_by_each_of_their_values(kind: t.Type) -> None:
+    schema = Schema((t.Field(1, "i", kind),))
+    predicate = bind(parse_filter(f"i in ({', '.join(map(str, range(0, 1000, 2)))})"), schema)
+    bounds = [(3, 3, False), (3, 4, True), (998, 1005, True), (999, 1005, False), (None, -1, False), (999, None, False)]
+    for lower, upper, might in bounds:
+        assert might_match(predicate, one_file(lower, upper, kind), 1).to_pylist() == [might]

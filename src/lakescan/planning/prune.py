@@ -148,16 +148,15 @@ class _Evaluator:
 
     def none_within(self, values: Sequence[pa.Scalar]) -> pa.Array:
         """Where none of some values, which may be many, is within the bounds."""
-        ordered = _ordered(pa.array(values, values[0].type))
-        known = [bound for bound in (self.lower, self.upper) if bound is not None]
-        if ordered is None or any(bound.type != values[0].type for bound in known):
+        kind = values[0].type
+        if any(not _are_alike(bound.type, kind) for bound in (self.lower, self.upper) if bound is not None):
             return reduce(pc.and_, (self.outside(v) for v in values))
-        ordered.sort()
+        ordered = np.sort(_as_numpy(pa.array(values, kind)))
         first, end = np.zeros(self.rows, dtype=np.int64), np.full(self.rows, len(ordered))
         if self.lower is not None:
-            first[_known(self.lower)] = np.searchsorted(ordered, _ordered(self.lower.drop_null()), "left")
+            first[_known(self.lower)] = np.searchsorted(ordered, _as_numpy(self.lower.drop_null()), "left")
         if self.upper is not None:
-            end[_known(self.upper)] = np.searchsorted(ordered, _ordered(self.upper.drop_null()), "right")
+            end[_known(self.upper)] = np.searchsorted(ordered, _as_numpy(self.upper.drop_null()), "right")
         return pa.array(first >= end)
 
     def only(self, value: pa.Scalar) -> pa.Array:
@@ -297,8 +296,14 @@ def _known(bound: pa.Array) -> np.ndarray:
     return known
 
 
-def _ordered(values: pa.Array) -> Any:
-    """Values without nulls as NumPy orders them like Arrow; None for a type that it does not."""
+def _are_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of both types are ordered as numbers: INT columns have literals that are longs, FLOAT doubles."""
+    families = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return one == other or any(is_one(one) and is_one(other) for is_one in families)
+
+
+def _as_numpy(values: pa.Array) -> Any:
+    """Values without nulls as NumPy orders them."""
     kind = values.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
@@ -306,9 +311,7 @@ def _ordered(values: pa.Array) -> Any:
         values = values.cast(pa.int64())
     elif pa.types.is_fixed_size_binary(kind):
         values = values.cast(pa.binary())
-    elif isinstance(values, pa.ExtensionArray):
-        return None
-    return values.to_numpy(zero_copy_only=False).copy()
+    return values.to_numpy(zero_copy_only=False)
 
 
 def _without_nan(bound: pa.Array | None) -> pa.Array | None:
