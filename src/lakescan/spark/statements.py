@@ -28,7 +28,7 @@ from lakescan.spark.executor import MIN_BYTES
 from lakescan.spark.frames import frame_of
 from lakescan.spark.refused import catalog_in, check_frames, has_catalog, refuse
 from lakescan.spark.session import conf, register
-from lakescan.spark.types import schema_of
+from lakescan.spark.types import quoted, schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
 from lakescan.sql import define
 from lakescan.table import Table
@@ -121,7 +121,7 @@ class _SparkViews(GivenFrames):
 
     def has(self, name: str) -> bool:
         """Whether there is a frame or view of a name."""
-        return name.lower() in self._given or self._spark.catalog.tableExists(_quoted(name))
+        return name.lower() in self._given or self._spark.catalog.tableExists(quoted(name))
 
     @property
     def has_queries(self) -> bool:
@@ -141,11 +141,7 @@ class _SparkViews(GivenFrames):
         frame = self._given.get(name.lower())
         if frame is not None and not hasattr(frame, "sparkSession"):
             return super().columns(name)
-        return (self._spark.table(_quoted(name)) if frame is None else frame).columns
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+        return (self._spark.table(quoted(name)) if frame is None else frame).columns
 
 
 def _without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -167,7 +163,7 @@ def _without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[
             return found[0][0]
         if found[1] not in frames:
             raise InvalidOption(f"the text has {{{found[1]}}}, but no frame of that name was given")
-        return _quoted(names[found[1]])
+        return quoted(names[found[1]])
 
     others = {names[name]: frame for name, frame in frames.items()}
     return re.sub(r"\{\{|\}\}|\{(\w+)\}", plain, text), {**frames, **others}
@@ -200,7 +196,8 @@ def _zone(name: str) -> tzinfo:
 
 def _frame(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
     """The rows of a query: Spark runs the text, with frames in the place of the tables."""
-    if not any(spec.metadata_bytes >= MIN_BYTES for spec in found.scans.values()) and found.known is not None:
+    each = found.aggregated
+    if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.known is not None:
         return _of_metadata(spark, found, frames)
     text, used = _with_frames(spark, found, frames)
     values = dict(found.values) or None

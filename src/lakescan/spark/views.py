@@ -16,6 +16,7 @@ from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, neares
 from lakescan.query.analyzed import Analyzed
 from lakescan.query.statement import Kind, edited, statement_of
 from lakescan.spark.session import conf
+from lakescan.spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,9 +39,9 @@ def text_of(spark: SparkSession, name: str) -> str | None:
 
 
 def _is_there(spark: SparkSession, name: str, mark: str) -> bool:
-    if not spark.catalog.tableExists(_quoted(name)):
+    if not spark.catalog.tableExists(quoted(name)):
         return False
-    columns = spark.table(_quoted(name)).schema.fields
+    columns = spark.table(quoted(name)).schema.fields
     return bool(columns) and (columns[0].metadata or {}).get(_MARK) == mark
 
 
@@ -48,7 +49,7 @@ def query_of(source: str) -> str:
     """The query of a view: the text, or all rows of the table that it names."""
     parts = parts_of(source.strip()) if isinstance(source, str) else None
     if parts is not None:
-        return f"{_WHOLE}{'.'.join(map(_quoted, parts))}"
+        return f"{_WHOLE}{'.'.join(map(quoted, parts))}"
     statement = statement_of(source)
     if statement.kind is not Kind.QUERY:
         raise InvalidStatement(f"a view takes the name of a table, or a query, not {source!r}")
@@ -69,7 +70,7 @@ def text_to_keep(name: str, source: str, found: Analyzed) -> str:
         if each.changes is not None:
             raise InvalidStatement(f"in a view, table_changes takes a name from the catalog on: {'.'.join(named.full)}")
         parts = each.node.parts
-        full = ".".join(map(_quoted, named.full))
+        full = ".".join(map(quoted, named.full))
         edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, full))
     text = edited(found.text, edits)
     is_table = parts_of(source.strip()) is not None and len(found.named) == 1
@@ -85,7 +86,7 @@ def record(spark: SparkSession, name: str, text: str, frame: DataFrame, *, repla
     mark = uuid.uuid4().hex
     if len(set(map(str.lower, frame.columns))) < len(frame.columns):
         raise InvalidOption(f"two columns of the view {name!r} have one name: give them names by AS")
-    first, columns = frame.schema.fields[0], [F.col(_quoted(each)) for each in frame.columns]
+    first, columns = frame.schema.fields[0], [F.col(quoted(each)) for each in frame.columns]
     marked = frame.select(columns[0].alias(first.name, metadata={**first.metadata, _MARK: mark}), *columns[1:])
     if replace:
         marked.createOrReplaceTempView(name)
@@ -111,7 +112,3 @@ def check_name(name: str) -> None:
     parts = parts_of(name) if isinstance(name, str) else None
     if parts is None or len(parts) != 1:
         raise InvalidOption(f"{name!r} is not the name of a temporary view: they have one part, such as orders")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
