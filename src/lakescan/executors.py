@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
@@ -49,11 +50,16 @@ class ReadAhead:
         self._threads = threads
 
     def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """Yield the result of `work` for each item, in order."""
+        """Yield the result of `work` for each item, in order; a single item needs no thread."""
+        rest = iter(items)
+        first = list(islice(rest, 2))
+        if len(first) < 2:
+            yield from map(work, first)
+            return
         waiting: deque[Future[R]] = deque()
         with ThreadPoolExecutor(self._threads) as pool:
             try:
-                for item in items:
+                for item in chain(first, rest):
                     waiting.append(pool.submit(work, item))
                     if len(waiting) > self._threads:
                         yield waiting.popleft().result()

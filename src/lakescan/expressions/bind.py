@@ -10,6 +10,7 @@ instants.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import time
 from decimal import ROUND_FLOOR, InvalidOperation, localcontext
@@ -170,15 +171,30 @@ def _bind_in(leaf: In, field: t.Field) -> Predicate:
         return FALSE
     if not leaf.values:  # as in Spark 4, a test against an empty list is false and not null
         return TRUE if leaf.negate else FALSE
-    values = []
-    for value in leaf.values:
-        try:
-            values.append(_scalar(value, field, leaf.column))
-        except _Inexact:
-            continue
+    values = _plain_values(leaf.values, field)
+    if values is None:
+        values = []
+        for value in leaf.values:
+            try:
+                values.append(_scalar(value, field, leaf.column))
+            except _Inexact:
+                continue
     if not values:
         return IsNull(leaf.column, field.id, negate=True) if leaf.negate else FALSE
     return In(leaf.column, field.id, tuple(values), leaf.negate)
+
+
+def _plain_values(values: Sequence[Any], field: t.Field) -> list[pa.Scalar] | None:
+    """Long lists at once: whole numbers for a column of such, texts for one of texts; None for all others."""
+    kinds = {type(value) for value in values}
+    try:
+        if kinds == {int} and field.type in t.INTEGRAL:
+            return list(pa.array(values, pa.int64()))
+        if kinds == {str} and field.type == t.STRING and not field.pad:
+            return list(pa.array(values, pa.string()))
+    except (OverflowError, pa.ArrowException, UnicodeError):
+        pass  # a value of its own is told apart below
+    return None
 
 
 def value_of(value: Any, kind: t.Type) -> Any:

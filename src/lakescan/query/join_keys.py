@@ -53,6 +53,7 @@ class JoinKeys:
         self._specs, self._among, self._rows = dict(specs), among, rows
         self._plans: dict[Occurrence, ScanPlan | None] = {}
         self._planned: dict[Occurrence, ScanSpec] = {}
+        self._made: list[tuple[ScanSpec, ScanPlan | None]] = []
         self._values: dict[tuple[int, Path], pa.Array | None] = {}
         self.notes: dict[Occurrence, list[str]] = {}
 
@@ -117,10 +118,18 @@ class JoinKeys:
             spec = self._specs[each]
             names = {path[0] for path, _ in self._among.get(each, ()) if len(path) == 1}
             names |= set(checked_columns(spec))
-            is_large = spec.metadata_bytes > _MOST_METADATA
             self._planned[each] = spec
-            self._plans[each] = None if is_large else replace(spec, stats_of=tuple(names), reporters=()).plan()
+            self._plans[each] = self._plan_of(replace(spec, stats_of=tuple(sorted(names)), reporters=()))
         return self._plans[each]
+
+    def _plan_of(self, spec: ScanSpec) -> ScanPlan | None:
+        """The plan of a scan, made once for those that are the same."""
+        for other, plan in self._made:
+            if other == spec:
+                return plan
+        plan = None if spec.metadata_bytes > _MOST_METADATA else spec.plan()
+        self._made.append((spec, plan))
+        return plan
 
     def _has_several_files(self, each: Occurrence) -> bool:
         plan = self._plan(each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,8 @@ class Query:
         """
         run = _Run(self._found, self._frames)
         with run.faults():
-            schema = run.schema
-            return pa.Table.from_batches(list(run.batches(schema)), schema=schema)
+            schema, batches = run.started()
+            return pa.Table.from_batches(list(batches), schema=schema)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, while they are computed.
@@ -78,7 +79,8 @@ class Query:
         """
         run = _Run(self._found, self._frames)
         with run.faults():
-            yield from run.batches(run.schema)
+            _, batches = run.started()
+            yield from batches
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,7 +102,7 @@ class Query:
         run = _Run(self._found, self._frames)
         with run.faults():
             schema = run.schema
-        return pa.RecordBatchReader.from_batches(schema, _batches_of(run, schema))
+        return pa.RecordBatchReader.from_batches(schema, _batches_of(run))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream, by the PyCapsule protocol: `pl.DataFrame(query)`, `pa.table(query)`."""
@@ -164,9 +166,10 @@ class Query:
         return explained(self._found)
 
 
-def _batches_of(run: _Run, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches_of(run: _Run) -> Iterator[pa.RecordBatch]:
     with run.faults():
-        yield from run.batches(schema)
+        _, batches = run.started()
+        yield from batches
 
 
 def explained(found: Analyzed) -> str:
@@ -236,8 +239,10 @@ class _Run:
             import duckdb
         except ImportError as error:
             raise missing_dependency("duckdb", "sql", "SQL in this process") from error
-        self.connection = duckdb.connect()
-        native = _native_files(found)
+        with ThreadPoolExecutor(1) as meanwhile:  # a new database takes as long as the plan of a small table
+            connecting = meanwhile.submit(duckdb.connect)
+            native = _native_files(found)
+        self.connection = connecting.result()
         for setting in (
             "TimeZone = 'UTC'",
             "python_enable_replacements = false",
@@ -298,17 +303,21 @@ class _Run:
     @property
     def schema(self) -> pa.Schema:
         """The columns, with Spark's types."""
-        found = self.relation.limit(0).to_arrow_reader().schema
-        columns = zip(self._found.translated.columns, found.types, strict=True)
+        return self._schema(self.relation.limit(0).to_arrow_reader().schema.types)
+
+    def _schema(self, types: list[pa.DataType]) -> pa.Schema:
+        columns = zip(self._found.translated.columns, types, strict=True)
         return pa.schema([pa.field(name, result_type(kind) or own) for (name, kind), own in columns])
 
-    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows, with the types of the schema."""
+    def started(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The columns, and the rows while they are computed."""
         if (row := self._found.known) is not None:
+            schema = self._schema([value.type for value in row])
             columns = [pa.array([value], value.type) for value in row]
-            return iter([_fitted(pa.RecordBatch.from_arrays(columns, schema.names), schema)])
+            return schema, iter([_fitted(pa.RecordBatch.from_arrays(columns, schema.names), schema)])
         reader = self.relation.to_arrow_reader(_BATCH_ROWS)
-        return (_fitted(batch, schema) for batch in reader)
+        schema = self._schema(reader.schema.types)
+        return schema, (_fitted(batch, schema) for batch in reader)
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
