@@ -244,6 +244,11 @@ class WriteKeywords(TypedDict, total=False):
     isolation_level: str
     """Whether rows that others add meanwhile to what an overwrite replaces are a conflict (serializable) or stay
     (snapshot). Takes serializable or snapshot. By default: serializable. (Iceberg)"""
+    row_change_mode: str
+    """How DELETE, UPDATE and MERGE change rows: by delete files and deletion vectors (merge-on-read), or by writing the
+    files of changed rows again (copy-on-write). Takes merge-on-read or copy-on-write. By default: Iceberg: table
+    property `write.delete.mode`, `write.update.mode` or `write.merge.mode`, else copy-on-write; Delta: merge-on-read if
+    `delta.enableDeletionVectors` is true, else copy-on-write."""
     validate_from_snapshot_id: int | str
     """The snapshot that the new rows of an overwrite were made from: conflicts with all commits since are found. Takes
     a snapshot id. By default: the snapshot that is current when the overwrite begins. (Iceberg)"""

@@ -85,6 +85,15 @@ class WriteOptions(OptionSet):
         ICEBERG,
         unset="serializable",
     )
+    row_change_mode: str | None = option(
+        "row-change-mode",
+        one_of("merge-on-read", "copy-on-write"),
+        "How DELETE, UPDATE and MERGE change rows: by delete files and deletion vectors (merge-on-read), or by writing "
+        "the files of changed rows again (copy-on-write).",
+        MODE,
+        unset="Iceberg: table property `write.delete.mode`, `write.update.mode` or `write.merge.mode`, else "
+        "copy-on-write; Delta: merge-on-read if `delta.enableDeletionVectors` is true, else copy-on-write",
+    )
     validate_from_snapshot_id: int | None = option(
         "validate-from-snapshot-id",
         snapshot,

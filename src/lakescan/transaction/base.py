@@ -22,17 +22,10 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
+from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
+from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.write.table_writes import TableWrites, WrittenFile
-
-
-@dataclass(frozen=True)
-class Removed:
-    """A data file to remove: its location, its partition values, its size in bytes."""
-
-    location: str
-    partition: Mapping[str, Any]
-    size: int
 
 
 @dataclass(frozen=True)
@@ -160,6 +153,21 @@ class Target(Protocol):
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit files that hold the same rows as those they replace; see `replace`."""
+
+    def mode_of(self, statement: Statement) -> Mode:
+        """How a statement's changes are recorded: by the write options, the table's properties and what it supports."""
+
+    def delete_writer(self, write_id: str) -> DeleteWriter:
+        """The writer of deletes by position; the name of each file that it writes contains `write_id`.
+
+        Raises `UnsupportedFeature` for a table that has none.
+        """
+
+    def change(self, changes: RowChanges) -> None:
+        """Commit changes of rows; it is retried after concurrent commits that do not conflict with it.
+
+        Raises `CommitConflict` if another commit changed what the statement read, or retries run out; see `append`.
+        """
 
     def with_columns(self, new: TableDefinition) -> Target:
         """Add columns, in a commit of its own, and reopen the table; raises `CommitConflict`."""

@@ -46,8 +46,10 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.transaction.base import FileRules, Overwritten, Removed
+from lakescan.transaction.base import FileRules, Overwritten
+from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
+from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.write.column_rules import MARKS
 from lakescan.write.table_writes import WrittenFile
 
@@ -279,6 +281,18 @@ class DeltaTarget:
             None if transaction is None else Transaction(*transaction),
             self.options.commit_properties,
         ).commit()
+
+    def mode_of(self, statement: Statement) -> Mode:
+        """The option `row-change-mode`, else copy-on-write."""
+        return Mode(self.options.row_change_mode or Mode.COPY_ON_WRITE)
+
+    def delete_writer(self, write_id: str) -> DeleteWriter:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(f"deletes by position in {self.name}")
+
+    def change(self, changes: RowChanges) -> None:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(f"changes of rows of {self.name}")
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """Add columns in a commit of its own, and reopen the table."""

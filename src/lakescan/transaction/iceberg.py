@@ -43,8 +43,10 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
-from lakescan.transaction.base import FileRules, Overwritten, Removed
+from lakescan.transaction.base import FileRules, Overwritten
+from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
+from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.write.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
@@ -238,6 +240,18 @@ class IcebergTarget:
         return IcebergCommit(
             self._table, self.writes, self.opened, options.branch, options.commit_properties, options.transaction
         )
+
+    def mode_of(self, statement: Statement) -> Mode:
+        """The option `row-change-mode`, else copy-on-write."""
+        return Mode(self.options.row_change_mode or Mode.COPY_ON_WRITE)
+
+    def delete_writer(self, write_id: str) -> DeleteWriter:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(f"deletes by position in {self.name}")
+
+    def change(self, changes: RowChanges) -> None:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(f"changes of rows of {self.name}")
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
         """Add columns in a commit of its own, and reload the table."""

@@ -15,7 +15,8 @@ from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.scan_spec import ScanSpec
-from lakescan.transaction.base import ChangeFiles, Removed, Target
+from lakescan.transaction.base import ChangeFiles, Target
+from lakescan.transaction.removed import Removed
 from lakescan.transaction.rewrite import rewrite_rows
 from lakescan.write.partition_key import identity, physical
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile

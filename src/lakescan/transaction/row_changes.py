@@ -1,0 +1,105 @@
+"""What a statement that changes rows (DELETE, UPDATE, MERGE) commits, and how deletes by position are written.
+
+A statement finds rows of the base by their data file and position. In merge-on-read, a `DeleteWriter` of the format
+records them as deleted, in a worker for each group of files; in copy-on-write, the files are rewritten without them.
+New and changed rows are in data files of their own. `Target.change` commits all of it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pyroaring import BitMap64
+
+from lakescan.expressions.predicate import Predicate
+from lakescan.planning.file_table import FileTable
+from lakescan.transaction.removed import Removed
+from lakescan.write.table_writes import WrittenFile
+
+
+class Statement(StrEnum):
+    """The kinds of statements that change rows; the isolation level and the mode depend on it."""
+
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+
+
+class Mode(StrEnum):
+    """How changed rows are recorded, by the names of the table properties."""
+
+    MERGE_ON_READ = "merge-on-read"
+    COPY_ON_WRITE = "copy-on-write"
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """How many rows a statement inserted, updated and deleted, and how many others it wrote again (copied)."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    copied: int = 0
+
+
+@dataclass(frozen=True)
+class WrittenDeletes:
+    """The deletes of one data file that were written, and that no commit names yet. Pickled by workers.
+
+    - `path`: the data file, as file tables have it.
+    - `rows`: how many of its rows are deleted now that were not before.
+    - `location`: the file with the deletes; several data files may share it.
+    - `details`: what the format commits.
+    """
+
+    path: str
+    rows: int
+    location: str
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+class DeleteWriter(Protocol):
+    """Writes deletes of rows by position. Pickled for workers."""
+
+    def write(self, files: FileTable, positions: Sequence[BitMap64]) -> Sequence[WrittenDeletes]:
+        """Write the deletes of data files: those to make, united with those that the files have, where these are by
+        position and the format has one delete for each file.
+
+        Args:
+            files: The data files, each once, with the deletes that they have; of the base.
+            positions: The rows to delete of each, counted from 0; rows that are deleted already, too.
+
+        Raises:
+            CorruptData: A row does not exist, or an existing delete does not fit its file; nothing is written.
+            StorageError: Storage failed; what was written is removed if that is possible.
+        """
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """One commit of a statement that changes rows.
+
+    - `read`: the rows of the base that the statement read, as a predicate that is not bound; None for all. Rows that
+      others add or change since are a conflict if they may match, as far as the isolation level says so.
+    - `removed`: data files that have no rows any more: all are deleted, or written again (copy-on-write).
+    - `deletes`: deletes of rows of files that stay.
+    - `files`: data files with new, changed and copied rows.
+    - `change_files`: files that record the changes (`Target.change_files`); None where readers infer them from the
+      other files.
+    - `parameters`: the statement's own words for the table's history: `predicate`, `matchedPredicates` and so on.
+    """
+
+    statement: Statement
+    read: Predicate | None
+    removed: Sequence[Removed] = ()
+    deletes: Sequence[WrittenDeletes] = ()
+    files: Sequence[WrittenFile] = ()
+    change_files: Sequence[WrittenFile] | None = None
+    counts: RowCounts = field(default_factory=RowCounts)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.deletes or self.files)
