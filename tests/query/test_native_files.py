@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import deltalake
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -112,6 +114,39 @@ def test_files_of_other_types_are_read_through_arrow(tmp_path: Path, write: dict
     pq.write_table(pq.read_table(path), path, **write)
     assert others(found) is None
     assert by_sql(found) == through_arrow(found)
+
+
+def test_texts_that_a_file_declares_as_json_are_texts(tmp_path: Path) -> None:
+    found = table(tmp_path, pa.table({"text": ['{"a": 1}', "[]"]}), "delta")
+    [path] = (tmp_path / "lake").rglob("*.parquet")
+    table(tmp_path, pa.table({"text": ["not JSON"]}), "delta")
+    duckdb.sql(f"COPY (SELECT text::JSON AS text FROM '{path}') TO '{path}.json' (FORMAT parquet)")
+    path.with_name(f"{path.name}.json").rename(path)
+    found.refresh()
+    assert sorted(others(found) or []) == [False, True]
+    assert by_sql(found) == through_arrow(found)
+    assert len(by_sql(found, "text = 'not JSON'")) == 1
+
+
+def test_decimals_in_split_bytes_are_read_through_arrow(tmp_path: Path) -> None:
+    found = table(tmp_path, _ROWS.select(["price"]), "delta")
+    [path] = (tmp_path / "lake").rglob("*.parquet")
+    pq.write_table(_ROWS.select(["price"]), path, use_dictionary=False, column_encoding="BYTE_STREAM_SPLIT")
+    assert others(found) is None
+    assert by_sql(found) == through_arrow(found)
+
+
+def test_files_of_deltalake_have_the_rows_that_arrow_reads(tmp_path: Path) -> None:
+    """Its writer shortens the bounds of long texts."""
+    long = "x" * 100
+    rows = pa.table({"id": [1, 2, 3], "name": [f"{long}a", f"{long}b", None]})
+    deltalake.write_deltalake(tmp_path / "t", rows)
+    found = lakescan.table(str(tmp_path / "t"))
+    assert others(found) == [False]
+    query = "SELECT min(name) AS least, max(name) AS most, count(name) AS n FROM delta.`{}` WHERE name > '{}'"
+    assert lakescan.sql(query.format(tmp_path / "t", long)).to_arrow().to_pylist() == [
+        {"least": f"{long}a", "most": f"{long}b", "n": 2}
+    ]
 
 
 def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:

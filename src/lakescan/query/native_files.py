@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import RESERVED_IDS
@@ -37,7 +38,8 @@ _MOST_GROUPS = 64  # of files with the same columns: each is a part of the query
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING)
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 # Writers whose statistics are sound: parquet-mr recorded wrong bounds of texts before 1.10.
-_SOUND = re.compile(r"parquet-mr version 1\.[1-9]\d|parquet-cpp-arrow|parquet-rs|DuckDB|Polars|polars|lakescan")
+_SOUND = re.compile(r"parquet-mr version 1\.[1-9]\d|parquet-cpp-arrow|parquet-rs|delta-rs|DuckDB|Polars|polars|lakescan")
+_TEXTS = ("STRING", "ENUM", "DECIMAL")  # logical types of byte arrays that DuckDB reads as Arrow does
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
         if len({field.name.lower() for field in fields}) < len(fields):
             return None
         projection = resolve(fields, context.output, context.matching, constants)
-        if any(data.file.schema.column(leaf).physical_type == "INT96" for leaf in projection.leaves):
+        if not all(_is_known(footer, leaf) for leaf in projection.leaves):
             return None
         found = [
             _value(source) if source.child is None else _column(source, projection.read[source.child].name, data.schema)
@@ -175,6 +177,17 @@ def _columns(path: str, context: ReadContext, constants: Mapping[int, pa.Scalar]
     return tuple(
         f"{each} AS {quoted_name(field.name)}" for each, field in zip(found, context.output.fields, strict=True)
     )
+
+
+def _is_known(footer: pq.FileMetaData, leaf: int) -> bool:
+    """Whether DuckDB decodes a column of a file, to values of the type that Arrow has for it."""
+    column = footer.schema.column(leaf)
+    if column.physical_type == "BYTE_ARRAY":
+        return column.logical_type.type in _TEXTS  # JSON is a type of its own in DuckDB, which checks all values
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        groups = range(footer.num_row_groups)
+        return all("BYTE_STREAM_SPLIT" not in footer.row_group(each).column(leaf).encodings for each in groups)
+    return bool(column.physical_type != "INT96")
 
 
 def _column(source: Source, name: str, schema: pa.Schema) -> str | None:
