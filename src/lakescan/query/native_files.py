@@ -38,7 +38,9 @@ _MOST_GROUPS = 64  # of files with the same columns: each is a part of the query
 _PLAIN = (*t.INTEGRAL, *t.FLOATING, t.BOOLEAN, t.DATE, t.STRING)
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 # Writers whose statistics are sound: parquet-mr recorded wrong bounds of texts before 1.10.
-_SOUND = re.compile(r"parquet-mr version 1\.[1-9]\d|parquet-cpp-arrow|parquet-rs|delta-rs|DuckDB|Polars|polars|lakescan")
+_SOUND = re.compile(
+    r"parquet-mr version 1\.[1-9]\d|parquet-cpp-arrow|parquet-rs|delta-rs|DuckDB|Polars|polars|lakescan"
+)
 _TEXTS = ("STRING", "ENUM", "DECIMAL")  # logical types of byte arrays that DuckDB reads as Arrow does
 
 
