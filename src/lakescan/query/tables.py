@@ -42,7 +42,7 @@ class Named:
     """What an occurrence names: a scan, and the metadata table of it if it names one.
 
     `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog. `is_given`:
-    the user made the scan. `is_changes`: it is a scan of a table's changes.
+    the user made the scan, and conditions and columns do not go into it: it has a limit, or members of structs. `is_changes`: it is a scan of a table's changes.
     """
 
     spec: ScanSpec
@@ -58,8 +58,8 @@ class Named:
 
     @property
     def schema(self) -> Schema | None:
-        """The columns into whose scan something can be pushed; None for a metadata table or a user's own scan."""
-        return None if self.metadata is not None or self.is_given else self.spec.snapshot.schema
+        """The columns into whose scan something can be pushed; None for a metadata table, or a scan that is cut off."""
+        return None if self.metadata is not None or self.is_given else self.spec.output
 
     @property
     def metadata_table(self) -> MetadataTable | None:
@@ -75,7 +75,7 @@ class Named:
         if pushed.predicate != TRUE:
             spec = spec.where(pushed.predicate)
         if pushed.columns is not None:
-            spec = spec.select_columns(spec.snapshot.schema.select(pushed.columns))
+            spec = spec.select_columns(spec.output.select(pushed.columns))
         return spec if pushed.limit is None else spec.limit(pushed.limit)
 
 
@@ -127,9 +127,7 @@ class Tables:
 
     def _find(self, names: tuple[str, ...]) -> Named | None:
         if len(names) == 1 and (frame := self._frame(names[0])) is not None:
-            return Named(
-                frame, is_given=frame.columns is not None or frame.max_rows is not None or bool(frame.options.columns)
-            )
+            return Named(frame, is_given=not frame.selection.is_plain or frame.max_rows is not None)
         if names[0].lower() in FORMATS and (len(names) == 2 or (len(names) == 3 and not is_known(names[0]))):
             path, metadata = split_metadata_name(names[1])
             return self._with_part(self._by_path(names[0].lower(), path), metadata or (names[2:] or (None,))[0])

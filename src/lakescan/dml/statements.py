@@ -1,0 +1,130 @@
+"""What a statement that changes rows says, whether it was written in SQL or in Python.
+
+Expressions stay SQL text in Spark's dialect: the engine that runs the statement reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A part of a statement's text; `start` is its place in the whole, for messages."""
+
+    text: str
+    start: int = 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The table that a statement changes: the parts of its name without quotes, and its alias.
+
+    The parts are as in a FROM: `("cat", "db", "t")`, `("delta", "/path")`, `("t", "branch_x")`.
+    """
+
+    parts: tuple[str, ...]
+    alias: str | None = None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def qualifier(self) -> str:
+        """The name by which expressions refer to it."""
+        return self.alias or self.parts[-1]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`column = value`: the parts of the column's name (members of structs follow), without the table's name.
+
+    The value is the text `DEFAULT` for the column's default.
+    """
+
+    column: tuple[str, ...]
+    value: Sql
+
+
+class When(StrEnum):
+    """Which rows a clause of a MERGE is for."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+
+
+class Action(StrEnum):
+    """What a clause of a MERGE does."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One clause of a MERGE. `assignments` None: all columns (`*`), by their names."""
+
+    when: When
+    action: Action
+    condition: Sql | None = None
+    assignments: tuple[Assignment, ...] | None = ()
+
+
+@dataclass(frozen=True)
+class Delete:
+    """`DELETE FROM target WHERE where`; without `where`, all rows (`TRUNCATE TABLE`, too)."""
+
+    target: TableName
+    where: Sql | None = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """`UPDATE target SET assignments WHERE where`."""
+
+    target: TableName
+    assignments: tuple[Assignment, ...]
+    where: Sql | None = None
+
+
+@dataclass(frozen=True)
+class Merge:
+    """`MERGE INTO target USING source ON on WHEN ...`.
+
+    `source` is a table's name with what may follow it (time travel), or a query in parentheses; `source_alias` the name
+    by which expressions refer to it; None where it has none (then the last part of its name).
+    """
+
+    target: TableName
+    source: Sql
+    source_alias: str | None
+    on: Sql
+    clauses: tuple[Clause, ...]
+    with_schema_evolution: bool = False
+
+
+@dataclass(frozen=True)
+class Insert:
+    """`INSERT INTO | OVERWRITE target [(columns)] [BY NAME] query`.
+
+    `columns` are those that were listed, in their order; None for all. `with_clause` is the text of a WITH before the
+    INSERT. With `overwrite`, rows are replaced: those of `partition` (column to value; None for a dynamic one), of
+    `replace_where`, or, without either, as the session's mode says.
+    """
+
+    target: TableName
+    query: Sql
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    overwrite: bool = False
+    partition: tuple[tuple[str, Sql | None], ...] = ()
+    replace_where: Sql | None = None
+    with_clause: Sql | None = None
+
+
+DmlStatement = Delete | Update | Merge | Insert
