@@ -42,7 +42,8 @@ class Named:
     """What an occurrence names: a scan, and the metadata table of it if it names one.
 
     `full` is the name from the catalog on, of which any part may qualify a column; empty without a catalog. `is_given`:
-    the user made the scan, and conditions and columns do not go into it: it has a limit, or members of structs. `is_changes`: it is a scan of a table's changes.
+    the user made the scan, and conditions and columns do not go into it: it has a limit, or members of structs.
+    `is_changes`: it is a scan of a table's changes.
     """
 
     spec: ScanSpec
