@@ -1,0 +1,44 @@
+"""Deletes of rows by position, as each format writes them: the interface, and what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyroaring import BitMap64
+
+from lakescan.planning.file_table import FileTable
+
+
+@dataclass(frozen=True)
+class WrittenDeletes:
+    """The deletes of one data file that were written, and that no commit names yet. Pickled by workers.
+
+    - `path`: the data file, as file tables have it.
+    - `rows`: how many of its rows are deleted now that were not before.
+    - `location`: the file with the deletes; several data files may share it.
+    - `details`: what the format commits.
+    """
+
+    path: str
+    rows: int
+    location: str
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+class DeleteWriter(Protocol):
+    """Writes deletes of rows by position. Pickled for workers."""
+
+    def write(self, files: FileTable, positions: Sequence[BitMap64]) -> Sequence[WrittenDeletes]:
+        """Write the deletes of data files: those to make, united with those that the files have, where these are by
+        position and the format has one delete for each file.
+
+        Args:
+            files: The data files, each once, with the deletes that they have; of the base.
+            positions: The rows to delete of each, counted from 0; rows that are deleted already, too.
+
+        Raises:
+            CorruptData: A row does not exist, or an existing delete does not fit its file; nothing is written.
+            StorageError: Storage failed; what was written is removed if that is possible.
+        """
