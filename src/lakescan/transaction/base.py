@@ -158,7 +158,7 @@ class Target(Protocol):
         """How a statement's changes are recorded: by the write options, the table's properties and what it supports."""
 
     def delete_writer(self, write_id: str) -> DeleteWriter:
-        """The writer of deletes by position; the name of each file that it writes contains `write_id`.
+        """The writer of deletes by position, for one write: `write_id` tells its files from those of others.
 
         Raises `UnsupportedFeature` for a table that has none.
         """

@@ -35,12 +35,16 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class RowCounts:
-    """How many rows a statement inserted, updated and deleted, and how many others it wrote again (copied)."""
+    """How many rows a statement inserted, updated and deleted, and how many others it wrote again (copied).
+
+    `source` are the rows of a MERGE's source, None where they were not counted.
+    """
 
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     copied: int = 0
+    source: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,9 @@ class RowChanges:
     - `files`: data files with new, changed and copied rows.
     - `change_files`: files that record the changes (`Target.change_files`); None where readers infer them from the
       other files.
-    - `parameters`: the statement's own words for the table's history: `predicate`, `matchedPredicates` and so on.
+    - `parameters`: the statement's own words for the table's history: `predicate`, a condition in SQL; of a MERGE also
+      `matchedPredicates`, `notMatchedPredicates` and `notMatchedBySourcePredicates`, each a list as JSON text, such as
+      `[{"predicate":"s.gone","actionType":"delete"}]`.
     """
 
     statement: Statement

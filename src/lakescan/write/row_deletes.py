@@ -38,7 +38,16 @@ class DeleteWriter(Protocol):
             files: The data files, each once, with the deletes that they have; of the base.
             positions: The rows to delete of each, counted from 0; rows that are deleted already, too.
 
+        Returns:
+            The deletes of each data file that loses rows; a file whose rows are deleted already has none.
+
         Raises:
             CorruptData: A row does not exist, or an existing delete does not fit its file; nothing is written.
             StorageError: Storage failed; what was written is removed if that is possible.
+        """
+
+    def remove_written(self) -> Sequence[str]:
+        """Remove all files of this write, whichever worker wrote them; return those that could not be removed.
+
+        Not for files that a commit may name. It lists the table's folder.
         """
