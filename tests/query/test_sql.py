@@ -19,6 +19,7 @@ from lakescan.errors import (
     QueryFailed,
     UnsupportedFeature,
 )
+from lakescan.query.lazy import _Run
 from lakescan.query.namespace import _CURRENT
 
 
@@ -319,3 +320,58 @@ def test_sums_may_have_many_terms() -> None:
     rows = pa.table({"a": pa.array([1, 2])})
     text = f"SELECT {' + '.join(['a'] * 60)} AS total FROM rows"
     assert lakescan.sql(text, rows=rows).to_arrow()["total"].to_pylist() == [60, 120]
+
+
+@pytest.mark.parametrize("how", ["to_arrow", "to_polars", "to_batches", "to_reader"])
+def test_a_value_that_fails_after_the_first_rows_is_told_as_any_other(how: str) -> None:
+    texts = pa.table({"text": ["1"] * 500_000 + ["x"]})
+    query = lakescan.sql("SELECT CAST(text AS INT) AS number FROM texts", texts=texts)
+    with pytest.raises(QueryFailed, match=r"the text x.*lakescan\.spark\.sql"):
+        for _ in getattr(query, how)():
+            pass
+
+
+@pytest.mark.parametrize("args", [5, "a", {1}])
+def test_values_of_parameters_are_a_dictionary_or_a_list(args: object) -> None:
+    with pytest.raises(InvalidOption, match="a dictionary of the values of :name, or a list of those of"):
+        rows("SELECT ?", args)
+
+
+@pytest.mark.parametrize("text", [" + ".join(["id"] * 1_000), " FROM frame UNION ALL SELECT ".join(["id"] * 1_000)])
+def test_statements_that_are_too_deep_are_refused_by_name(text: str) -> None:
+    with pytest.raises(UnsupportedFeature, match="a statement of this depth"):
+        rows(f"SELECT {text} FROM frame", frame=pa.table({"id": [1]}))
+
+
+def test_of_a_long_line_a_message_shows_the_part_around_the_place() -> None:
+    long = ", ".join(["id"] * 5_000)
+    with pytest.raises(InvalidStatement) as raised:
+        lakescan.sql(f"SELECT {long}, WHERE FROM, {long}")
+    _, shown, marks = str(raised.value).split("\n")
+    assert len(shown) < 250
+    assert shown[marks.index("^") : len(marks)] in ("WHERE", "FROM", ",")
+
+
+def test_chains_of_queries_need_not_be_understood(shop: Path) -> None:
+    chain = ", ".join(f"c{n + 1} AS (SELECT id FROM c{n})" for n in range(300))
+    text = f"WITH c0 AS (SELECT id FROM shop.db.orders WHERE country = 'FR'), {chain} SELECT count(*) FROM c300"
+    assert rows(text) == [(4,)]
+
+
+def test_what_does_not_fit_in_memory_is_not_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = pa.table({"id": range(1_000_000), "text": [str(-n) for n in range(1_000_000)]})
+    query = lakescan.sql("SELECT * FROM frame ORDER BY text, id", frame=frame)
+    run = _Run(query._found, query._frames)
+    run.connection.execute("SET memory_limit = '40MB'")
+    [(folder,)] = run.connection.execute("SELECT current_setting('temp_directory')").fetchall()
+    _, batches = run.started()
+    assert next(batches).num_rows
+    assert list(Path(folder).iterdir())
+    assert not list(tmp_path.iterdir())
+    batches = iter(())
+    run.connection.close()
+    del run
+    assert not Path(folder).exists()

@@ -56,8 +56,15 @@ class Analyzed:
     @cached_property
     def pushed(self) -> dict[Occurrence, Pushed]:
         """What goes into the scan of each table that is no metadata table."""
+        nothing = {each: Pushed() for each, named in self.named.items() if named.schema is not None}
         if not self.tables.settings.reads_as_default or has_pipes(self.text):
-            return {each: Pushed() for each, named in self.named.items() if named.schema is not None}
+            return nothing
+        try:
+            return self._pushed()
+        except RecursionError:  # nested too deep
+            return nothing
+
+    def _pushed(self) -> dict[Occurrence, Pushed]:
         schemas = {each: schema for each, named in self.named.items() if (schema := named.schema) is not None}
         columns = {each: self.tables.views.columns(each.names[0]) for each in self.unknown if len(each.names) == 1}
         frames = {each: names for each, names in columns.items() if names is not None}

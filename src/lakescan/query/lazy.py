@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,7 +17,7 @@ import pyarrow.compute as pc
 from lakescan.changes import Changes
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, QueryFailed, missing_dependency
 from lakescan.explain import plan_as_text
-from lakescan.expressions.scalar.typed import UNEQUAL
+from lakescan.expressions.scalar.typed import UNEQUAL, quoted
 from lakescan.formats.metadata_table import as_table
 from lakescan.local.reader import read_batches
 from lakescan.planning.plan import ScanPlan
@@ -231,6 +234,11 @@ def _native_files(found: Analyzed) -> dict[str, tuple[ScanPlan, NativeFiles]]:
     return files
 
 
+def _new_folder() -> str:
+    """A place for what DuckDB does not keep in memory, which it makes when it needs it, and removes at the end."""
+    return os.path.join(tempfile.gettempdir(), f"lakescan-{uuid.uuid4().hex}")
+
+
 class _Run:
     """One run of a query: a connection of its own, with the scans under names of their own."""
 
@@ -246,6 +254,7 @@ class _Run:
         for setting in (
             "TimeZone = 'UTC'",
             "python_enable_replacements = false",
+            f"temp_directory = {quoted(_new_folder())}",
             f"allowed_paths = {paths_of([files for _, files in native.values()])}",
             "enable_external_access = false",
         ):
@@ -317,7 +326,17 @@ class _Run:
             return schema, iter([_fitted(pa.RecordBatch.from_arrays(columns, schema.names), schema)])
         reader = self.relation.to_arrow_reader(_BATCH_ROWS)
         schema = self._schema(reader.schema.types)
-        return schema, (_fitted(batch, schema) for batch in reader)
+        return schema, (_fitted(batch, schema) for batch in _read(reader))
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a result; a failure after the first of them, which Arrow reports, is DuckDB's."""
+    import duckdb
+
+    try:
+        yield from reader
+    except (OSError, pa.ArrowException) as error:
+        raise duckdb.Error(str(error)) from error
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

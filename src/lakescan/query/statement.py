@@ -15,6 +15,7 @@ _EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?"
 _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
 _QUERY_WORDS = re.compile(r"[(\s]*(?:select|with|from|values|table|map|reduce)\b", re.IGNORECASE)
 
+_SHOWN = 100  # characters of a line before and after the place that a message underlines
 Arguments = Mapping[str, Any] | Sequence[Any] | None
 
 
@@ -111,7 +112,9 @@ def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement
 
 def underlined(shown: str, line: int, start: int, end: int) -> str:
     """A line of the text with a part of it underlined, as the end of a message."""
-    return f" (line {line}, column {start + 1})\n{shown}\n{' ' * start}{'^' * max(1, end - start)}"
+    first = max(0, start - _SHOWN)
+    part = shown[first : end + _SHOWN]
+    return f" (line {line}, column {start + 1})\n{part}\n{' ' * (start - first)}{'^' * max(1, end - start)}"
 
 
 def underlined_at(text: str, start: int, end: int) -> str:
@@ -124,12 +127,17 @@ def underlined_at(text: str, start: int, end: int) -> str:
 def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any]]:
     """The text with names for its positional parameters (`?`), and the values of all by name.
 
-    Raises `InvalidStatement` if there are more parameters, or more values, than the other.
+    Raises `InvalidStatement` if there are more parameters, or more values, than the other, and `InvalidOption` for
+    values that are neither a dictionary nor a list.
     """
     if arguments is None:
         return text, {}
     if isinstance(arguments, Mapping):
         return text, dict(arguments)
+    if isinstance(arguments, str) or not isinstance(arguments, Sequence):
+        raise InvalidOption(
+            f"args is {arguments!r:.80}: it takes a dictionary of the values of :name, or a list of those of ?"
+        )
     marks = [each.start for each in tokens(text) if each.token_type.name == "PLACEHOLDER"]
     if len(marks) != len(arguments):
         raise InvalidStatement(f"the statement has {len(marks)} parameters (?), and args {len(arguments)} values")

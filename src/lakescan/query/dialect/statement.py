@@ -15,7 +15,10 @@ from lakescan.expressions.scalar.time_functions import values_at
 from lakescan.expressions.scalar.typed import Typed, literal, unsupported
 from lakescan.query.dialect.queries import Given, Queries
 
-_ADVICE = "In this process it may have another result than in Spark. Run the statement with lakescan.spark.sql."
+_ADVICE = (
+    "It is not evaluated here, or might have another result than in Spark. Run the statement with lakescan.spark.sql."
+)
+_DEEP = "Split it into several statements, or run it with lakescan.spark.sql."
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ def translated(
         raise UnsupportedFeature(f"{feature} in SQL that runs in this process", _ADVICE) from error
     except InvalidFilter as error:
         raise InvalidStatement(str(error)) from error
+    except RecursionError:
+        raise UnsupportedFeature("a statement of this depth in SQL that runs in this process", _DEEP) from None
     return Translated(sql, [(each.name, each.value.type) for each in outputs], queries.computes_times)
 
 
