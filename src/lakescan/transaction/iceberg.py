@@ -39,11 +39,13 @@ from lakescan.iceberg.write.create import as_schema
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.expire import Retention, commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
+from lakescan.iceberg.write.row_deletes import IcebergDeletes
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import FileRules, Overwritten
+from lakescan.transaction.iceberg_changes import mode_of, validation_of
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
@@ -242,16 +244,19 @@ class IcebergTarget:
         )
 
     def mode_of(self, statement: Statement) -> Mode:
-        """The option `row-change-mode`, else copy-on-write."""
-        return Mode(self.options.row_change_mode or Mode.COPY_ON_WRITE)
+        """The option `row-change-mode`, else the table's property for the statement; see `iceberg_changes`."""
+        return mode_of(statement, self.opened.metadata, self.options)
 
     def delete_writer(self, write_id: str) -> DeleteWriter:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(f"deletes by position in {self.name}")
+        """Writes deletion vectors, or files of position deletes in version 2; version 1 has neither."""
+        return IcebergDeletes.of(self.writes, self.opened.metadata, write_id)
 
     def change(self, changes: RowChanges) -> None:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(f"changes of rows of {self.name}")
+        """Commit changes of rows; they go onto commits that do not conflict with them."""
+        with translated(self.identifier):
+            commit = self._commit()
+            read = validation_of(changes, commit.base, self.options)
+            commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read)
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
         """Add columns in a commit of its own, and reload the table."""

@@ -19,6 +19,8 @@ class FileChanges:
     - `removed_deletes`: delete files (`path`, and `content_offset`, null except for deletion vectors).
     - `sequence_number`: the data sequence number of added data files, or None for the snapshot's own. Rewritten files
       keep the number at which their rows were read, so that later equality deletes still apply.
+    - `replaces_positions`: files of position deletes among `removed_deletes` may be gone: the added delete files delete
+      all their rows, and other commits may have replaced them, too.
     - `removes_all`: remove all data files and delete files of the branch.
     """
 
@@ -27,4 +29,5 @@ class FileChanges:
     added_deletes: Mapping[int, pa.Table] = field(default_factory=dict)
     removed_deletes: pa.Table = field(default_factory=DELETE_FILES.empty_table)
     sequence_number: int | None = None
+    replaces_positions: bool = False
     removes_all: bool = False

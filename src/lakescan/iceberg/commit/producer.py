@@ -125,7 +125,7 @@ class SnapshotProducer:
         return result
 
     def _without_deletes(self, manifests: pa.Table, data: pa.Table, kept: Filtered) -> Filtered:
-        """Remove delete files as asked, the vectors of removed data files, and deletes older than all data."""
+        """Remove delete files as asked, deletes of removed data files alone, and deletes older than all data."""
         stay = manifest_files(data.take(pa.array(kept.kept, pa.int64())))
         removal = DeleteRemoval(
             self.changes,

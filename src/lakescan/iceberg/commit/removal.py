@@ -9,19 +9,22 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common import types as t
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.filter import RemovedFiles
 from lakescan.iceberg.commit.row_delta import added_vectors
+from lakescan.iceberg.manifests.bounds import decode_values, value_of_key
 from lakescan.iceberg.manifests.manifest_file import ManifestFile
+from lakescan.reading.deletes.positions import DELETED_PATH
 
 _PUFFIN = "PUFFIN"
 
 
 @dataclass
 class DeleteRemoval:
-    """Removes delete files as asked, the vectors of removed data files, and deletes older than all data that stays.
+    """Removes delete files as asked, deletes of removed data files alone, and deletes older than all data that stays.
 
     `least` is the least sequence number of that data by the manifest list. It may be too high, so `least_in_entries`
     reads it from the manifests before a delete is taken for old.
@@ -62,7 +65,7 @@ class DeleteRemoval:
         keys = _keys(files.field("file_path"), files.field("content_offset"))
         named = pc.is_in(keys, value_set=self._gone)
         is_vector, referenced = pc.equal(files.field("file_format"), _PUFFIN), files.field("referenced_data_file")
-        dangling = pc.and_(is_vector, pc.is_in(referenced, value_set=self.changes.removed))
+        dangling = pc.is_in(self._data_files_of(files), value_set=self.changes.removed)
         goes = pc.or_(pc.or_(named, dangling), self._is_old(numbers))
         doubled = pc.and_(pc.and_(is_vector, pc.invert(goes)), pc.is_in(referenced, value_set=self._vectors))
         if (place := pc.index(doubled, True).as_py()) >= 0:
@@ -71,6 +74,20 @@ class DeleteRemoval:
                 "one that is added does not replace. Unite them, and remove the old one in the same commit."
             )
         return goes
+
+    def _data_files_of(self, files: pa.StructArray) -> pa.Array:
+        """The one data file that each delete file is about; null if there are several, or it is unknown.
+
+        Bounds of an equality delete are about keys: `DELETED_PATH` has an id that no column has.
+        """
+        referenced = files.field("referenced_data_file")
+        if not len(self.changes.removed) or not referenced.null_count:
+            return referenced
+        lower, upper = (value_of_key(files, name, DELETED_PATH.id) for name in ("lower_bounds", "upper_bounds"))
+        if lower is None or upper is None:
+            return referenced
+        paths = decode_values(pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, lower.type)), t.STRING)
+        return referenced if paths is None else pc.coalesce(referenced, paths)
 
     def _is_old(self, numbers: pa.Array) -> pa.Array:
         known = pc.fill_null(numbers, 0)
@@ -83,8 +100,11 @@ class DeleteRemoval:
 
     def check_found(self) -> None:
         """Raise `CommitConflict` if a delete file to remove was not found."""
-        paths = self.changes.removed_deletes["path"].combine_chunks()
-        check_found(self.base, self._gone, paths, self._found, "delete files")
+        paths, gone = self.changes.removed_deletes["path"].combine_chunks(), self._gone
+        if self.changes.replaces_positions:
+            is_vector = pc.is_valid(self.changes.removed_deletes["content_offset"].combine_chunks())
+            paths, gone = paths.filter(is_vector), gone.filter(is_vector)
+        check_found(self.base, gone, paths, self._found, "delete files")
 
 
 def check_found(base: CommitBase, keys: pa.Array, paths: pa.Array, found: Sequence[pa.Array], what: str) -> None:

@@ -19,7 +19,7 @@ from lakescan.errors import CommitConflict
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.since import CommitsSince
-from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
+from lakescan.iceberg.manifests.codes import EQUALITY_DELETES, POSITION_DELETES
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
 from lakescan.iceberg.scan.delete_index import DeleteIndex
 from lakescan.iceberg.scan.file_names import FileNames
@@ -45,6 +45,7 @@ class Validation:
     - `ignores_deletes`: files that commits of the operation `delete` removed are not missed, if these
       added none: their rows are gone.
     - `vectors`: data files for which the commit adds a deletion vector; no other commit may have added one.
+    - `all_deleted`: the rows of the removed files are deleted, none is written again: deletes of others do not matter.
     - `same_rows`: the removed files are rewritten. Equality deletes that were added since still apply to new files that
       keep the old sequence number, so they are no conflict.
     """
@@ -59,6 +60,7 @@ class Validation:
     referenced: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     ignores_deletes: bool = False
     vectors: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    all_deleted: bool = False
     same_rows: bool = False
 
     @staticmethod
@@ -89,7 +91,11 @@ class Validation:
             missing = removed.filter(_named(removed["file_path"], self.referenced, places))
             self._refuse(since, missing, "removed", "to which delete files of this commit refer")
         if len(self.vectors):
-            vectors = since.all_deletes.filter(pc.equal(since.all_deletes["file_format"], _PUFFIN))
+            is_vector = pc.equal(since.all_deletes["file_format"], _PUFFIN)
+            by_position = pc.equal(since.all_deletes["content"], POSITION_DELETES)
+            hidden = since.all_deletes.filter(pc.and_not(by_position, is_vector))
+            self._refuse(since, hidden, "added", "position deletes, which the vectors that this commit adds would hide")
+            vectors = since.all_deletes.filter(is_vector)
             doubled = vectors.filter(_named(vectors["referenced_data_file"], self.vectors, places))
             self._refuse(since, doubled, "added", "a deletion vector of a data file for which this commit adds one")
 
@@ -132,6 +138,8 @@ class Validation:
         partition specs of the files that replace them. Returns whether these must keep an old sequence number, so that
         equality deletes since apply to them, too.
         """
+        if self.all_deleted:
+            return False
         deletes = _newest_vectors(_by(since.all_deletes, since, {_SAME_ROWS}))
         if not deletes.num_rows or not removed.num_rows:
             return False
@@ -171,6 +179,14 @@ class Rebase:
         """Raise `CommitConflict` if a commit since conflicts with what this one read, or replaces."""
         self.validation.check(self.since, replaced, self.places)
 
+    def deleted_whole(self, files: pa.Array) -> pa.Array:
+        """Whether each data file is gone, with all its rows deleted: a commit since removed it, and added none."""
+        if not self.since:
+            return pa.repeat(pa.scalar(False), len(files))
+        others = _not_deleted(self.since)["file_path"].combine_chunks()
+        gone = self.since.all_removed["file_path"].combine_chunks()
+        return _named(files, gone.filter(pc.invert(pc.is_in(gone, value_set=others))), self.places)
+
     @property
     def needs_removed(self) -> bool:
         """Whether the removed data files are to be checked: delete files were added since."""
@@ -187,9 +203,9 @@ class Rebase:
         return self.since.snapshots[0].sequence_number - 1
 
 
-def _named(paths: pa.ChunkedArray, names: pa.Array, places: Places) -> pa.Array:
+def _named(paths: pa.Array | pa.ChunkedArray, names: pa.Array, places: Places) -> pa.Array:
     """Whether each path leads to the place of one of the names, however it is spelled."""
-    return pc.is_in(places.of(paths.combine_chunks()), value_set=pc.unique(places.of(names)))
+    return pc.is_in(places.of(paths), value_set=pc.unique(places.of(names)))
 
 
 def _by(files: pa.Table, since: CommitsSince, ignored: set[str]) -> pa.Table:

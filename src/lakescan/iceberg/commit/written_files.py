@@ -1,4 +1,4 @@
-"""Written data files as rows of `data_file`, by partition spec."""
+"""Written data files and delete files as rows of `data_file`, by partition spec."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.errors import CommitConflict
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.manifests.codes import DATA_FILE
 from lakescan.iceberg.manifests.manifest_writer import data_file_fields
 from lakescan.iceberg.scan.partition_key import with_partition_key
 from lakescan.write.table_writes import WrittenFile
@@ -19,7 +20,7 @@ _STATS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts
 
 
 def added_files(files: Iterable[WrittenFile], base: CommitBase) -> dict[int, pa.Table]:
-    """Return data files by partition spec id.
+    """Return data files, or delete files (by their `content`), by partition spec id.
 
     Files stay in the partitions that they were written for: the table may have another default spec by now, but it
     keeps the old ones. Raises `CommitConflict` if it does not.
@@ -48,9 +49,9 @@ def partitions_of(files: Iterable[WrittenFile], base: CommitBase) -> pa.Table:
 def _table(files: list[WrittenFile], base: CommitBase, spec_id: int) -> pa.Table:
     partition = base.writer(spec_id).partition
     columns = {
-        "content": pa.array([0] * len(files), pa.int32()),
+        "content": pa.array([each.details.get("content", DATA_FILE) for each in files], pa.int32()),
         "file_path": pa.array([each.location for each in files]),
-        "file_format": pa.array(["PARQUET"] * len(files)),
+        "file_format": pa.array([each.details.get("file_format", "PARQUET") for each in files]),
         "partition": _partitions(files, partition),
         "record_count": pa.array([each.rows for each in files], pa.int64()),
         "file_size_in_bytes": pa.array([each.size for each in files], pa.int64()),

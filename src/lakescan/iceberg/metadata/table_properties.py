@@ -21,6 +21,7 @@ _COLUMN_METRICS = "write.metadata.metrics.column."
 _CODECS = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none")
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"  # isolation levels
 ISOLATION = one_of(SERIALIZABLE, SNAPSHOT)
+_MODES = one_of("copy-on-write", "merge-on-read")
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -58,6 +59,31 @@ class IcebergProperties(ReadProperties):
         "write.parquet.compression-level", None, _level, "level of the codec; null is the codec's own"
     )
     page_size = Property("write.parquet.page-size-bytes", 2**20, positive, "bytes of a page of data")
+    # Delete files
+    delete_mode = Property("write.delete.mode", "copy-on-write", _MODES, "how DELETE changes rows")
+    update_mode = Property("write.update.mode", "copy-on-write", _MODES, "how UPDATE changes rows")
+    merge_mode = Property("write.merge.mode", "copy-on-write", _MODES, "how MERGE changes rows")
+    delete_granularity = Property(
+        "write.delete.granularity",
+        "file",
+        one_of("file", "partition"),
+        "whether a file of position deletes is about one data file, or about those of a partition",
+    )
+    target_delete_file_size = Property(
+        "write.delete.target-file-size-bytes",
+        64 * 2**20,
+        positive,
+        "bytes of a file of position deletes, past which the next is begun",
+    )
+    delete_format: Property[str | None] = Property(
+        "write.delete.format.default", None, str.lower, "format of files of position deletes; else of data files"
+    )
+    delete_codec: Property[str | None] = Property(
+        "write.delete.parquet.compression-codec", None, _CODECS, "codec of delete files; else of data files"
+    )
+    delete_compression_level: Property[int | None] = Property(
+        "write.delete.parquet.compression-level", None, _level, "level of that codec; null is the codec's own"
+    )
     # Folders
     data_path: Property[str | None] = Property("write.data.path", None, _path, "the folder of new data files")
     metadata_path: Property[str | None] = Property(

@@ -1,4 +1,4 @@
-"""Commit to an Iceberg table through its catalog: appends, and replacements of data files.
+"""Commit to an Iceberg table through its catalog: appends, replacements of data files, and changes of rows.
 
 If a commit returns an error, or its response is lost, the table is checked for the snapshot id: the commit succeeded,
 has definitely failed, or its state is unknown. Files written for a failed commit are removed.
@@ -6,9 +6,9 @@ has definitely failed, or its state is unknown. Files written for a failed commi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
+from lakescan.iceberg.commit.row_change import RowChange
 from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
 from lakescan.iceberg.commit.validate import Rebase, Validation
 from lakescan.iceberg.commit.written_files import added_files
@@ -27,6 +28,7 @@ from lakescan.iceberg.metadata.table_metadata import MAIN, ancestors
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.outcomes import Failed
+from lakescan.write.row_deletes import WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class IcebergCommit:
         Raises `CommitConflict` if retries run out or another writer has committed the epoch; `CommitStateUnknown`.
         """
         written = list(files)
-        self._commit("append", lambda base: FileChanges(added_files(written, base)), None, APPENDS)
+        self._commit("append", lambda base, _: FileChanges(added_files(written, base)), None, APPENDS)
 
     def replace(
         self, removed: Collection[str], files: Iterable[WrittenFile], validation: Validation, *, same_rows: bool = False
@@ -84,7 +86,7 @@ class IcebergCommit:
         """
         written, gone = list(files), pa.array(list(removed), pa.string())
         operation = "replace" if same_rows else "overwrite"
-        self._commit(operation, lambda base: FileChanges(added_files(written, base), gone), validation, COMMITS)
+        self._commit(operation, lambda base, _: FileChanges(added_files(written, base), gone), validation, COMMITS)
 
     def row_delta(self, changes: FileChanges, validation: Validation) -> None:
         """Commit a row delta: data files and delete files, added and removed (Java's `RowDelta`).
@@ -95,11 +97,41 @@ class IcebergCommit:
         """
         whole = validated(changes, validation)
 
-        def checked(base: CommitBase) -> FileChanges:
+        def checked(base: CommitBase, rebase: Rebase | None) -> FileChanges:
             check_row_delta(changes, whole, base.format_version, self._where)
             return changes
 
         self._commit(operation_of(changes), checked, whole, COMMITS)
+
+    def change(
+        self,
+        removed: Collection[str],
+        deletes: Sequence[WrittenDeletes],
+        files: Iterable[WrittenFile],
+        validation: Validation,
+    ) -> None:
+        """Commit changes of rows: data files to remove, deletes by position of others, and new data files.
+
+        With `validation.ignores_deletes`, data files whose rows others have deleted since, all of them, are left out.
+        Raises what `replace` raises.
+        """
+        whole = RowChange(tuple(removed), tuple(deletes), tuple(files))
+        checked = replace(validation, referenced=whole.referenced, vectors=whole.vectors)
+
+        def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+            if base.format_version != self.base.format_version and deletes:
+                raise CommitConflict(
+                    f"{self._where}: another writer upgraded the table to format version {base.format_version}, in "
+                    "which deletes are written differently. Run the statement again."
+                )
+            left = whole
+            if rebase is not None and validation.ignores_deletes:
+                left = whole.without(rebase.deleted_whole)
+            found = left.on(base)
+            check_row_delta(found, checked, base.format_version, self._where)
+            return found
+
+        self._commit(whole.operation, changes, checked, COMMITS)
 
     @property
     def base(self) -> CommitBase:
@@ -127,7 +159,7 @@ class IcebergCommit:
     def _commit(
         self,
         operation: str,
-        changes: Callable[[CommitBase], FileChanges],
+        changes: Callable[[CommitBase, Rebase | None], FileChanges],
         validation: Validation | None,
         retries: RetryPolicy,
     ) -> None:
@@ -138,7 +170,8 @@ class IcebergCommit:
             # The first snapshot of a branch replaces nothing.
             done = "append" if operation == "overwrite" and base.head is None else operation
             rebase = None if validation is None else Rebase.of(validation, base, storage)
-            return self._publish(table, SnapshotProducer(base, storage, done, changes(base), self._summary, rebase))
+            found = changes(base, rebase)
+            return self._publish(table, SnapshotProducer(base, storage, done, found, self._summary, rebase))
 
         self._retried(attempt, retries)
 

@@ -48,11 +48,11 @@ class IcebergWrites(ByOptions):
     keeps_lineage: bool = False
 
     def __post_init__(self) -> None:
-        if (kind := self._properties.file_format) != "parquet":
+        if (kind := self.properties.file_format) != "parquet":
             raise UnsupportedFeature(f"writing {kind} files", "Files are written as Parquet: write-format=parquet.")
-        if self._properties.is_encrypted:
+        if self.properties.is_encrypted:
             raise UnsupportedFeature("writing encrypted Iceberg tables")
-        self._properties.check_obeyed()
+        self.properties.check_obeyed()
 
     def __getstate__(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -68,7 +68,8 @@ class IcebergWrites(ByOptions):
         return VERSIONS[self.metadata.format_version]
 
     @cached_property
-    def _properties(self) -> IcebergProperties:
+    def properties(self) -> IcebergProperties:
+        """The table's properties, in part replaced by write options."""
         options = self.options
         given = {
             "write.target-file-size-bytes": options.target_file_size_bytes,
@@ -100,7 +101,7 @@ class IcebergWrites(ByOptions):
     @property
     def target_size(self) -> int:
         """`write.target-file-size-bytes`."""
-        return self._properties.target_file_size
+        return self.properties.target_file_size
 
     @property
     def rules(self) -> ColumnRules:
@@ -110,7 +111,7 @@ class IcebergWrites(ByOptions):
     @property
     def is_clustered(self) -> bool:
         """Whether rows are shuffled by partition: `write.distribution-mode` is not `none`; `range` acts as `hash`."""
-        return bool(self._transforms) and self._properties.distribution_mode != "none"
+        return bool(self._transforms) and self.properties.distribution_mode != "none"
 
     @property
     def partition_sources(self) -> Sequence[str]:
@@ -120,12 +121,8 @@ class IcebergWrites(ByOptions):
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:
         """Codec, compression level (None if the codec has none) and page size in bytes."""
-        codec, level = self._properties.codec, self._properties.compression_level
-        return {
-            "compression": _CODECS.get(codec, codec),
-            "compression_level": None if level is None or codec not in _LEVELS else _level(codec, level),
-            "data_page_size": self._properties.page_size,
-        }
+        codec, level = self.properties.codec, self.properties.compression_level
+        return {**codec_options(codec, level), "data_page_size": self.properties.page_size}
 
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
@@ -211,11 +208,12 @@ class IcebergWrites(ByOptions):
     def new_location(self, key: Key, name: str) -> str:
         """The location of a new file by the table's properties (`DataLocations`)."""
         partition = None if self.metadata.spec().is_unpartitioned() else self._folder(key)
-        return self._locations.new(name, partition)
+        return self.locations.new(name, partition)
 
     @cached_property
-    def _locations(self) -> DataLocations:
-        return DataLocations.of(self.metadata.location, self._properties)
+    def locations(self) -> DataLocations:
+        """Where new files are."""
+        return DataLocations.of(self.metadata.location, self.properties)
 
     def _folder(self, key: Key) -> str:
         """The partition's path; checked here because pyiceberg formats it again for the commit's summary."""
@@ -231,11 +229,17 @@ class IcebergWrites(ByOptions):
     @property
     def data_folder(self) -> str:
         """The folder that contains all new files; `data` in the table's own, unless a property names another."""
-        return self._locations.folder
+        return self.locations.folder
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
-        return {**file_metrics(statistics, self._properties), "spec_id": self.metadata.default_spec_id}
+        return {**file_metrics(statistics, self.properties), "spec_id": self.metadata.default_spec_id}
+
+
+def codec_options(codec: str, level: int | None) -> dict[str, Any]:
+    """Codec and level as arguments for `pyarrow.parquet.ParquetWriter`; raises `InvalidOption` for a wrong level."""
+    known = None if level is None or codec not in _LEVELS else _level(codec, level)
+    return {"compression": _CODECS.get(codec, codec), "compression_level": known}
 
 
 def _level(codec: str, level: int) -> int:
