@@ -94,8 +94,11 @@ def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, 
         session, *rest = positional
     else:
         session, rest = None, list(positional)
-    if not 1 <= len(rest) <= 2 or not isinstance(rest[0], str):
-        raise InvalidOption("sql takes one statement as text: lakescan.sql(text, args=None, **frames)")
+    is_session = session is None or hasattr(session, "sql")
+    if not 1 <= len(rest) <= 2 or not isinstance(rest[0], str) or not is_session:
+        raise InvalidOption(
+            "sql takes one statement as text: lakescan.sql(text, args=None, **frames); before it may be a Spark session"
+        )
     return session, rest[0], rest[1] if len(rest) > 1 else args
 
 

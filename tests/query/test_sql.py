@@ -337,6 +337,11 @@ def test_values_of_parameters_are_a_dictionary_or_a_list(args: object) -> None:
         rows("SELECT ?", args)
 
 
+def test_only_a_session_may_come_before_the_text() -> None:
+    with pytest.raises(InvalidOption, match="one statement as text"):
+        rows(5, "SELECT 1")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", [" + ".join(["id"] * 1_000), " FROM frame UNION ALL SELECT ".join(["id"] * 1_000)])
 def test_statements_that_are_too_deep_are_refused_by_name(text: str) -> None:
     with pytest.raises(UnsupportedFeature, match="a statement of this depth"):

@@ -89,7 +89,7 @@ class Translator:
         if node.args.get("negate"):
             result = conditions.inverse(result)
         if len(result.sql) > _MOST_SQL:
-            raise unsupported("an expression of this depth")
+            raise unsupported(f"an expression of this size (more than {_MOST_SQL:,} characters)")
         return result
 
     def _check(self, node: Any) -> None:
