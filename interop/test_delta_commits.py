@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from tests.support.delta_state import added, commit, leave_only, newest, removed, state
+from pyroaring import BitMap64
+from tests.support.delta_state import leave_only, newest
 from tests.support.rows import differences
 
 import lakescan
@@ -18,10 +18,9 @@ from interop.crowd import written_by_many
 from interop.test_delta import CASES, ROWS, TYPES, VECTORS, written
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.cleanup import clean_up
-from lakescan.delta.commit.vector_files import write_vectors
-from lakescan.delta.commit.version_checksum import next_checksum, read_checksum, write_checksum
-from lakescan.delta.log.actions import VECTOR
+from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
+from lakescan.transaction.row_changes import RowChanges, Statement
 
 KINDS = [
     "types",
@@ -122,33 +121,13 @@ def test_vectors_and_their_checksum_are_read_and_added_to(jvm, warehouse: Path) 
     statements = [f"CREATE TABLE {{t}} USING delta {VECTORS} AS {ROWS}", "DELETE FROM {t} WHERE id % 10 = 3"]
     identifier, location = written(jvm, warehouse, "our vectors", statements)
     before = lakescan.table(location).scan().to_arrow()["id"].to_pylist()
-    protocol, metadata, live = state(Path(location))
-    version = newest(Path(location))
-    names = [row["path"].rsplit("/", 1)[-1] for row in live]
-    vectors = [row["vector"] if row["vector"]["storageType"] else None for row in live]
-    columns = {"path": names, "rows": [r["stats"]["numRecords"] for r in live], "vector": pa.array(vectors, VECTOR)}
-    new = write_vectors(location, pa.table(columns), [np.arange(0, 5)] * len(live), Storage())
-    actions = []
-    sizes = [row["size"] for row in live]
-    for row, name, old, own in zip(live, names, vectors, new.descriptors.to_pylist(), strict=True):
-        known = {"deletionVector": old} if old else {}
-        actions.append(removed(name, 1, size=row["size"], extendedFileMetadata=True, partitionValues={}, **known))
-        actions.append(
-            added(name, size=row["size"], stats=json.dumps({**row["stats"], "tightBounds": False}), deletionVector=own)
-        )
-    info = {"commitInfo": {"operation": "DELETE", "txnId": "own", "timestamp": 1}}
-    number = commit(Path(location), info, *actions, version=version + 1)
-    previous = read_checksum(location, version, Storage(), protocol, metadata)
-    sides = [
-        pa.table({"size": sizes, "deletionVector": pa.array(each, VECTOR)})
-        for each in (new.descriptors.to_pylist(), vectors)
-    ]
-    checksum = next_checksum(number, previous, [info], *sides)
-    assert checksum is not None
-    assert write_checksum(location, number, checksum, Storage())
+    target = lakescan.table(location)._target(WriteOptions())
+    files = target.scan.plan().table
+    deletes = target.delete_writer("own").write(files, [BitMap64(range(5))] * len(files))
+    target.change(RowChanges(Statement.DELETE, None, deletes=deletes))
     assert checked(jvm, location)
     mine = lakescan.table(location).scan().to_arrow()["id"].to_pylist()
-    assert len(mine) == len(before) - int(new.deleted.sum())
+    assert len(mine) == len(before) - sum(each.rows for each in deletes)
     assert sorted(row.id for row in jvm.sql(f"SELECT id FROM {identifier}").collect()) == sorted(mine)
     jvm.sql(f"DELETE FROM {identifier} WHERE id % 10 = 7")
     left = sorted(each for each in mine if each % 10 != 7)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap64
+from samples.delta_deletes import commit_vectors, inline_vector, stored_vector
 
 import lakescan
 from lakescan.delta.commit import vector_files
-from lakescan.delta.commit.vector_files import WrittenVectors, write_vectors
-from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.commit.vector_files import VectorWriter
 from lakescan.delta.scan.deletion_vectors import decode_z85, encode_z85
 from lakescan.errors import CorruptData, StorageError
+from lakescan.options.write import WriteOptions
+from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
-from tests.support.delta_state import added, commit, created, removed
+from lakescan.transaction.row_changes import RowChanges, Statement
+from lakescan.write.row_deletes import WrittenDeletes
+from tests.support.delta_state import added, commit, created
 
 ROWS = 20
 
@@ -40,19 +45,26 @@ def table(folder: Path, names: tuple[str, ...] = ("a", "b")) -> Path:
 
 
 def write(
-    folder: Path, positions: dict[str, list[int]], vectors: dict[str, Any] | None = None, **options: Any
-) -> WrittenVectors:
-    """Write vectors, and commit them."""
-    old = [(vectors or {}).get(name) for name in positions]
-    columns = {"path": list(positions), "rows": [ROWS] * len(positions), "vector": pa.array(old, VECTOR)}
-    written = write_vectors(str(folder), pa.table(columns), [np.array(p) for p in positions.values()], **options)
-    actions = []
-    for name, before, after in zip(positions, old, written.descriptors.to_pylist(), strict=True):
-        members = {"size": (folder / name).stat().st_size, "stats": f'{{"numRecords":{ROWS}}}'}
-        actions.append(removed(name, 1, **({"deletionVector": before} if before else {})))
-        actions.append(added(name, **members, deletionVector=after))
-    commit(folder, *actions)
+    folder: Path, positions: dict[str, list[int]], storage: Storage | None = None, **options: Any
+) -> list[WrittenDeletes]:
+    """Write vectors for files of the newest version, and commit them."""
+    files, rows = base(folder, positions)
+    writer = VectorWriter(str(folder), storage or Storage(), "write", **options)
+    written = writer.write(files, rows)
+    target = lakescan.table(folder)._target(WriteOptions())
+    target.change(RowChanges(Statement.DELETE, None, deletes=written))
     return written
+
+
+def base(folder: Path, positions: dict[str, list[int]]) -> tuple[FileTable, list[BitMap64]]:
+    """The files with these names, and the positions of each."""
+    table = lakescan.table(folder).scan().plan().table
+    names = [path.rsplit("/", 1)[-1] for path in table.files["path"].to_pylist()]
+    return table.take(pa.array([names.index(name) for name in positions])), [BitMap64(p) for p in positions.values()]
+
+
+def cardinalities(written: list[WrittenDeletes]) -> list[int]:
+    return [each.details["vector"]["cardinality"] for each in written]
 
 
 def numbers(folder: Path) -> list[int]:
@@ -61,54 +73,95 @@ def numbers(folder: Path) -> list[int]:
 
 
 def test_rows_are_deleted_by_a_vector(tmp_path: Path) -> None:
-    written = write(table(tmp_path), {"a": [19, 3, 3], "b": [0]}, storage=Storage())
+    written = write(table(tmp_path), {"a": [19, 3, 3], "b": [0]})
     assert numbers(tmp_path) == [n for n in range(40) if n not in (3, 19, 20)]
-    assert written.deleted.tolist() == [2, 1]
-    assert [each["cardinality"] for each in written.descriptors.to_pylist()] == [2, 1]
+    assert [each.rows for each in written] == [2, 1]
+    assert cardinalities(written) == [2, 1]
 
 
 def test_a_vector_keeps_what_the_one_before_deleted(tmp_path: Path) -> None:
-    first = write(table(tmp_path), {"a": [1, 2]}, storage=Storage())
-    old = dict(zip(["a"], first.descriptors.to_pylist(), strict=True))
-    second = write(tmp_path, {"a": [2, 3], "b": [0]}, old, storage=Storage())
+    write(table(tmp_path), {"a": [1, 2]})
+    second = write(tmp_path, {"a": [2, 3], "b": [0]})
     assert numbers(tmp_path) == [n for n in range(40) if n not in (1, 2, 3, 20)]
-    assert second.deleted.tolist() == [1, 1]
-    assert second.descriptors[0].as_py()["cardinality"] == 3
+    assert [each.rows for each in second] == [1, 1]
+    assert cardinalities(second) == [3, 1]
+
+
+@pytest.mark.parametrize("kind", ["inline", "relative", "below a prefix", "absolute"])
+def test_a_vector_of_any_kind_is_added_to(tmp_path: Path, kind: str) -> None:
+    table(tmp_path)
+    match kind:
+        case "inline":
+            vector = inline_vector([1, 2])
+        case "below a prefix":
+            vector = stored_vector(tmp_path, [1, 2], "xy")
+        case _:
+            vector = stored_vector(tmp_path, [1, 2])
+    if kind == "absolute":
+        vector |= {"storageType": "p", "pathOrInlineDv": str(next(tmp_path.glob("*.bin")))}
+    commit_vectors(tmp_path, {"a": vector})
+    (written,) = write(tmp_path, {"a": [2, 3]})
+    assert numbers(tmp_path) == [n for n in range(40) if n not in (1, 2, 3)]
+    assert (written.rows, cardinalities([written])) == (1, [3])
+
+
+def test_the_rows_of_a_file_without_statistics_are_counted(tmp_path: Path) -> None:
+    log = table(tmp_path) / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace('"stats"', '"other"'))
+    with pytest.raises(CorruptData, match="has 20 rows"):
+        write(tmp_path, {"a": [ROWS]})
+    (written,) = VectorWriter(str(tmp_path), Storage(), "write").write(*base(tmp_path, {"a": [19]}))
+    assert written.details["records"] == ROWS
 
 
 def test_other_readers_read_them(tmp_path: Path) -> None:
-    write(table(tmp_path), {"a": list(range(19)), "b": [5]}, storage=Storage())
+    write(table(tmp_path), {"a": list(range(19)), "b": [5]})
     found = pa.table(DeltaTable(tmp_path).deletion_vectors().read_all()).to_pylist()
     kept = {each["filepath"].rsplit("/", 1)[-1]: each["selection_vector"] for each in found}
     assert [n for n, is_kept in enumerate(kept["a"]) if not is_kept] == list(range(19))
     assert [n for n, is_kept in enumerate(kept["b"]) if not is_kept] == [5]
 
 
-def test_all_vectors_are_in_one_file_below_the_prefix(tmp_path: Path) -> None:
-    written = write(table(tmp_path), {"a": [1], "b": [2]}, storage=Storage(), prefix="xy")
-    name = r".*/xy/deletion_vector_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin"
-    assert [re.fullmatch(name, each) is not None for each in written.locations] == [True]
-    assert Path(written.locations[0]).read_bytes()[0] == 1
+def test_all_vectors_are_in_one_file_below_a_random_prefix(tmp_path: Path) -> None:
+    written = write(table(tmp_path), {"a": [1], "b": [2]}, prefix_length=2)
+    name = r".*/[0-9A-Za-z]{2}/deletion_vector_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin"
+    assert len({each.location for each in written}) == 1
+    assert re.fullmatch(name, written[0].location)
+    assert Path(written[0].location).read_bytes()[0] == 1
     assert numbers(tmp_path) == [n for n in range(40) if n not in (1, 22)]
 
 
 def test_vectors_that_are_too_large_for_a_file_are_in_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_files, "_MOST", 1)
-    written = write(table(tmp_path), {"a": [1], "b": [2]}, storage=Storage())
-    assert len(written.locations) == 2
+    written = write(table(tmp_path), {"a": [1], "b": [2]})
+    assert len({each.location for each in written}) == 2
     assert numbers(tmp_path) == [n for n in range(40) if n not in (1, 22)]
 
 
-def test_a_file_without_deleted_rows_gets_no_vector(tmp_path: Path) -> None:
-    files = pa.table({"path": ["a", "b"], "rows": [ROWS] * 2, "vector": pa.nulls(2, VECTOR)})
-    written = write_vectors(str(tmp_path), files, [np.array([]), np.array([7])], Storage())
-    assert [each and each["cardinality"] for each in written.descriptors.to_pylist()] == [None, 1]
-    assert write_vectors(str(tmp_path), files, [np.array([])] * 2, Storage()).locations == []
+def test_a_file_that_loses_no_row_has_no_new_vector(tmp_path: Path) -> None:
+    write(table(tmp_path), {"a": [1, 2]})
+    writer = VectorWriter(str(tmp_path), Storage(), "again")
+    (written,) = writer.write(*base(tmp_path, {"a": [1], "b": [7]}))
+    assert (Path(written.path).name, cardinalities([written])) == ("b", [1])
+    assert len(list(tmp_path.glob("*.bin"))) == 2
+    assert writer.write(*base(tmp_path, {"a": [2], "b": []})) == []
+    assert len(list(tmp_path.glob("*.bin"))) == 2
+
+
+def test_a_write_removes_its_own_files(tmp_path: Path) -> None:
+    table(tmp_path)
+    mine, other = (VectorWriter(str(tmp_path), Storage(), each, 2) for each in ("mine", "other"))
+    in_worker = pickle.loads(pickle.dumps(mine))
+    in_worker.write(*base(tmp_path, {"a": [1]}))
+    mine.write(*base(tmp_path, {"b": [1]}))
+    (kept,) = other.write(*base(tmp_path, {"b": [1]}))
+    assert not mine.remove_written()
+    assert list(tmp_path.rglob("*.bin")) == [Path(kept.location)]
 
 
 def test_a_row_that_does_not_exist_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(CorruptData, match="row 20"):
-        write(table(tmp_path), {"a": [1], "b": [ROWS]}, storage=Storage())
+        write(table(tmp_path), {"a": [1], "b": [ROWS]})
     assert not list(tmp_path.glob("*.bin"))
 
 
@@ -143,10 +196,10 @@ def test_base85_is_read_back(words: list[bytes]) -> None:
 @given(steps=st.lists(st.sets(st.integers(0, ROWS - 1)), min_size=1, max_size=4))
 def test_deletes_add_up(tmp_path_factory: pytest.TempPathFactory, steps: list[set[int]]) -> None:
     folder = table(tmp_path_factory.mktemp("t"), ("a",))
-    old: dict[str, Any] = {}
     gone: set[int] = set()
     for step in steps:
-        written = write(folder, {"a": sorted(step)}, old, storage=Storage())
-        assert written.deleted.tolist() == [len(step - gone)]
-        old, gone = {"a": written.descriptors[0].as_py()}, gone | step
+        if len(gone) < ROWS:
+            written = write(folder, {"a": sorted(step)})
+            assert [each.rows for each in written] == ([len(step - gone)] if step - gone else [])
+            gone |= step
     assert numbers(folder) == [n for n in range(ROWS) if n not in gone]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,10 @@ from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_pr
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
+from lakescan.delta.commit.vector_changes import changed_files
+from lakescan.delta.commit.vector_files import VectorWriter
 from lakescan.delta.log.reader import DeltaVersion, LogReader
+from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import brought_by_type
@@ -40,16 +43,17 @@ from lakescan.delta.table import DeltaTable
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.expressions.bind import bind
-from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.transaction.base import FileRules, Overwritten
+from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
-from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
+from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 from lakescan.write.column_rules import MARKS
 from lakescan.write.table_writes import WrittenFile
 
@@ -220,10 +224,13 @@ class DeltaTarget:
         return None if schema is None else replace(metadata, schema_string=schema)
 
     def _reads(self, what: Overwritten) -> Reads:
-        """The files that an overwrite would have replaced as well: by a filter, those in partitions that may match."""
+        """The files that an overwrite would have replaced as well: by a filter, those that may have matching rows."""
         if what.where is None:
             return Reads.of_table()
-        planner = self._planner(bind(what.where, self.scan.snapshot.schema))
+        schema = self.scan.snapshot.schema
+        predicate = bind(what.where, schema)
+        ids = {leaf.bound_id for leaf in leaves(predicate)}.intersection(schema.by_id)
+        planner = replace(self._planner(predicate), columns={i: schema.by_id[i] for i in ids})
 
         def may_match(files: pa.Table) -> pa.Array:
             kept = planner.candidates(files).table.files["path"]
@@ -283,16 +290,46 @@ class DeltaTarget:
         ).commit()
 
     def mode_of(self, statement: Statement) -> Mode:
-        """The option `row-change-mode`, else copy-on-write."""
-        return Mode(self.options.row_change_mode or Mode.COPY_ON_WRITE)
+        """The option `row-change-mode`, else merge-on-read where the table allows deletion vectors."""
+        return mode_of(self.options.row_change_mode, self.version.protocol, self.writes.metadata, self.name)
 
-    def delete_writer(self, write_id: str) -> DeleteWriter:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(f"deletes by position in {self.name}")
+    def delete_writer(self, write_id: str) -> VectorWriter:
+        """The writer of deletion vectors; raises `UnsupportedFeature` for a table that does not allow them."""
+        check_vectors(self.version.protocol, self.writes.metadata, self.name)
+        properties = self.writes.metadata.properties
+        prefix_length = properties.prefix_length if properties.random_prefixes else 0
+        return VectorWriter(self.location, self.storage, write_id, prefix_length)
 
     def change(self, changes: RowChanges) -> None:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(f"changes of rows of {self.name}")
+        """Commit the changes; raises `CommitConflict` if another commit changed what the statement read."""
+        if changes.removed or changes.deletes:
+            self.check_removable()
+        if changes.deletes:
+            check_vectors(self.version.protocol, self.writes.metadata, self.name)
+        removed = [each.location for each in changes.removed]
+        files = changed_files(self.version, self.storage, removed, changes.deletes)
+        actions = file_changes(changes, files, self.writes)
+        self._commit(
+            operation_of(changes, files),
+            actions.added,
+            actions.removed,
+            self._reads_of(changes.read),
+            self._with_identity_marks(changes.files),
+            transaction=self.options.transaction,
+            changes=actions.changes,
+        )
+
+    def _reads_of(self, read: Predicate | None) -> Reads:
+        """What a statement has read: the files whose rows may match, by partition values and statistics."""
+        if read is None:
+            return Reads.of_table()
+
+        @cache
+        def files() -> pa.Array:
+            return canonical_paths(self.scan.where(read).plan().table.files["path"].combine_chunks())
+
+        may_match = self._reads(Overwritten(read)).may_have_read
+        return Reads(may_match, has_read=lambda paths: pc.is_in(paths, value_set=files()))
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """Add columns in a commit of its own, and reopen the table."""

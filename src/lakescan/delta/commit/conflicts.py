@@ -22,8 +22,8 @@ _OTHERS = ("commitInfo", "metaData", "protocol", "txn", "domainMetadata")
 ROW_TRACKING = "delta.rowTracking"
 
 
-def _nothing(files: pa.Table) -> pa.Array:
-    return pa.repeat(pa.scalar(False), files.num_rows)
+def _nothing(files: pa.Table | pa.Array) -> pa.Array:
+    return pa.repeat(pa.scalar(False), len(files))
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,14 @@ class Reads:
 
     - `may_have_read`: of added files (rows of `ActionReader.changes`), which the commit would have read, had they been
       there before: a mask. Nothing for an append, or a rewrite of the same rows.
-    - `everything`: it read the whole table: files that another writer removed count as well.
+    - `has_read`: of files by their canonical locations, those of its base that it read: a mask. Another commit that
+      removes one conflicts, even if it only moves the rows: where they are then may change again before this commit.
+    - `everything`: it read the whole table: all files whose rows another writer removed count.
     """
 
     may_have_read: Callable[[pa.Table], pa.Array] = _nothing
     everything: bool = False
+    has_read: Callable[[pa.Array], pa.Array] = _nothing
 
     @staticmethod
     def of_table() -> Reads:
@@ -130,9 +133,13 @@ class Winner:
             return f"removed or changed {places[place].as_py()}, which this commit removes"
         if not intent.changes_data and intent.reads == Reads():
             return None  # snapshot isolation: the same rows in other files
-        removed = pc.and_(pc.equal(kinds, "remove"), self.files["data_change"])
-        if intent.reads.everything and (place := pc.index(removed, True).as_py()) >= 0:
-            return f"removed {places[place].as_py()}, which this commit read"
+        is_removed = pc.equal(kinds, "remove")
+        removed = places.filter(is_removed)
+        was_read = (
+            self.files["data_change"].filter(is_removed) if intent.reads.everything else intent.reads.has_read(removed)
+        )
+        if (place := pc.index(was_read, True).as_py()) >= 0:
+            return f"removed or changed {removed[place].as_py()}, which this commit read"
         if intent.passes_blind_appends and self.info.get("isBlindAppend") is True:
             return None
         added = self.files.filter(pc.and_(pc.equal(kinds, "add"), self.files["data_change"]))

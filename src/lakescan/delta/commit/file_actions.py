@@ -1,11 +1,11 @@
-"""Read file actions with all their members, as checkpoints keep them; what would be lost is refused.
+"""Read file actions with all their members, to write them again; what would be lost is refused.
 
 `delta.log.actions` reads what scans need. Here, an action or a member that is not known raises `UnsupportedFeature`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,11 +47,13 @@ class FileActions:
 
     Results have a row per action, with the columns of `delta.log.actions` that reconciliation needs (version, line,
     is_add, path, vector), has_partition, and the actions themselves: `add` (of type `ADD`), `remove` (`REMOVE`), one of
-    them null; `stats_parsed`, if the checkpoint has it. Raises `CorruptMetadata`, `UnsupportedFeature`.
+    them null; `stats_parsed`, if the checkpoint has it. Raises `CorruptMetadata`, `UnsupportedFeature`; `purpose` is
+    what they are read for, for its message.
     """
 
     storage: Storage
     partition_columns: tuple[str, ...]
+    purpose: str = "writing a checkpoint"
 
     def empty(self) -> pa.Table:
         """No actions."""
@@ -64,7 +66,7 @@ class FileActions:
         for lines in parse_log_texts(texts, _flat_schema(), _LOOSE):
             check_one_action(lines.rows, FILE_ACTIONS, lines.where)
             names = names_in(lines)
-            _check_known(names, lines.texts[0].location)
+            self._check_known(names, lines.texts[0].location)
             maps = parse_lines(lines, self._maps_schema(names), _LOOSE).rows
             tables += [self._of_lines(lines, maps, name) for name in FILE_ACTIONS]
         return pa.concat_tables(tables)
@@ -78,16 +80,30 @@ class FileActions:
         members = file.members()
         for other in sorted(set(members) - {*FILE_ACTIONS, *_OTHERS}):
             if file.count(other):
-                raise _lost(f"the action {other!r}", location)
+                raise self._lost(f"the action {other!r}", location)
         for name in FILE_ACTIONS:
             for rows, start in file.batches(name, members.get(name, ())):
                 yield self._of_checkpoint(file, rows.combine_chunks(), start, name)
 
+    def checkpoint_adds(self, location: str, without: Collection[str]) -> Iterator[pa.Table]:
+        """The adds of one checkpoint file or sidecar, in batches; members `without` which they are read are null.
+
+        Path and size are always read; a JSON checkpoint is read whole.
+        """
+        if location.endswith(".json"):
+            actions = self.commits([LogText(location, self.storage.read(location))])
+            yield actions.filter(actions["is_add"])
+            return
+        file = CheckpointFile(location, self.storage)
+        members = [each for each in file.members().get("add", ()) if each not in without]
+        for rows, start in file.batches("add", members):
+            yield self._of_checkpoint(file, rows.combine_chunks(), start, "add")
+
     def _of_checkpoint(self, file: CheckpointFile, rows: pa.StructArray, start: int, name: str) -> pa.Table:
         own, at = _present(rows)
-        _check_members(own, name, _KNOWN[name], file.location)
+        self._check_members(own, name, _KNOWN[name], file.location)
         if pc.any(has_vector(own)).as_py():
-            _check_members(pc.struct_field(own, "deletionVector"), "deletionVector", _OF_VECTOR, file.location)
+            self._check_members(pc.struct_field(own, "deletionVector"), "deletionVector", _OF_VECTOR, file.location)
 
         def where(row: int) -> str:
             return file.where(int(at[row]) + start)
@@ -127,6 +143,28 @@ class FileActions:
     def _always(self, member: str) -> tuple[str, ...]:
         """The names of a map that are in it also where their value is null."""
         return self.partition_columns if member == "partitionValues" else ()
+
+    def _check_known(self, names: Names, location: str) -> None:
+        """Refuse actions and members of JSON lines that are not known."""
+        for action in sorted(set(names) - {*FILE_ACTIONS, *_OTHERS}):
+            raise self._lost(f"the action {action!r}", location)
+        for action in FILE_ACTIONS:
+            members = names.get(action, {})
+            for member in sorted(set(members) - _KNOWN[action]):
+                raise self._lost(f"the member {action}.{member}", location)
+            for member in sorted(set(members.get("deletionVector", {})) - _OF_VECTOR):
+                raise self._lost(f"the member {action}.deletionVector.{member}", location)
+
+    def _check_members(self, rows: pa.StructArray, name: str, known: set[str], location: str) -> None:
+        """Refuse members of a checkpoint's rows that are not known, unless they are null everywhere."""
+        for field in rows.type:
+            if field.name not in known and pc.struct_field(rows, field.name).null_count < len(rows):
+                raise self._lost(f"the member {name}.{field.name}", location)
+
+    def _lost(self, what: str, location: str) -> UnsupportedFeature:
+        return UnsupportedFeature(
+            f"{self.purpose} with {what}", f"{location}, or a file of the log after it, has it, and it would be lost."
+        )
 
 
 def _flat_schema() -> pa.Schema:
@@ -173,28 +211,3 @@ def _check(table: pa.Table, own: pa.StructArray, name: str, where: Where) -> Non
     check_descriptors(table["vector"].combine_chunks(), has_vector(own), where)
     if name == "add" and (row := pc.index(table["add"].combine_chunks().field("size").is_valid(), False).as_py()) >= 0:
         raise CorruptMetadata(f"{where(row)}: add.size is missing; expected a whole number. {ADVICE}")
-
-
-def _check_known(names: Names, location: str) -> None:
-    """Refuse actions and members of JSON lines that are not known."""
-    for action in sorted(set(names) - {*FILE_ACTIONS, *_OTHERS}):
-        raise _lost(f"the action {action!r}", location)
-    for action in FILE_ACTIONS:
-        members = names.get(action, {})
-        for member in sorted(set(members) - _KNOWN[action]):
-            raise _lost(f"the member {action}.{member}", location)
-        for member in sorted(set(members.get("deletionVector", {})) - _OF_VECTOR):
-            raise _lost(f"the member {action}.deletionVector.{member}", location)
-
-
-def _check_members(rows: pa.StructArray, name: str, known: set[str], location: str) -> None:
-    """Refuse members of a checkpoint's rows that are not known, unless they are null everywhere."""
-    for field in rows.type:
-        if field.name not in known and pc.struct_field(rows, field.name).null_count < len(rows):
-            raise _lost(f"the member {name}.{field.name}", location)
-
-
-def _lost(what: str, location: str) -> UnsupportedFeature:
-    return UnsupportedFeature(
-        f"writing a checkpoint with {what}", f"{location}, or a file of the log after it, has it, and it would be lost."
-    )

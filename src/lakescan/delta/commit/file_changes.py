@@ -82,7 +82,7 @@ def adds(files: Sequence[WrittenFile], writes: DeltaWrites, *, changes_data: boo
         "dataChange": [changes_data] * len(files),
         "stats": [each.details["stats"] for each in files],
     }
-    return _table(columns, ADD, len(files))
+    return table_of(columns, ADD, len(files))
 
 
 def change_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Table:
@@ -92,7 +92,7 @@ def change_actions(files: Sequence[WrittenFile], writes: DeltaWrites) -> pa.Tabl
     changed row, new rows too, and no row that is only moved from one file to another.
     """
     columns = {**_files(files, writes), "dataChange": [False] * len(files)}
-    return _table(columns, CDC, len(files))
+    return table_of(columns, CDC, len(files))
 
 
 def _files(files: Sequence[WrittenFile], writes: DeltaWrites) -> dict[str, Any]:
@@ -117,14 +117,15 @@ def removes(live: pa.Table, *, changes_data: bool = True) -> pa.Table:
         "extendedFileMetadata": [True] * rows,
         "partitionValues": as_map(live["partition"].combine_chunks()),
         "size": live["size"],
-        "deletionVector": _null_if_empty(live["vector"].combine_chunks()),
+        "deletionVector": without_empty(live["vector"].combine_chunks()),
         "baseRowId": live["base_row_id"],
         "defaultRowCommitVersion": live["row_commit_version"],
     }
-    return _table(columns, REMOVE, rows)
+    return table_of(columns, REMOVE, rows)
 
 
-def _table(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+def table_of(columns: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+    """Return a table of actions from its columns; members without a column are null."""
     arrays = []
     for member in schema:
         values = columns.get(member.name)
@@ -151,8 +152,8 @@ def as_map(values: pa.StructArray, always: Collection[str] | None = None) -> pa.
     )
 
 
-def _null_if_empty(vectors: pa.StructArray) -> pa.StructArray:
-    """The reader marks files without a vector by null members."""
+def without_empty(vectors: pa.StructArray) -> pa.StructArray:
+    """Return descriptors of vectors, null where they have none: the reader marks files without one by null members."""
     missing = pc.is_null(vectors.field("storageType"))
     return pa.StructArray.from_arrays(vectors.flatten(), fields=list(vectors.type), mask=missing)
 

@@ -259,9 +259,9 @@ class DeltaProperties(Properties):
         "which concurrent commits are conflicts",
         check=one_of("Serializable", "WriteSerializable"),
     )
-    prefix_length = Property("delta.randomPrefixLength", "2", str, "length of random prefixes", check=_number)
+    prefix_length = Property("delta.randomPrefixLength", 2, positive, "length of random prefixes", check=_number)
     random_prefixes = Property(
-        "delta.randomizeFilePrefixes", "false", str, "whether files have random prefixes", check=_flag
+        "delta.randomizeFilePrefixes", False, is_true, "whether files have random prefixes", check=_flag
     )
     sample_retention = Property("delta.sampleRetentionDuration", "", str, "how long samples are kept", check=_duration)
     tunes_file_sizes = Property(

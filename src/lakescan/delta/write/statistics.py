@@ -64,7 +64,7 @@ def stats_text(
     for each, has_stats in zip(statistics.leaves, indexed, strict=True):
         if has_stats or tuple(field.physical_name for field in each.leaf.way) in clustering:
             _add(stats, each)
-    return _json(stats)
+    return json_text(stats)
 
 
 def _add(stats: dict[str, Any], each: LeafStatistics) -> None:
@@ -130,8 +130,8 @@ def _timestamp(value: int, kind: t.Timestamp, *, upper: bool) -> str | None:
     return f"{np.datetime64(millis, 'ms')}{'Z' if kind.zoned else ''}"
 
 
-def _json(value: Any) -> str:
-    """JSON text in which decimals keep all digits."""
+def json_text(value: Any) -> str:
+    """Return JSON text in which decimals keep all digits."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_json(name)}: {_json(each)}" for name, each in value.items()) + "}"
-    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+        return "{" + ", ".join(f"{json_text(name)}: {json_text(each)}" for name, each in value.items()) + "}"
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=float)

@@ -1,0 +1,158 @@
+"""What a commit does with data files whose rows are deleted in part: the same files, with other deletion vectors.
+
+A file is removed with the vector that it has, and added with the new one (protocol, "Deletion Vectors"). Its statistics
+are those of before, as bounds that hold, but may not be tight any more ("Per-file Statistics").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.commit.file_changes import ADD
+from lakescan.delta.commit.live_adds import live_adds_at, whole_adds
+from lakescan.delta.commit.vector_files import BEFORE, RECORDS, VECTOR_MEMBER, VectorKey, vector_key
+from lakescan.delta.log.actions import VECTOR
+from lakescan.delta.log.reader import DeltaVersion
+from lakescan.delta.log.replay import canonical_paths
+from lakescan.delta.scan.deletion_vectors import delete_table
+from lakescan.delta.write.statistics import json_text
+from lakescan.errors import CommitConflict
+from lakescan.planning.delete_file import delete_files
+from lakescan.storage import Storage
+from lakescan.write.row_deletes import WrittenDeletes
+
+_COUNT = r'^\s*\{\s*"numRecords"\s*:\s*\d{1,18}\s*'
+# Texts that begin with the count, as most writers make them: without the flag, or with it as the last member.
+_PLAIN = _COUNT + "[,}]"
+_FLAG = r',\s*"tightBounds"\s*:\s*(?:true|false)\s*\}\s*$'
+
+
+@dataclass(frozen=True)
+class ChangedFiles:
+    """Live files that lose rows.
+
+    - `removed`: all of them, as the log has them (see `live_adds`).
+    - `added`: those that stay, with their new vectors (`ADD`).
+    - `vectors_before`: how many of `removed` have a vector.
+    - `vectors_updated`: how many of `added` had a vector before.
+    """
+
+    removed: pa.Table
+    added: pa.Table
+    vectors_before: int
+    vectors_updated: int
+
+    @property
+    def gone(self) -> int:
+        """How many files are removed, and not added again."""
+        return self.removed.num_rows - self.added.num_rows
+
+
+def changed_files(
+    version: DeltaVersion, storage: Storage, removed: Sequence[str], deletes: Sequence[WrittenDeletes]
+) -> ChangedFiles:
+    """Return what becomes of live files.
+
+    Args:
+        version: The version that the deletes were made from.
+        storage: The table's storage.
+        removed: The locations of files to remove.
+        deletes: The vectors of others (`VectorWriter`); a file that has lost all rows is removed.
+
+    Raises:
+        CommitConflict: A file is not live in this version, or has another vector than the one that was added to.
+        UnsupportedFeature: The log has members of a file that would be lost.
+        ValueError: There are two vectors for a file.
+    """
+    live = live_adds_at(version, storage, [*removed, *(each.path for each in deletes)])
+    places = canonical_paths(live["path"].combine_chunks())
+    own = pc.index_in(places, value_set=_places([each.path for each in deletes]))
+    if len(deletes) - len(pc.unique(_places([each.path for each in deletes]))):
+        raise ValueError(f"{version.segment.location}: two deletion vectors were written for one data file")
+    is_gone = pc.or_(pc.is_in(places, value_set=_places(removed)), pc.is_in(own, value_set=_emptied(deletes)))
+    stays, own = live.filter(pc.invert(is_gone)), own.filter(pc.invert(is_gone))
+    vectors = [deletes[at] for at in own.to_pylist()]
+    _check_same(version, stays, vectors)
+    has_vector = pc.is_valid(pc.struct_field(live["vector"].combine_chunks(), "storageType"))
+    return ChangedFiles(
+        live,
+        _with_vectors(whole_adds(version, storage, stays), vectors),
+        pc.sum(has_vector).as_py() or 0,
+        sum(each.details[BEFORE] is not None for each in vectors),
+    )
+
+
+def _places(paths: Sequence[str]) -> pa.Array:
+    return canonical_paths(pa.array(paths, pa.string()))
+
+
+def _emptied(deletes: Sequence[WrittenDeletes]) -> pa.Array:
+    """The numbers of the deletes that leave no row."""
+    left = [each.details[RECORDS] - each.details[VECTOR_MEMBER]["cardinality"] for each in deletes]
+    return pa.array(np.flatnonzero(np.array(left, dtype=np.int64) == 0), pa.int32())
+
+
+def _check_same(version: DeltaVersion, live: pa.Table, deletes: Sequence[WrittenDeletes]) -> None:
+    """Check that the vectors were made from those that the files have: otherwise deleted rows would come back."""
+    vectors = live["vector"].combine_chunks()
+    present = pc.is_valid(pc.struct_field(vectors, "storageType"))
+    known = iter(delete_files(delete_table(vectors.filter(present), version.segment.location)))
+    for is_present, each in zip(present.to_pylist(), deletes, strict=True):
+        now: VectorKey | None = vector_key(next(known)) if is_present else None
+        if now != each.details[BEFORE]:
+            raise CommitConflict(
+                f"{version.segment.location}: {each.path} has another deletion vector in version "
+                f"{version.segment.version} than the one that rows were added to: read the rows again, and retry"
+            )
+
+
+def _with_vectors(adds: pa.Table, deletes: Sequence[WrittenDeletes]) -> pa.Table:
+    vectors = pa.array([each.details[VECTOR_MEMBER] for each in deletes], VECTOR)
+    records = pa.array([each.details[RECORDS] for each in deletes], pa.int64())
+    stats = with_wide_bounds(adds["stats"].combine_chunks(), records)
+    names = adds.column_names
+    adds = adds.set_column(names.index("deletionVector"), ADD.field("deletionVector"), vectors)
+    return adds.set_column(names.index("stats"), ADD.field("stats"), stats)
+
+
+def with_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
+    """Return the statistics of files as texts that say that bounds may not be tight.
+
+    `records` are the rows of the files, deleted ones included, which replace the recorded numbers. A file without
+    statistics, or with statistics that cannot be parsed, has this number alone. Numbers keep all their digits.
+
+    >>> with_wide_bounds(pa.array(['{"numRecords":3,"nullCount":{"a":1}}', None]), pa.array([3, 5])).to_pylist()
+    ['{"numRecords":3,"tightBounds":false,"nullCount":{"a":1}}', '{"numRecords":5,"tightBounds":false}']
+    """
+    flags = pc.count_substring(stats, '"tightBounds"')
+    at_end = pc.and_(pc.equal(flags, 1), pc.match_substring_regex(stats, _FLAG))
+    is_plain = pc.and_(pc.match_substring_regex(stats, _PLAIN), pc.or_(pc.equal(flags, 0), at_end))
+    is_plain = pc.fill_null(is_plain, False)
+    is_other = pc.invert(is_plain)
+    counts = records.filter(is_plain).cast(pa.string())
+    heads = pc.binary_join_element_wise('{"numRecords":', counts, ',"tightBounds":false', "")
+    rest = pc.replace_substring_regex(pc.replace_substring_regex(stats.filter(is_plain), _FLAG, "}"), _COUNT, "")
+    texts = pc.replace_with_mask(stats, is_plain, pc.binary_join_element_wise(heads, rest, ""))
+    others = zip(stats.filter(is_other).to_pylist(), records.filter(is_other).to_pylist(), strict=True)
+    return pc.replace_with_mask(texts, is_other, pa.array([_widened(*each) for each in others], pa.string()))
+
+
+def _widened(text: str | None, records: int) -> str:
+    node = _parsed(text)
+    return json_text({**node, "numRecords": records, "tightBounds": False})
+
+
+def _parsed(text: str | None) -> Mapping[str, Any]:
+    try:
+        node = json.loads(text or "{}", parse_float=Decimal)
+    except ValueError:
+        return {}
+    return node if isinstance(node, dict) else {}
