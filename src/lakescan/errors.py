@@ -41,6 +41,13 @@ class CommitConflict(LakescanError):
     """A concurrent commit changed data that this commit depends on: read the table again, then repeat the write."""
 
 
+class AmbiguousMerge(LakescanError, ValueError):
+    """A row of a MERGE's target matches several rows of its source: which of them counts is not defined.
+
+    Nothing is committed. Make the keys of the source unique, or add conditions to ON.
+    """
+
+
 class SchemaMismatch(LakescanError, ValueError):
     """The rows to write do not fit the table's schema; the message shows both."""
 

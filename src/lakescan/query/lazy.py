@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.changes import Changes
+from lakescan.common.types import Type
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, QueryFailed, missing_dependency
 from lakescan.explain import plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
@@ -95,6 +96,23 @@ class Query:
         run = _Run(self._found, self._frames)
         with run.faults():
             return run.schema
+
+    @property
+    def columns(self) -> Sequence[tuple[str, Type]]:
+        """The columns with their types in Spark, as `lakescan.spark.sql` returns them; nothing is read.
+
+        Example:
+            >>> [name for name, _ in query.columns]
+        """
+        return self._found.translated.columns
+
+    def scan_of(self, name: str) -> ScanSpec:
+        """The scan of a table that was given by name, with what the statement says about it.
+
+        Example:
+            >>> query.scan_of("orders").plan()
+        """
+        return next(spec for each, spec in self._found.scans.items() if each.names == (name,))
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream.

@@ -46,6 +46,52 @@ class WriteResult(_Result):
         return f"{_counted(self.files, 'file')} written ({content}){removed}"
 
 
+@dataclass(frozen=True, repr=False)
+class ChangeResult(_Result):
+    """What a statement that changes rows committed.
+
+    Attributes:
+        inserted: How many rows were inserted.
+        updated: How many rows were updated.
+        deleted: How many rows were deleted.
+        files: How many data files were added: new and changed rows, and in copy-on-write all other rows of their files.
+        removed_files: How many data files were removed from the table.
+        delete_files: How many data files got position deletes or a deletion vector.
+        bytes: The size of the added data files.
+
+    Example:
+        >>> print(orders.delete("status = 'cancelled'"))
+        12 rows deleted (deletes of 3 files)
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    files: int = 0
+    removed_files: int = 0
+    delete_files: int = 0
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        rows = [
+            f"{_counted(count, 'row')} {what}"
+            for what, count in (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
+            if count
+        ]
+        if not rows:
+            return "no row changed"
+        files = [
+            text
+            for text, count in (
+                (f"{_counted(self.files, 'file')} written, {human_bytes(self.bytes)}", self.files),
+                (f"{_counted(self.removed_files, 'file')} removed", self.removed_files),
+                (f"deletes of {_counted(self.delete_files, 'file')}", self.delete_files),
+            )
+            if count
+        ]
+        return f"{', '.join(rows)} ({'; '.join(files)})"
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class CompactResult(WriteResult):
     """What a compaction replaced.

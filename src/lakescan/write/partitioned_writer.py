@@ -35,17 +35,19 @@ def write_rows(writes: TableWrites, batches: Iterable[pa.RecordBatch], write_id:
 
     Raises `SchemaMismatch` if the rows do not fit the table.
     """
-    task = _Task(writes, write_id)
+    writer = PartitionedWriter(writes, write_id)
     try:
         for batch in batches:
-            task.write(batch)
-        return task.close()
+            writer.write(batch)
+        return writer.close()
     except BaseException:
-        task.undo()
+        writer.undo()
         raise
 
 
-class _Task:
+class PartitionedWriter:
+    """Writes batches of rows of any partitions, one after the other; `close` or `undo` ends it."""
+
     def __init__(self, writes: TableWrites, write_id: str) -> None:
         self._writes = writes
         self._fit: tuple[pa.Schema, Fit] | None = None
@@ -61,6 +63,7 @@ class _Task:
         self._new_name = lambda: f"{stem}-{next(number):05d}.parquet"
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows; raises `SchemaMismatch` if they do not fit the table."""
         if self._fit is None or self._fit[0] != batch.schema:
             self._fit = batch.schema, Fit.of(self._writes.schema, batch.schema)
         for rows in self._fit[1].pieces(batch):
@@ -74,12 +77,13 @@ class _Task:
             max(self._open.values(), key=lambda each: each.kept_bytes).flush()
 
     def close(self) -> list[WrittenFile]:
+        """Finish all files, and return them."""
         for writer in self._open.values():
             self._done += writer.close()
         return self._done
 
     def undo(self) -> None:
-        """Remove all files that this task wrote, unfinished ones included."""
+        """Remove all files that were written, unfinished ones included."""
         for writer in self._open.values():
             with contextlib.suppress(OSError, pa.ArrowException):
                 writer.abandon()

@@ -1,0 +1,135 @@
+"""From the rows that a statement found to its commit: deletes by position, or the files written again without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakescan.errors import CorruptMetadata
+from lakescan.executors import PlanningExecutor
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import DELETES, FileTable
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.parquet.file import ParquetData
+from lakescan.storage import Storage
+from lakescan.transaction.base import Target
+from lakescan.transaction.overwritten_files import as_removed
+from lakescan.transaction.removed import Removed
+from lakescan.transaction.rewrite import rewrite_rows
+from lakescan.transaction.row_changes import DeleteWriter, Mode
+from lakescan.write.roaring import encode_bitmaps
+from lakescan.write.row_deletes import WrittenDeletes
+from lakescan.write.table_writes import WrittenFile
+
+
+@dataclass
+class Finished:
+    """What becomes of the files that had changed rows.
+
+    - `removed`: the files that go; `deletes`: the deletes of those that stay.
+    - `files`: the rows of the files that go which are still there, written again.
+    """
+
+    removed: list[Removed] = field(default_factory=list)
+    deletes: list[WrittenDeletes] = field(default_factory=list)
+    files: list[WrittenFile] = field(default_factory=list)
+
+
+def touched(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable, list[BitMap64]]:
+    """The planned files that have changed rows, and these, in the same order."""
+    paths = plan.files["path"].combine_chunks()
+    wanted = pa.array(list(changed), pa.string())
+    places = pc.index_in(wanted, value_set=paths)
+    if places.null_count:
+        lost = wanted.filter(places.is_null())[0]
+        raise CorruptMetadata(f"rows were read of {lost}, which is not among the planned files: plan again")
+    return plan.take(places).used_deletes(), list(changed.values())
+
+
+def finish(
+    target: Target,
+    files: FileTable,
+    positions: Sequence[BitMap64],
+    mode: Mode,
+    writer: DeleteWriter | None,
+    executor: PlanningExecutor | None,
+) -> Finished:
+    """Write what records the changes. `files` are those with changed rows, of the target's base."""
+    if not len(files):
+        return Finished()
+    whole = has_no_rows_left(files, positions, target.storage)
+    done = Finished(removed=as_removed(files.filter(pa.array(whole))))
+    rest, others = (
+        files.filter(pa.array(~whole)),
+        [each for each, is_whole in zip(positions, whole, strict=True) if not is_whole],
+    )
+    if not len(rest):
+        return done
+    if mode is Mode.MERGE_ON_READ:
+        assert writer is not None
+        done.deletes += writer.write(rest.used_deletes(), others)
+        return done
+    writes = target.writes.of_moved_rows
+    scan = target.scan.select_columns(writes.schema)
+    plan = scan.plan_table(without_rows(rest, others))
+    done.files += rewrite_rows(writes, plan, scan.read_context(plan), executor)
+    done.removed += as_removed(rest)
+    return done
+
+
+def without_rows(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:
+    """The files with more deletes: vectors that are in no file."""
+    count = files.deletes.num_rows
+    vectors = pa.table(
+        {
+            "kind": [DeleteKind.VECTOR.value] * len(positions),
+            "inline": [encode_bitmaps(each) for each in positions],
+            "record_count": [len(each) for each in positions],
+            "kept": [False] * len(positions),
+        }
+    )
+    columns = {
+        each.name: vectors[each.name].cast(each.type)
+        if each.name in vectors.column_names
+        else pa.nulls(len(vectors), each.type)
+        for each in DELETES
+    }
+    deletes = pa.concat_tables([files.deletes, pa.table(columns, schema=DELETES)])
+    lists = [[*(own or ()), count + n] for n, own in enumerate(files.files["deletes"].to_pylist())]
+    return files.with_deletes(pa.array(lists, pa.list_(pa.int32())), deletes)
+
+
+def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: Storage) -> np.ndarray:
+    """Whether the changed rows of each file are all that it still has.
+
+    Recorded counts say which files may be such; the files themselves must say it, too: a wrong count would lose rows.
+    """
+    rows = files.files["record_count"].to_pylist()
+    counts, kinds = files.deletes["record_count"].to_pylist(), files.deletes["kind"].to_pylist()
+    whole = np.zeros(len(files), dtype=bool)
+    for n, (own, changed) in enumerate(zip(files.files["deletes"].to_pylist(), positions, strict=True)):
+        deletes = own or ()
+        if (
+            rows[n] is None
+            or len(deletes) > 1
+            or any(kinds[i] != DeleteKind.VECTOR or counts[i] is None for i in deletes)
+        ):
+            continue
+        whole[n] = len(changed) + sum(counts[i] for i in deletes) == rows[n]
+    for n in np.flatnonzero(whole).tolist():
+        format_name, path = files.files["file_format"][n].as_py(), files.files["path"][n].as_py()
+        whole[n] = _rows_in(format_name, storage.relocated(path), storage) == rows[n]
+    return whole
+
+
+def _rows_in(format_name: str, path: str, storage: Storage) -> int | None:
+    """The number of rows by the file itself; None if it does not say so cheaply."""
+    if format_name != "parquet":
+        return None
+    with open_data_file(storage, path, format_name) as data:
+        return int(data.file.metadata.num_rows) if isinstance(data, ParquetData) else None

@@ -1,0 +1,345 @@
+"""The query of a statement that changes rows: which rows of the target it changes, how, and their new values.
+
+Its first columns are the file and the position of a row of the target (null for a row to insert), and the number of
+what happens to it (0 for nothing). Then come the values that statements assign, and the target's own values. Both
+engines run it as they run any query, so conditions and values mean what they mean in a SELECT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakescan.common import types as t
+from lakescan.common.metadata_columns import FILE, POS
+from lakescan.common.schema import Schema
+from lakescan.dml.statements import Action, Assignment, Clause, Delete, Merge, Sql, Update, When
+from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
+
+TARGET = "__lakescan_target"  # the name of the target's scan
+_ACTION = "__lakescan_action"
+_MATCHED = "__lakescan_matched"
+FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns
+
+Statement = Delete | Update | Merge
+Cast = Callable[[int, str, t.Field], str]
+
+
+@dataclass(frozen=True)
+class RowAction:
+    """What happens to the rows of one number.
+
+    - `values`: by column, the place of its new value in the query's rows; columns that are not there are filled as in
+      rows that lack them.
+    """
+
+    action: Action
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ChangeQuery:
+    """The query, and what its columns are.
+
+    - `actions`: by number.
+    - `old`: by column, the place of the target's own value.
+    - `row_id`: the place of row ids, if they are read.
+    - `checks_matches`: whether a row of the target may be there twice, which is an error then.
+    - `columns`: the columns of the target that the query names, for its scan.
+    """
+
+    text: str
+    actions: Mapping[int, RowAction]
+    old: Mapping[str, int]
+    row_id: int | None
+    checks_matches: bool
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """Makes the query of one statement.
+
+    - `schema`: the target's columns.
+    - `generated`: columns that are computed, unless a statement assigns them.
+    - `row_id`: the name of the column with row ids, to read with rows that are updated; None without.
+    - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
+    - `source_columns`: the columns of a MERGE's source, for `*`.
+    """
+
+    statement: Statement
+    schema: Schema
+    generated: Collection[str] = ()
+    row_id: str | None = None
+    reads_old: bool = False
+    source_columns: Sequence[str] = ()
+
+    def query(self, cast: Cast = lambda place, value, column: value) -> ChangeQuery:
+        """The query; `cast` makes of the text of a value in a place one that fits its column."""
+        outputs = [f"{self._target}.{quoted(name)} AS `__lakescan_{n}`" for n, name in enumerate((FILE.name, POS.name))]
+        outputs.append(f"{self._action_text} AS {quoted(_ACTION)}")
+        actions: dict[int, RowAction] = {}
+        kept: set[str] = set()
+        for number, clause in enumerate(self._clauses, 1):
+            values: dict[str, int] = {}
+            for column, value in self._values(clause):
+                if value is None:  # its own value
+                    kept.add(column.name)
+                    continue
+                place = len(outputs)
+                values[column.name] = place
+                guarded = f"CASE WHEN {quoted(_ACTION)} = {number} THEN {cast(place, value, column)}\nEND"
+                outputs.append(
+                    f"{guarded if self._has_conditions else cast(place, value, column)} AS `__lakescan_{place}`"
+                )
+            actions[number] = RowAction(clause.action, values)
+        if self.reads_old and any(each.action != Action.INSERT for each in actions.values()):
+            kept = set(self.schema.names)
+        old = {}
+        for name in (each for each in self.schema.names if each in kept):
+            old[name] = len(outputs)
+            outputs.append(f"{self._target}.{quoted(name)} AS `__lakescan_{len(outputs)}`")
+        for number, each in actions.items():
+            if each.action == Action.UPDATE:
+                actions[number] = RowAction(each.action, {**self._unassigned(number, old), **each.values})
+        row_id = None
+        if self.row_id is not None and any(each.action == Action.UPDATE for each in actions.values()):
+            row_id = len(outputs)
+            outputs.append(f"{self._target}.{quoted(self.row_id)} AS `__lakescan_{row_id}`")
+        text = f"SELECT {', '.join(outputs)} FROM {self._from}"
+        return ChangeQuery(text, actions, old, row_id, self._checks_matches)
+
+    @property
+    def _target(self) -> str:
+        return quoted(self.statement.target.qualifier)
+
+    @property
+    def _from(self) -> str:
+        target = f"{quoted(TARGET)} AS {self._target}"
+        match self.statement:
+            case Merge(source=source, on=on):
+                marked = f"(SELECT *, TRUE AS {quoted(_MATCHED)} FROM {source}\n) AS {self._source}"
+                return f"{target} {self._join} JOIN {marked} ON {in_parentheses(on)}"
+            case Delete(where=where) | Update(where=where):
+                return target if where is None else f"{target} WHERE {in_parentheses(where)}"
+        raise TypeError(f"not a statement that changes rows: {self.statement!r}")
+
+    @property
+    def _source(self) -> str:
+        assert isinstance(self.statement, Merge)
+        return quoted(self.statement.source_alias or "source")
+
+    @property
+    def _join(self) -> str:
+        inserts, leaves = self._has(When.NOT_MATCHED), self._has(When.NOT_MATCHED_BY_SOURCE)
+        return {(False, False): "INNER", (True, False): "RIGHT", (False, True): "LEFT", (True, True): "FULL"}[
+            inserts, leaves
+        ]
+
+    def _has(self, when: When) -> bool:
+        return any(clause.when == when for clause in self._clauses)
+
+    @property
+    def _clauses(self) -> tuple[Clause, ...]:
+        match self.statement:
+            case Merge(clauses=clauses):
+                return clauses
+            case Update(assignments=assignments):
+                return (Clause(When.MATCHED, Action.UPDATE, None, assignments),)
+        return (Clause(When.MATCHED, Action.DELETE),)
+
+    @property
+    def _has_conditions(self) -> bool:
+        """Whether rows of the query may have several actions, or none."""
+        return isinstance(self.statement, Merge)
+
+    @property
+    def _checks_matches(self) -> bool:
+        """Several matches are an error, but for a DELETE without a condition, which they leave no doubt of."""
+        if not isinstance(self.statement, Merge):
+            return False
+        matched = [each for each in self._clauses if each.when == When.MATCHED]
+        return bool(matched) and not (
+            len(matched) == 1 and matched[0].action == Action.DELETE and matched[0].condition is None
+        )
+
+    @property
+    def _action_text(self) -> str:
+        if not isinstance(self.statement, Merge):
+            return "1"
+        branches = []
+        is_target = f"{self._target}.{quoted(POS.name)} IS NOT NULL"
+        is_source = f"{self._source}.{quoted(_MATCHED)} IS NOT NULL"
+        for when, test in (
+            (When.MATCHED, f"{is_target} AND {is_source}"),
+            (When.NOT_MATCHED, is_source),
+            (When.NOT_MATCHED_BY_SOURCE, is_target),
+        ):
+            numbered = [(n, each) for n, each in enumerate(self._clauses, 1) if each.when == when]
+            if numbered:
+                branches.append(f"WHEN {test} THEN {_first(numbered)}")
+            elif when == When.MATCHED:
+                branches.append(f"WHEN {test} THEN 0")
+        return f"CASE {' '.join(branches)} ELSE 0 END"
+
+    def _values(self, clause: Clause) -> list[tuple[t.Field, str | None]]:
+        """The columns that a clause sets, and the texts of their values: None for one that keeps its value.
+
+        Columns with `DEFAULT` are left out of both, and so are generated ones.
+        """
+        if clause.action == Action.DELETE:
+            return []
+        if clause.assignments is None:
+            return self._all_values(clause.action)
+        assigned: dict[str, list[tuple[tuple[str, ...], Sql]]] = {}
+        for each in clause.assignments:
+            column = self._column(each)
+            assigned.setdefault(column.name, []).append((each.column[1:], each.value))
+        found: list[tuple[t.Field, str | None]] = []
+        for column in self.schema.fields:
+            parts = assigned.get(column.name)
+            if parts is None:
+                if clause.action == Action.UPDATE and column.name not in self.generated:
+                    found.append((column, None))
+                continue
+            text = self._assigned(column, parts)
+            if text is not None:
+                found.append((column, text))
+        return found
+
+    def _all_values(self, action: Action) -> list[tuple[t.Field, str | None]]:
+        given = {name.lower(): name for name in self.source_columns}
+        missing = [
+            each.name
+            for each in self.schema.fields
+            if each.name.lower() not in given and each.name not in self.generated
+        ]
+        assert isinstance(self.statement, Merge)
+        if missing and not self.statement.with_schema_evolution:
+            raise InvalidStatement(
+                f"{'UPDATE SET' if action == Action.UPDATE else 'INSERT'} *: the source has no column {missing[0]!r}."
+                f"{nearest(missing[0], self.source_columns)} List the columns to set, or merge WITH SCHEMA EVOLUTION"
+            )
+        found: list[tuple[t.Field, str | None]] = []
+        for column in self.schema.fields:
+            name = given.get(column.name.lower())
+            if name is not None:
+                found.append((column, f"{self._source}.{quoted(name)}"))
+            elif action == Action.UPDATE and column.name not in self.generated:
+                found.append((column, None))
+        return found
+
+    def _column(self, each: Assignment) -> t.Field:
+        name = each.column[0]
+        found = [column for column in self.schema.fields if column.name.lower() == name.lower()]
+        exact = [column for column in found if column.name == name]
+        if not found:
+            raise NoSuchColumn(
+                f"the table has no column {'.'.join(each.column)!r} to set.{nearest(name, self.schema.names)} Columns: "
+                f"{', '.join(self.schema.names)}"
+            )
+        if len(found) > 1 and len(exact) != 1:
+            raise InvalidStatement(f"{name!r} may be any of the columns {', '.join(each.name for each in found)}")
+        return (exact or found)[0]
+
+    def _assigned(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> str | None:
+        """The value of a column of which the whole, or members, are set."""
+        if len({tuple(map(str.lower, path)) for path, _ in parts}) < len(parts) or (
+            len(parts) > 1 and any(not path for path, _ in parts)
+        ):
+            raise InvalidStatement(f"the column {column.name!r} is set twice")
+        path, value = parts[0]
+        if not path:
+            return None if value.text.strip().upper() == "DEFAULT" else in_parentheses(value)
+        return _with_members(f"{self._target}.{quoted(column.name)}", column, parts)
+
+    def _unassigned(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
+        """The places of the values that an update keeps."""
+        return {
+            column.name: old[column.name] for column, value in self._values(self._clauses[number - 1]) if value is None
+        }
+
+
+def _first(numbered: Sequence[tuple[int, Clause]]) -> str:
+    """The number of the first clause whose condition is true."""
+    if len(numbered) == 1 and numbered[0][1].condition is None:
+        return str(numbered[0][0])
+    branches, rest = [], "0"
+    for number, clause in numbered:
+        if clause.condition is None:
+            rest = str(number)
+            break
+        branches.append(f"WHEN {in_parentheses(clause.condition)} THEN {number}")
+    return f"CASE {' '.join(branches)} ELSE {rest} END"
+
+
+def _with_members(own: str, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> str:
+    """A struct with some members set."""
+    if not isinstance(column.type, t.Struct):
+        raise SchemaMismatch(f"the column {column.name!r} is no struct: it has no member {parts[0][0][0]!r} to set")
+    known = {each.name.lower() for each in column.type.fields}
+    for path, _ in parts:
+        if path[0].lower() not in known:
+            names = [each.name for each in column.type.fields]
+            raise NoSuchColumn(f"{column.name!r} has no member {path[0]!r}.{nearest(path[0], names)}")
+    members = []
+    for each in column.type.fields:
+        mine = [(path[1:], value) for path, value in parts if path[0].lower() == each.name.lower()]
+        place = f"{own}.{quoted(each.name)}"
+        if not mine:
+            value = place
+        elif not mine[0][0]:
+            if len(mine) > 1:
+                raise InvalidStatement(f"the member {each.name!r} of {column.name!r} is set twice")
+            value = f"CAST({in_parentheses(mine[0][1])} AS {sql_type(each.type)})"
+        else:
+            value = _with_members(place, each, mine)
+        members.append(f"{text_literal(each.name)}, {value}")
+    return f"named_struct({', '.join(members)})"
+
+
+def sql_type(kind: t.Type) -> str:
+    """A type as Spark's SQL has it."""
+    match kind:
+        case t.Struct():
+            members = ", ".join(f"{quoted(each.name)}: {sql_type(each.type)}" for each in kind.fields)
+            return f"STRUCT<{members}>"
+        case t.ListOf():
+            return f"ARRAY<{sql_type(kind.element.type)}>"
+        case t.MapOf():
+            return f"MAP<{sql_type(kind.key.type)}, {sql_type(kind.value.type)}>"
+        case t.Decimal():
+            return f"DECIMAL({kind.precision}, {kind.scale})"
+        case t.Timestamp():
+            return "TIMESTAMP" if kind.zoned else "TIMESTAMP_NTZ"
+    return _NAMES.get(kind, str(kind).upper())
+
+
+_NAMES: dict[t.Type, str] = {
+    t.BOOLEAN: "BOOLEAN",
+    t.BYTE: "TINYINT",
+    t.SHORT: "SMALLINT",
+    t.INT: "INT",
+    t.LONG: "BIGINT",
+    t.FLOAT: "FLOAT",
+    t.DOUBLE: "DOUBLE",
+    t.DATE: "DATE",
+    t.STRING: "STRING",
+    t.BINARY: "BINARY",
+    t.UUID: "STRING",
+}
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text_literal(text: str) -> str:
+    """A text as a literal of Spark's SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def in_parentheses(value: Sql) -> str:
+    """A part of the user's text, which may end in a comment."""
+    return f"({value}\n)"

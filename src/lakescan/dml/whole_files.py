@@ -1,0 +1,102 @@
+"""DELETE by a condition that filters understand: files that match whole are removed without being read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common.metadata_columns import FILE, POS
+from lakescan.dml.finish import Finished, finish
+from lakescan.dml.finish import touched as touched_files
+from lakescan.dml.positions import FoundRows
+from lakescan.dml.sink import Sunk
+from lakescan.dml.statements import Delete
+from lakescan.errors import LakescanError
+from lakescan.executors import PlanningExecutor
+from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.local.reader import read_batches
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import FileTable
+from lakescan.query.statement import tokens
+from lakescan.scan_spec import as_predicate
+from lakescan.transaction.overwritten_files import as_removed
+from lakescan.transaction.results import ChangeResult
+from lakescan.transaction.row_changes import Mode, RowCounts
+
+if TYPE_CHECKING:
+    from lakescan.dml.execute import Change
+
+
+def changed_by_files(change: Change, executor: PlanningExecutor | None) -> ChangeResult | None:
+    """Delete by a filter; None if the condition is none, and rows must be looked for by a query."""
+    assert isinstance(change.statement, Delete)
+    target, found = change.target, _filter_of(change.statement)
+    if found is None:
+        return None
+    scan = target.scan.where(found)
+    if scan.snapshot.id is None:
+        return ChangeResult()
+    plan = scan.plan()
+    is_read = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
+    read = np.zeros(len(plan.table), dtype=bool)
+    read[plan.splits["file"].filter(is_read).to_numpy()] = True
+    rows = _live_rows(plan.table)
+    read |= rows < 0
+    if change.records_changes and read.any():
+        return None
+    whole = plan.table.filter(pa.array(~read))
+    sunk = Sunk(FoundRows(is_unique=False), [])
+    some = scan.select_columns(scan.selectable.select([FILE.name, POS.name]))
+    part = some.plan_table(plan.table.filter(pa.array(read)))
+    for batch in read_batches([(part, some.read_context(part))]):
+        sunk.rows.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
+    deleted = int(rows[~read].sum()) + sum(map(len, sunk.rows.changed.values()))
+    sunk.counts = RowCounts(deleted=deleted)
+    done = Finished()
+    if sunk.rows.changed:
+        files, positions = touched_files(part.table, sunk.rows.changed)
+        writer = target.delete_writer(change.write_id) if change.mode is Mode.MERGE_ON_READ else None
+        done = finish(target, files, positions, change.mode, writer, executor)
+    done.removed += as_removed(whole)
+    return change.commit_finished(sunk, done, found)
+
+
+def _filter_of(statement: Delete) -> Predicate | None:
+    """The condition as a filter of the table's columns; None if it is not one."""
+    if statement.where is None:
+        return TRUE
+    text, edits = statement.where.text, []
+    words = tokens(text)
+    if any(each.text.upper() in ("SELECT", "WITH", "VALUES") for each in words):
+        return None
+    qualifier = statement.target.qualifier.lower()
+    for first, dot, name in zip(words, words[1:], words[2:], strict=False):
+        if dot.text == "." and first.text.lower() == qualifier and name.token_type.name in ("VAR", "IDENTIFIER"):
+            edits.append((first.start, dot.end + 1))
+    for start, end in reversed(edits):
+        text = text[:start] + text[end:]
+    try:
+        return as_predicate(text)
+    except LakescanError:
+        return None
+
+
+def _live_rows(files: FileTable) -> np.ndarray:
+    """How many rows each file still has, by metadata; -1 where that does not say it."""
+    counts = pc.fill_null(files.files["record_count"], -1).to_numpy().astype(np.int64)
+    lists = files.files["deletes"].combine_chunks()
+    if not pc.any(pc.greater(pc.fill_null(pc.list_value_length(lists), 0), 0)).as_py():
+        return counts
+    known = pc.and_(
+        pc.equal(files.deletes["kind"], DeleteKind.VECTOR.value), pc.is_valid(files.deletes["record_count"])
+    )
+    number = pc.if_else(known, files.deletes["record_count"], -1).to_numpy().astype(np.int64)
+    parents = pc.list_parent_indices(lists).to_numpy()
+    values = lists.flatten().to_numpy()
+    lost = np.bincount(parents, number[values], len(counts)).astype(np.int64)
+    unknown = np.zeros(len(counts), dtype=bool)
+    unknown[parents[number[values] < 0]] = True
+    return np.where(unknown | (counts < 0), -1, counts - lost)
