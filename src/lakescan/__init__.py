@@ -16,6 +16,7 @@ from lakescan.common.cache import set_cache_limit
 from lakescan.doctor import Check, Diagnosis, doctor
 from lakescan.encryption import FileKey, KeyManager
 from lakescan.errors import (
+    AmbiguousMerge,
     CommitConflict,
     CommitStateUnknown,
     CorruptData,
@@ -60,6 +61,7 @@ from lakescan.sql import sql
 from lakescan.streaming.stream import BatchStream
 from lakescan.table import Table
 from lakescan.transaction.results import (
+    ChangeResult,
     CheckpointResult,
     CompactResult,
     ExpireResult,
@@ -72,9 +74,11 @@ __version__ = "0.1.0"
 moved.install()
 
 __all__ = [
+    "AmbiguousMerge",
     "Backlog",
     "BatchStream",
     "Catalog",
+    "ChangeResult",
     "Changes",
     "Check",
     "CheckpointResult",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
+from lakescan import engines
 from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.changes import Changes
 from lakescan.common.timestamps import as_moment
@@ -31,6 +32,7 @@ from lakescan.transaction.base import Target
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.results import (
+    ChangeResult,
     CheckpointResult,
     CompactResult,
     ExpireResult,
@@ -43,6 +45,8 @@ from lakescan.transaction.rows import rows_of
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from lakescan.dml.merge import MergeBuilder
 
 _Result = TypeVar("_Result")
 
@@ -297,6 +301,130 @@ class Table:
         checked = self._checked(options)
         target = self._target(checked)
         return self._written(target, overwrite_rows(target, rows_of(rows), checked, where))
+
+    def delete(
+        self, where: str | None = None, *, executor: PlanningExecutor | None = None, **options: Unpack[WriteKeywords]
+    ) -> ChangeResult:
+        """Delete the rows that match a condition, in one commit.
+
+        Files all of whose rows match are removed without being read. Of the others, rows are marked as deleted by
+        delete files or deletion vectors (merge-on-read), or the other rows are written again (copy-on-write): by the
+        option `row_change_mode`, else the table's properties.
+
+        Args:
+            where: An SQL condition, which may have subqueries; every row by default.
+            executor: Where files are written again in copy-on-write, such as `lakescan.spark.SparkExecutor(spark)`;
+                threads by default.
+            options: Write options.
+
+        Returns:
+            How many rows were deleted, and what became of their files.
+
+        Raises:
+            InvalidStatement: The condition does not parse, or is not the same each time (`rand()`).
+            CommitConflict: Another writer changed what the statement read.
+            UnsupportedFeature: Rows of the table cannot be changed (`delta.appendOnly`).
+            CommitStateUnknown: As for `append`.
+
+        Example:
+            >>> print(orders.delete("status = 'cancelled'"))
+            12 rows deleted (deletes of 3 files)
+        """
+        target = self._target(self._checked(options))
+        result: ChangeResult = engines.load("dml").delete(target, where, executor)
+        return self._written(target, result)
+
+    def update(
+        self, set: Mapping[str, str], where: str | None = None, **options: Unpack[WriteKeywords]
+    ) -> ChangeResult:
+        """Update columns of the rows that match a condition, in one commit.
+
+        Args:
+            set: By column (or member of a struct, `address.city`), the SQL expression of its new value, over the
+                row's old values; `DEFAULT` for the column's default.
+            where: An SQL condition; every row by default.
+            options: Write options, such as `row_change_mode`.
+
+        Returns:
+            How many rows were updated, and what became of their files.
+
+        Raises:
+            NoSuchColumn: The table has no such column.
+            SchemaMismatch: A new value does not fit its column, or violates a constraint; nothing is committed.
+            QueryFailed: A value cannot be computed, such as by an overflow; nothing is committed.
+            InvalidStatement, CommitConflict, UnsupportedFeature, CommitStateUnknown: As for `delete`.
+
+        Example:
+            >>> print(orders.update({"price": "price * 1.1"}, where="country = 'NO'"))
+            40 rows updated (1 file written, 2.1 KB; deletes of 2 files)
+        """
+        target = self._target(self._checked(options))
+        result: ChangeResult = engines.load("dml").update(target, set, where)
+        return self._written(target, result)
+
+    def merge(
+        self,
+        source: Any,
+        on: str,
+        *,
+        source_alias: str = "s",
+        target_alias: str = "t",
+        **options: Unpack[WriteKeywords],
+    ) -> MergeBuilder:
+        """Merge rows into the table: update or delete the rows that match, insert the others.
+
+        Args:
+            source: Arrow, pandas, Polars, DuckDB, another table or scan; or a Spark data frame, which is merged by
+                Spark's workers.
+            on: The SQL condition by which rows match.
+            source_alias: The name of the source in conditions and values.
+            target_alias: The name of the table there.
+            options: Write options, such as `row_change_mode`.
+
+        Returns:
+            A builder, to which clauses are added; its method `execute` commits the merge.
+
+        Example:
+            >>> orders.merge(changes, on="t.id = s.id") \
+            ...     .when_matched_update_all() \
+            ...     .when_not_matched_insert_all() \
+            ...     .execute()
+        """
+        checked = self._checked(options)
+        opened: list[Target] = []
+
+        def target() -> Target:
+            opened[:] = [self._target(checked)]
+            return opened[0]
+
+        found: MergeBuilder = engines.load("dml").merge(target, source, on, source_alias, target_alias)
+        return found.then(lambda result: self._written(opened[0], result))
+
+    def upsert(
+        self, rows: Any, keys: str | Sequence[str] | None = None, **options: Unpack[WriteKeywords]
+    ) -> ChangeResult:
+        """Update the rows that have the same keys as new ones, and insert the other new rows, in one commit.
+
+        Args:
+            rows: The new rows; see `merge`. They have all columns of the table.
+            keys: The columns that identify a row; by default the table's identifier fields (its primary key).
+            options: Write options, such as `row_change_mode`.
+
+        Returns:
+            How many rows were inserted and updated.
+
+        Raises:
+            InvalidOption: No keys are given, and the table has none.
+            AmbiguousMerge: Two of the rows have the same keys; nothing is committed.
+            SchemaMismatch, CommitConflict, UnsupportedFeature, CommitStateUnknown: As for `update`.
+
+        Example:
+            >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
+        """
+        target = self._target(self._checked(options))
+        names = [keys] if isinstance(keys, str) else keys
+        result: ChangeResult = engines.load("dml").upsert(target, rows, names)
+        return self._written(target, result)
 
     def compact(
         self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Unpack[WriteKeywords]

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from lakescan import engines
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.dml.finish import Finished, finish, touched
+from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
 from lakescan.dml.positions import FoundTwice
-from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement
+from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement, quoted, sql_type
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
-from lakescan.dml.statements import Action, Delete, Merge, Update
+from lakescan.dml.statements import Action, Clause, Delete, Merge, Sql, TableName, Update, When
 from lakescan.dml.whole_files import changed_by_files
-from lakescan.errors import AmbiguousMerge, InvalidStatement
+from lakescan.errors import AmbiguousMerge, InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
+from lakescan.query.given_frames import arrow_table
 from lakescan.query.lazy import Query, query
+from lakescan.query.namespace import current_namespace
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.table import Table
 from lakescan.transaction import row_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
@@ -150,19 +155,14 @@ class Change:
         assert isinstance(self.statement, Merge)
         words = {each.lower() for each in re.findall(r"\w+", self.statement.on.text)}
         names = [each for each in self.target.writes.schema.names if each.lower() in words][:_SHOWN]
-        where: Predicate = Comparison(FILE.name, op="=", value=twice.path) & Comparison(
-            POS.name, op="=", value=twice.position
-        )
-        rows = (
-            Scan(self.target.scan.where(where)).select(*[f"`{n}`" for n in names]).to_arrow().to_pylist()
-            if names
-            else []
-        )
+        is_it = Comparison(FILE.name, op="=", value=twice.path) & Comparison(POS.name, op="=", value=twice.position)
+        scan = self.target.scan.where(is_it)
+        rows = Scan(scan.select_columns(scan.selectable.select(names))).to_arrow().to_pylist() if names else []
         shown = ", ".join(f"{name} = {value!r}" for name, value in (rows[0] if rows else {}).items())
+        row = f"the row with {shown}" if shown else "a row"
         return AmbiguousMerge(
-            f"MERGE INTO {self.target.name}: the row{f' with {shown}' if shown else ''} matches more than one row of the "
-            "source, and which of them counts is not defined. Nothing was changed. Make the source's keys unique, or "
-            "add conditions to ON"
+            f"MERGE INTO {self.target.name}: {row} matches more than one row of the source, and which of them counts "
+            "is not defined. Nothing was changed. Make the source's keys unique, or add conditions to ON"
         )
 
 
@@ -182,28 +182,34 @@ def change(
     statement: Statement,
     frames: Mapping[str, Any],
     arguments: Any = None,
-    within: tuple[str, ...] = (),
+    within: tuple[str, ...] | None = None,
     executor: PlanningExecutor | None = None,
 ) -> ChangeResult:
-    """Run a statement in this process; `frames` are the data that it names.
+    """Run a statement; `frames` are the data that it names. Spark runs it if one of these is a frame of Spark.
+
+    `within` are the catalog and namespace of short names, by default those of `USE`.
 
     Raises `AmbiguousMerge`, `InvalidStatement`, `SchemaMismatch`, `CommitConflict`, and what reading raises; nothing is
     committed then.
     """
     if target.has_committed():
         return ChangeResult()
+    of_spark = [frame for frame in frames.values() if hasattr(frame, "sparkSession")]
+    if of_spark:
+        result: ChangeResult = engines.load("spark").change(
+            of_spark[0].sparkSession, target, statement, frames, arguments
+        )
+        return result
     one = Change(target, statement)
     if isinstance(statement, Delete) and not arguments and (quick := changed_by_files(one, executor)) is not None:
         return quick
-    run = partial(_query, one, frames, arguments, within)
+    run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     selecting = one.selecting
     if isinstance(statement, Merge) and any(each.assignments is None for each in statement.clauses):
-        columns = query(f"SELECT * FROM {statement.source}\n", arguments, frames, within).schema.names
-        selecting = replace(selecting, source_columns=columns)
-    raw = run(selecting.query())
-    types = [kind for _, kind in raw.columns]
+        selecting = replace(selecting, source_columns=run(f"SELECT * FROM {statement.source}\n").schema.names)
+    types = [kind for _, kind in run(selecting.query().text).columns]
     found = selecting.query(lambda place, value, column: assigned(value, types[place], column))
-    rows = run(found)
+    rows = run(found.text)
     sink = ChangeSink(one.writes(found))
     try:
         for batch in rows.to_batches():
@@ -218,15 +224,79 @@ def change(
     return one.commit(sunk, rows.scan_of(TARGET), executor)
 
 
-def _query(
-    one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], found: ChangeQuery
-) -> Query:
-    return query(found.text, arguments, {**frames, TARGET: Scan(one.scan)}, within)
+def _query(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
+    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within)
 
 
 def assigned(value: str, found: t.Type, column: t.Field) -> str:
-    from lakescan.dml.select import sql_type
-
+    """The text of a value as a column takes it."""
     if found == column.type or isinstance(column.type, t.Struct | t.ListOf | t.MapOf):
         return value
     return f"CAST({value} AS {sql_type(column.type)})"
+
+
+def delete(target: Target, where: str | None, executor: PlanningExecutor | None = None) -> ChangeResult:
+    """Delete the rows of a target that match a condition; see `Table.delete`."""
+    return change(target, Delete(TableName(("t",)), None if where is None else Sql(where)), {}, executor=executor)
+
+
+def update(target: Target, values: Mapping[str, str], where: str | None) -> ChangeResult:
+    """Update the rows of a target that match a condition; see `Table.update`."""
+    condition = None if where is None else Sql(where)
+    return change(target, Update(TableName(("t",)), assignments_of(values), condition), {})
+
+
+def merge(target: Callable[[], Target], source: Any, on: str, source_alias: str, target_alias: str) -> MergeBuilder:
+    """A MERGE of rows into a target, which is opened when it is run; see `Table.merge`."""
+    return MergeBuilder(
+        merge_of(on, target_alias, source_alias), lambda found: change(target(), found, {SOURCE: source})
+    )
+
+
+def upsert(target: Target, rows: Any, keys: Sequence[str] | None) -> ChangeResult:
+    """Update rows by keys, and insert the others; see `Table.upsert`."""
+    names = _keys(target, keys)
+    on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
+    every = (
+        Clause(When.MATCHED, Action.UPDATE, None, None),
+        Clause(When.NOT_MATCHED, Action.INSERT, None, None),
+    )
+    source = rows
+    if not (isinstance(rows, Table | Scan) or hasattr(rows, "sparkSession")):
+        source = arrow_table("rows", rows)  # read twice: a stream could be read once only
+    _check_unique(target, source, names)
+    return change(target, replace(merge_of(on, "t", "s"), clauses=every), {SOURCE: source})
+
+
+def _check_unique(target: Target, rows: Any, keys: Sequence[str]) -> None:
+    """Raise `AmbiguousMerge` if rows have the same keys: one could not be told from an update of the other."""
+    named = [f"`{SOURCE}`.{quoted(name)}" for name in keys]
+    text = (
+        f"SELECT {', '.join(named)}, count(*) AS `__lakescan_count` FROM `{SOURCE}` WHERE "
+        f"{' AND '.join(f'{each} IS NOT NULL' for each in named)} GROUP BY {', '.join(named)} HAVING count(*) > 1 LIMIT 1"
+    )
+    if hasattr(rows, "sparkSession"):
+        found = engines.load("spark").run_sql(rows.sparkSession, text, None, **{SOURCE: rows}).toArrow().to_pylist()
+    else:
+        found = query(text, None, {SOURCE: rows}, ()).to_arrow().to_pylist()
+    if found:
+        *values, count = found[0].items()
+        shown = ", ".join(f"{name} = {value!r}" for name, value in values)
+        raise AmbiguousMerge(
+            f"upsert into {target.name}: {count[1]:,} of the new rows have {shown}, and which of them counts is not "
+            "defined. Nothing was changed. Keep one row for each key"
+        )
+
+
+def _keys(target: Target, keys: Sequence[str] | None) -> list[str]:
+    schema = target.scan.snapshot.schema
+    if keys:
+        return [schema.column(name).name for name in keys]
+    names = [schema.path_of[each] for each in schema.identifier_ids]
+    if not names:
+        raise InvalidOption(
+            f"{target.name} has no identifier fields (primary key): name the columns that identify a row, keys=[...]"
+        )
+    if nested := [name for name in names if name not in schema.names]:
+        raise UnsupportedFeature(f"upserts by the member {nested[0]!r} of a struct", "Use merge.")
+    return names
