@@ -271,9 +271,10 @@ def upsert(target: Target, rows: Any, keys: Sequence[str] | None) -> ChangeResul
 def _check_unique(target: Target, rows: Any, keys: Sequence[str]) -> None:
     """Raise `AmbiguousMerge` if rows have the same keys: one could not be told from an update of the other."""
     named = [f"`{SOURCE}`.{quoted(name)}" for name in keys]
+    columns, filled = ", ".join(named), " AND ".join(f"{each} IS NOT NULL" for each in named)
     text = (
-        f"SELECT {', '.join(named)}, count(*) AS `__lakescan_count` FROM `{SOURCE}` WHERE "
-        f"{' AND '.join(f'{each} IS NOT NULL' for each in named)} GROUP BY {', '.join(named)} HAVING count(*) > 1 LIMIT 1"
+        f"SELECT {columns}, count(*) AS `__lakescan_count` FROM `{SOURCE}` WHERE {filled} GROUP BY {columns} "
+        "HAVING count(*) > 1 LIMIT 1"
     )
     if hasattr(rows, "sparkSession"):
         found = engines.load("spark").run_sql(rows.sparkSession, text, None, **{SOURCE: rows}).toArrow().to_pylist()
