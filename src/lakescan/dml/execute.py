@@ -11,13 +11,13 @@ from typing import Any
 from lakescan import engines
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
-from lakescan.dml.finish import Finished, finish, touched
+from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
 from lakescan.dml.positions import FoundTwice
 from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement, quoted, sql_type
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
 from lakescan.dml.statements import Action, Clause, Delete, Merge, Sql, TableName, Update, When
-from lakescan.dml.whole_files import changed_by_files
+from lakescan.dml.whole_files import delete_by_filter
 from lakescan.errors import AmbiguousMerge, InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
@@ -30,7 +30,7 @@ from lakescan.table import Table
 from lakescan.transaction import row_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.row_changes import Mode, RowChanges
+from lakescan.transaction.row_changes import RowChanges
 from lakescan.transaction.save import removed_on_failure
 from lakescan.write.partitioned_writer import new_write_id
 
@@ -97,15 +97,19 @@ class Change:
         """How the rows of the query are written."""
         return ChangeWrites(found, self.target.writes, self._moved, self._change_writes, self.write_id)
 
+    @property
+    def finishing(self) -> Finishing:
+        """How files with changed rows are finished."""
+        return Finishing.of(self.target, self.mode, self.write_id)
+
     def commit(self, sunk: Sunk, scan: ScanSpec, executor: PlanningExecutor | None) -> ChangeResult:
         """Write deletes, or files without the changed rows, and commit. `scan` is that of the target in the query."""
         written: list[Any] = [*sunk.files, *sunk.change_files]
-        writer = self.target.delete_writer(self.write_id) if self.mode is Mode.MERGE_ON_READ else None
         try:
             done = Finished()
             if sunk.rows.changed:
                 files, positions = touched(scan.plan().table, sunk.rows.changed)
-                done = finish(self.target, files, positions, self.mode, writer, executor)
+                done = self.finishing.finish(files, positions, executor)
                 written += [*done.files, *done.deletes]
         except BaseException:
             self.target.storage.remove([each.location for each in written])
@@ -201,7 +205,7 @@ def change(
         )
         return result
     one = Change(target, statement)
-    if isinstance(statement, Delete) and not arguments and (quick := changed_by_files(one, executor)) is not None:
+    if isinstance(statement, Delete) and not arguments and (quick := delete_by_filter(one, executor)) is not None:
         return quick
     run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     selecting = one.selecting

@@ -16,6 +16,7 @@ from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import DELETES, FileTable
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.parquet.file import ParquetData
+from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
 from lakescan.transaction.base import Target
 from lakescan.transaction.overwritten_files import as_removed
@@ -24,7 +25,7 @@ from lakescan.transaction.rewrite import rewrite_rows
 from lakescan.transaction.row_changes import DeleteWriter, Mode
 from lakescan.write.roaring import encode_bitmaps
 from lakescan.write.row_deletes import WrittenDeletes
-from lakescan.write.table_writes import WrittenFile
+from lakescan.write.table_writes import TableWrites, WrittenFile
 
 
 @dataclass
@@ -51,35 +52,45 @@ def touched(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable
     return plan.take(places).used_deletes(), list(changed.values())
 
 
-def finish(
-    target: Target,
-    files: FileTable,
-    positions: Sequence[BitMap64],
-    mode: Mode,
-    writer: DeleteWriter | None,
-    executor: PlanningExecutor | None,
-) -> Finished:
-    """Write what records the changes. `files` are those with changed rows, of the target's base."""
-    if not len(files):
-        return Finished()
-    whole = has_no_rows_left(files, positions, target.storage)
-    done = Finished(removed=as_removed(files.filter(pa.array(whole))))
-    rest, others = (
-        files.filter(pa.array(~whole)),
-        [each for each, is_whole in zip(positions, whole, strict=True) if not is_whole],
-    )
-    if not len(rest):
+@dataclass(frozen=True)
+class Finishing:
+    """How files with changed rows are finished. Pickled for workers.
+
+    - `scan`: a scan of the base, with all columns that `moved` writes.
+    - `writer`: in merge-on-read, the writer of deletes; None in copy-on-write.
+    """
+
+    scan: ScanSpec
+    moved: TableWrites
+    writer: DeleteWriter | None
+
+    @staticmethod
+    def of(target: Target, mode: Mode, write_id: str) -> Finishing:
+        """How the changes of a write are finished."""
+        if mode is Mode.MERGE_ON_READ:
+            return Finishing(target.scan, target.writes, target.delete_writer(write_id))
+        moved = target.writes.of_moved_rows
+        return Finishing(target.scan.select_columns(moved.schema), moved, None)
+
+    def finish(
+        self, files: FileTable, positions: Sequence[BitMap64], executor: PlanningExecutor | None = None
+    ) -> Finished:
+        """Write what records the changes. `files` are those with changed rows, of the base."""
+        if not len(files):
+            return Finished()
+        whole = has_no_rows_left(files, positions, self.scan.storage)
+        done = Finished(removed=as_removed(files.filter(pa.array(whole))))
+        rest = files.filter(pa.array(~whole))
+        others = [each for each, is_whole in zip(positions, whole, strict=True) if not is_whole]
+        if not len(rest):
+            return done
+        if self.writer is not None:
+            done.deletes += self.writer.write(rest.used_deletes(), others)
+            return done
+        plan = self.scan.plan_table(without_rows(rest, others))
+        done.files += rewrite_rows(self.moved, plan, self.scan.read_context(plan), executor)
+        done.removed += as_removed(rest)
         return done
-    if mode is Mode.MERGE_ON_READ:
-        assert writer is not None
-        done.deletes += writer.write(rest.used_deletes(), others)
-        return done
-    writes = target.writes.of_moved_rows
-    scan = target.scan.select_columns(writes.schema)
-    plan = scan.plan_table(without_rows(rest, others))
-    done.files += rewrite_rows(writes, plan, scan.read_context(plan), executor)
-    done.removed += as_removed(rest)
-    return done
 
 
 def without_rows(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.metadata_columns import FILE, POS
-from lakescan.dml.finish import Finished, finish
-from lakescan.dml.finish import touched as touched_files
+from lakescan.dml.finish import Finished, touched
 from lakescan.dml.positions import FoundRows
 from lakescan.dml.sink import Sunk
 from lakescan.dml.statements import Delete
@@ -20,26 +20,45 @@ from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.local.reader import read_batches
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import ScanPlan
 from lakescan.query.statement import tokens
-from lakescan.scan_spec import as_predicate
+from lakescan.scan_spec import ScanSpec, as_predicate
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.row_changes import Mode, RowCounts
+from lakescan.transaction.row_changes import RowCounts
 
 if TYPE_CHECKING:
     from lakescan.dml.execute import Change
 
 
-def changed_by_files(change: Change, executor: PlanningExecutor | None) -> ChangeResult | None:
-    """Delete by a filter; None if the condition is none, and rows must be looked for by a query."""
+@dataclass(frozen=True)
+class ByFilter:
+    """A DELETE by a filter: the files that match whole, how many rows they have, and a scan and plan of the others."""
+
+    where: Predicate
+    whole: FileTable
+    rows: int
+    scan: ScanSpec
+    others: ScanPlan
+
+    def commit(self, change: Change, found: FoundRows, done: Finished) -> ChangeResult:
+        """Commit the DELETE of the files that match whole, and of the rows that were found in others."""
+        deleted = self.rows + sum(map(len, found.changed.values()))
+        done.removed += as_removed(self.whole)
+        return change.commit_finished(Sunk(found, [], counts=RowCounts(deleted=deleted)), done, self.where)
+
+
+def by_filter(change: Change) -> ByFilter | None:
+    """What a DELETE does if its condition is a filter; None if rows must be looked for by a query."""
     assert isinstance(change.statement, Delete)
     target, found = change.target, _filter_of(change.statement)
     if found is None:
         return None
-    scan = target.scan.where(found)
-    if scan.snapshot.id is None:
-        return ChangeResult()
-    plan = scan.plan()
+    try:
+        scan = target.scan.where(found)
+        plan = scan.plan()
+    except LakescanError:
+        return None  # the query says it in the statement's words
     is_read = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     read = np.zeros(len(plan.table), dtype=bool)
     read[plan.splits["file"].filter(is_read).to_numpy()] = True
@@ -47,21 +66,22 @@ def changed_by_files(change: Change, executor: PlanningExecutor | None) -> Chang
     read |= rows < 0
     if change.records_changes and read.any():
         return None
-    whole = plan.table.filter(pa.array(~read))
-    sunk = Sunk(FoundRows(is_unique=False), [])
-    some = scan.select_columns(scan.selectable.select([FILE.name, POS.name]))
-    part = some.plan_table(plan.table.filter(pa.array(read)))
-    for batch in read_batches([(part, some.read_context(part))]):
-        sunk.rows.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
-    deleted = int(rows[~read].sum()) + sum(map(len, sunk.rows.changed.values()))
-    sunk.counts = RowCounts(deleted=deleted)
-    done = Finished()
-    if sunk.rows.changed:
-        files, positions = touched_files(part.table, sunk.rows.changed)
-        writer = target.delete_writer(change.write_id) if change.mode is Mode.MERGE_ON_READ else None
-        done = finish(target, files, positions, change.mode, writer, executor)
-    done.removed += as_removed(whole)
-    return change.commit_finished(sunk, done, found)
+    scan = scan.select_columns(scan.selectable.select([FILE.name, POS.name]))
+    others = scan.plan_table(plan.table.filter(pa.array(read)))
+    return ByFilter(found, plan.table.filter(pa.array(~read)), int(rows[~read].sum()), scan, others)
+
+
+def delete_by_filter(change: Change, executor: PlanningExecutor | None) -> ChangeResult | None:
+    """Delete by a filter in this process; None if its condition is none."""
+    quick = by_filter(change)
+    if quick is None:
+        return None
+    found, done = FoundRows(is_unique=False), Finished()
+    for batch in read_batches([(quick.others, quick.scan.read_context(quick.others))]):
+        found.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
+    if found.changed:
+        done = change.finishing.finish(*touched(quick.others.table, found.changed), executor)
+    return quick.commit(change, found, done)
 
 
 def _filter_of(statement: Delete) -> Predicate | None:

@@ -109,6 +109,9 @@ class Query:
     def scan_of(self, name: str) -> ScanSpec:
         """The scan of a table that was given by name, with what the statement says about it.
 
+        Args:
+            name: The name that the statement has for it.
+
         Example:
             >>> query.scan_of("orders").plan()
         """

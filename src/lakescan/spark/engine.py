@@ -1,12 +1,14 @@
 """The entry points of the Spark engine that lower layers load through `lakescan.engines`."""
 
 from lakescan.spark.changes import changes_frame
+from lakescan.spark.dml import change
 from lakescan.spark.frames import explained, frame_of
 from lakescan.spark.statements import current_namespace, make_view, renew_view, run_sql
 from lakescan.spark.write import SparkRows
 
 __all__ = [
     "SparkRows",
+    "change",
     "changes_frame",
     "current_namespace",
     "explained",

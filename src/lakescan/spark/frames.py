@@ -45,7 +45,14 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     if reason is not None:
         _refuse(scan, {reason: 1})
         return _read_planned(spark, scan) if _is_planned_here(scan) else _source(spark, scan)
-    plan = _plan(spark, scan)
+    return frame_of_plan(spark, scan, _plan(spark, scan))
+
+
+def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFrame:
+    """The rows of a plan of a scan without SQL conditions."""
+    reason = why_arrow(scan) or why_session(spark, scan)
+    if reason is not None:
+        return read_planned(spark, scan, plan)
     lanes = choose_lanes(scan, plan)
     _refuse(scan, lanes.reasons)
     native = pa.array(lanes.native)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -63,6 +63,18 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
     if frames or args or not is_ours:
         return spark.sql(statement.text, args, **frames) if frames or args else spark.sql(statement.text)
     return define(spark, statement.text)
+
+
+def query_frame(
+    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
+) -> tuple[DataFrame, Callable[[str], ScanSpec]]:
+    """The frame of a query, and the scans of the tables among `frames`, by name."""
+    found = _analyzed(spark, text, args, frames)
+
+    def scan_of(name: str) -> ScanSpec:
+        return next(spec for each, spec in found.scans.items() if each.names == (name,))
+
+    return _frame(spark, found, frames), scan_of
 
 
 def _is_ours(text: str) -> bool:
