@@ -94,10 +94,9 @@ def _run(
     finishing = one.finishing
     try:
         found = frame.mapInArrow(_sinking(writes), _SCHEMA)
-        if finishing.writer is None:  # files are written again: by all tasks, however small the bitmaps are
-            found = found.repartition(parallelism(spark), "path")
-        else:
-            found = found.repartition("path")
+        # Files are written again by all tasks, however small the bitmaps are; of deletes, Spark makes few tasks.
+        tasks = [parallelism(spark)] if finishing.writer is None else []
+        found = found.repartition(*tasks, "path")
         finished = found.sortWithinPartitions("path").mapInArrow(_finishing(finishing, plan), _SCHEMA)
         rows = finished.toArrow().to_pylist()
         for row in rows:
