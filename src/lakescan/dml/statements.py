@@ -40,9 +40,10 @@ class TableName:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`column = value`: the parts of the column's name (members of structs follow), without the table's name.
+    """`column = value`: the parts of the column's name, as they were written; members of structs follow.
 
-    The value is the text `DEFAULT` for the column's default.
+    The table's name or alias may come first: `dml.assignment.column_of` tells it from a struct of the same name, which
+    only the table's columns say. The value is the text `DEFAULT` for the column's default.
     """
 
     column: tuple[str, ...]
@@ -97,7 +98,7 @@ class Merge:
     """`MERGE INTO target USING source ON on WHEN ...`.
 
     `source` is a table's name with what may follow it (time travel), or a query in parentheses; `source_alias` the name
-    by which expressions refer to it; None where it has none (then the last part of its name).
+    by which expressions refer to it: without an alias the last part of its name, None for a query.
     """
 
     target: TableName
@@ -125,6 +126,7 @@ class Insert:
     partition: tuple[tuple[str, Sql | None], ...] = ()
     replace_where: Sql | None = None
     with_clause: Sql | None = None
+    with_schema_evolution: bool = False
 
 
 DmlStatement = Delete | Update | Merge | Insert

@@ -14,6 +14,9 @@ from lakescan.expressions.quotes import with_escaped_quotes
 _EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?", re.IGNORECASE)
 _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
 _QUERY_WORDS = re.compile(r"[(\s]*(?:select|with|from|values|table|map|reduce)\b", re.IGNORECASE)
+_CHANGE_WORDS = re.compile(r"(?:delete|update|merge|insert|truncate)\b", re.IGNORECASE)
+_CHANGES_BEHIND = re.compile(r"\b(?:delete|update|merge|insert)\b", re.IGNORECASE)
+_BEHIND_WITH = ("delete", "update", "merge", "insert")
 
 _SHOWN = 100  # characters of a line before and after the place that a message underlines
 Arguments = Mapping[str, Any] | Sequence[Any] | None
@@ -25,7 +28,20 @@ class Kind(Enum):
     QUERY = "query"
     EXPLAIN = "explain"
     USE = "use"
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+    INSERT = "insert"
+    TRUNCATE = "truncate"
     OTHER = "other"
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether such a statement changes the rows of a table."""
+        return self in _CHANGES
+
+
+_CHANGES = (Kind.DELETE, Kind.UPDATE, Kind.MERGE, Kind.INSERT, Kind.TRUNCATE)
 
 
 @dataclass(frozen=True)
@@ -46,10 +62,58 @@ def statement_of(text: str) -> Statement:
     if explain := _EXPLAIN.match(rest, at):
         return Statement(Kind.EXPLAIN, rest[explain.end() :].lstrip(), (explain[1] or "").strip().upper())
     if _QUERY_WORDS.match(rest, at):
-        return Statement(Kind.QUERY, rest)
+        return Statement(_kind_behind(rest, at) or Kind.QUERY, rest)
+    if change := _CHANGE_WORDS.match(rest, at):
+        return Statement(Kind(change[0].split()[0].lower()), rest)
     if re.compile(r"use\b", re.IGNORECASE).match(rest, at):
         return Statement(Kind.USE, rest)
     return Statement(Kind.OTHER, rest)
+
+
+def _kind_behind(text: str, at: int) -> Kind | None:
+    """The kind of a statement that changes rows, and begins with the queries of WITH, or with FROM as Hive's do."""
+    first = text[at : at + 4].lower()
+    if first not in ("with", "from") or not _CHANGES_BEHIND.search(text, at):
+        return None
+    try:
+        words = tokens(text)
+    except InvalidStatement:
+        return None
+    names = [each.text.lower() if each.token_type.name not in ("IDENTIFIER", "STRING") else "" for each in words]
+    if first == "with":
+        found = behind_with(words)
+        return Kind(names[found]) if found < len(words) and names[found] in _BEHIND_WITH else None
+    depth = 0
+    for n, name in enumerate(names[:-1]):
+        depth += (words[n].text == "(") - (words[n].text == ")")
+        if depth == 0 and name == "insert" and names[n + 1] in ("into", "overwrite") and names[n - 1] != ".":
+            return Kind.INSERT
+    return None
+
+
+def behind_with(words: Sequence[Any]) -> int:
+    """The number of the token behind the queries of a WITH clause, which is the first token."""
+    at = 1
+    if words[at : at + 2] and words[at].text.upper() == "RECURSIVE" and words[at + 1].text not in ("(", "AS"):
+        at += 1
+    while True:
+        at = _behind_group(words, at + 1)  # the name, and its columns
+        if at < len(words) and words[at].text.upper() == "AS":
+            at += 1
+        at = _behind_group(words, at)
+        if at >= len(words) or words[at].text != ",":
+            return at
+        at += 1
+
+
+def _behind_group(words: Sequence[Any], at: int) -> int:
+    """The number of the token behind parentheses that begin here; the same number if there are none."""
+    depth = 0
+    for n in range(at, len(words)):
+        depth += (words[n].text == "(") - (words[n].text == ")")
+        if depth <= 0:
+            return n + 1 if n > at or words[n].text == ")" else at
+    return len(words)
 
 
 def _match(pattern: re.Pattern[str], text: str) -> str:

@@ -1,0 +1,177 @@
+"""What a statement may store in a column: Spark's rules of store assignment (ANSI), and the names of columns to set.
+
+The rules are those of Spark's `Cast.canANSIStoreAssign`, and as Delta's: numbers become other numbers, times other
+times, anything a text; a text is tried as a number, time or truth value when the statement runs. A value that the
+column cannot hold fails the statement, in sessions without ANSI mode, too: nothing wraps around, or becomes null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from lakescan.common import types as t
+from lakescan.dml.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, TableName, Update
+from lakescan.errors import InvalidStatement, SchemaMismatch
+from lakescan.query.dialect.types import plain
+
+_NAMES: dict[t.Type, str] = {
+    t.BOOLEAN: "BOOLEAN",
+    t.BYTE: "TINYINT",
+    t.SHORT: "SMALLINT",
+    t.INT: "INT",
+    t.LONG: "BIGINT",
+    t.FLOAT: "FLOAT",
+    t.DOUBLE: "DOUBLE",
+    t.DATE: "DATE",
+    t.STRING: "STRING",
+    t.BINARY: "BINARY",
+}
+_DIGITS: dict[t.Type, int] = {t.BYTE: 3, t.SHORT: 5, t.INT: 10, t.LONG: 19}
+
+
+def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> str:
+    """The text of a value as a column takes it.
+
+    Args:
+        value_sql: An expression, in parentheses if it has operators. Without `ansi` it may occur more than once.
+        found: Its type.
+        column: The column.
+        ansi: Whether casts of the session fail for values that do not fit (`spark.sql.ansi.enabled`).
+
+    Returns:
+        The text itself where no cast is needed. Structs, arrays and maps are left to the writer, which matches members
+        by name.
+
+    Raises:
+        SchemaMismatch: A value of this type is not stored in the column.
+
+    Example:
+        >>> assigned("s.price", t.DOUBLE, t.Field(1, "price", t.INT), ansi=True)
+        'CAST(s.price AS INT)'
+    """
+    kind = plain(column.type)
+    if found in (kind, t.UNKNOWN) or (_is_nested(found) and _is_nested(kind)):
+        return value_sql
+    if not _is_assignable(found, kind):
+        raise SchemaMismatch(
+            f"column {column.name!r} is {column.type}, and its value {found}: Spark's rules of store assignment do not "
+            f"convert {found} to {column.type}. Cast the value, if it is meant"
+        )
+    name = _name(kind)
+    if ansi or _always_fits(found, kind):
+        return f"CAST({value_sql} AS {name})"
+    column_name = column.name.replace("\\", "\\\\").replace("'", "\\'")
+    fails = f"raise_error(concat('column {column_name} is {name}, and a value does not fit: ', {value_sql}))"
+    return f"coalesce(try_cast({value_sql} AS {name}), if({value_sql} IS NULL, NULL, {fails}))"
+
+
+def _is_nested(kind: t.Type) -> bool:
+    return isinstance(kind, t.Struct | t.ListOf | t.MapOf)
+
+
+def _is_number(kind: t.Type) -> bool:
+    return kind in t.INTEGRAL or kind in t.FLOATING or isinstance(kind, t.Decimal)
+
+
+def _is_time(kind: t.Type) -> bool:
+    return kind == t.DATE or isinstance(kind, t.Timestamp)
+
+
+def _is_assignable(found: t.Type, kind: t.Type) -> bool:
+    if _is_number(kind):
+        return _is_number(found) or found == t.STRING
+    if _is_time(kind):
+        return _is_time(found) or found == t.STRING
+    if kind == t.BOOLEAN:
+        return found == t.STRING
+    return kind == t.STRING and (_is_number(found) or _is_time(found) or found in (t.BOOLEAN, t.BINARY, t.UUID, t.TIME))
+
+
+def _always_fits(found: t.Type, kind: t.Type) -> bool:
+    """Whether every value of a type has one of the other, so that the cast does not fail in any mode."""
+    if found == t.STRING:
+        return False
+    if kind == t.STRING or kind in t.FLOATING or _is_time(kind):
+        return True
+    if found in t.INTEGRAL and kind in t.INTEGRAL:
+        return t.INTEGRAL.index(found) <= t.INTEGRAL.index(kind)
+    if isinstance(kind, t.Decimal) and isinstance(found, t.Decimal):
+        rounds = found.scale > kind.scale  # up to one digit more
+        return found.precision - found.scale + rounds <= kind.precision - kind.scale
+    if isinstance(kind, t.Decimal) and found in _DIGITS:
+        return _DIGITS[found] <= kind.precision - kind.scale
+    return False
+
+
+def _name(kind: t.Type) -> str:
+    if isinstance(kind, t.Decimal):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if isinstance(kind, t.Timestamp):
+        return "TIMESTAMP" if kind.zoned else "TIMESTAMP_NTZ"
+    return _NAMES[kind]
+
+
+def column_of(parts: tuple[str, ...], target: TableName, columns: Collection[str]) -> tuple[str, ...]:
+    """A name of a statement without the table's name or alias that comes first.
+
+    As in Spark, the table's name counts if a column follows; else the name begins with a column, perhaps a struct that
+    is called as the table is.
+
+    Args:
+        parts: The parts of the name.
+        target: The table, by whose alias, or by any end of whose name without one, columns may be qualified.
+        columns: The names of the table's columns.
+
+    Example:
+        >>> column_of(("t", "price"), TableName(("db", "t")), ["id", "price"])
+        ('price',)
+    """
+    names = {each.lower() for each in columns}
+    lower = tuple(part.lower() for part in parts)
+    for size in range(len(parts) - 1, 0, -1):
+        if lower[:size] in _qualifiers(target) and lower[size] in names:
+            return parts[size:]
+    return parts
+
+
+def _qualifiers(target: TableName) -> set[tuple[str, ...]]:
+    if target.alias is not None:
+        return {(target.alias.lower(),)}
+    parts = tuple(part.lower() for part in target.parts)
+    names = [parts, parts[:-1]] if parts[-1].startswith("branch_") else [parts]
+    return {each[n:] for each in names for n in range(len(each))}
+
+
+def with_plain_columns(statement: DmlStatement, columns: Collection[str]) -> DmlStatement:
+    """The statement with names of columns to set that begin with a column; see `column_of`.
+
+    Raises:
+        InvalidStatement: A column is set twice.
+    """
+    match statement:
+        case Update(target=target, assignments=assignments):
+            return replace(statement, assignments=_plain(assignments, target, columns))
+        case Merge(target=target, clauses=clauses):
+            return replace(statement, clauses=tuple(_plain_clause(each, target, columns) for each in clauses))
+        case Delete() | Insert():
+            return statement
+
+
+def _plain_clause(clause: Clause, target: TableName, columns: Collection[str]) -> Clause:
+    if not clause.assignments:
+        return clause
+    return replace(clause, assignments=_plain(clause.assignments, target, columns))
+
+
+def _plain(assignments: tuple[Assignment, ...], target: TableName, columns: Collection[str]) -> tuple[Assignment, ...]:
+    found: list[Assignment] = []
+    names: set[tuple[str, ...]] = set()
+    for each in assignments:
+        column = column_of(each.column, target, columns)
+        lower = tuple(part.lower() for part in column)
+        if lower in names:
+            raise InvalidStatement(f"the column {'.'.join(column)} is set twice")
+        names.add(lower)
+        found.append(replace(each, column=column))
+    return tuple(found)
