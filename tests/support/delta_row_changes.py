@@ -1,0 +1,109 @@
+"""Statements that change rows of Delta tables, as callers make them: rows are found, deletes and files are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+import lakescan
+from lakescan.expressions.sql import parse_filter
+from lakescan.options.write import WriteOptions
+from lakescan.transaction.delta import DeltaTarget
+from lakescan.transaction.removed import Removed
+from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
+from lakescan.write.partitioned_writer import write_rows
+from lakescan.write.row_deletes import WrittenDeletes
+from tests.support.delta_state import newest
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+IDS = {"delta.enableRowTracking": "true"}
+MAPPED = {"delta.columnMapping.mode": "name"}
+
+
+def target_of(folder: Path, **options: Any) -> DeltaTarget:
+    """The table as a target, at the version that it has now."""
+    target = lakescan.table(folder)._target(WriteOptions.of(options, "delta"))
+    assert isinstance(target, DeltaTarget)
+    _ = target.scan.snapshot
+    return target
+
+
+def found(target: DeltaTarget, where: str) -> pa.Table:
+    """The rows that match, with their files and positions."""
+    scan = lakescan.table(target.location, versionAsOf=target.base_state).scan().where(where)
+    return scan.select(*target.writes.schema.names, "_file", "_pos").to_arrow()
+
+
+def mark(target: DeltaTarget, where: str, write_id: str = "write") -> list[WrittenDeletes]:
+    """Write vectors of the rows that match."""
+    positions: dict[str, list[int]] = {}
+    for row in found(target, where).to_pylist():
+        positions.setdefault(row["_file"], []).append(row["_pos"])
+    table = target.scan.plan().table
+    at = [each for each, path in enumerate(table.files["path"].to_pylist()) if path in positions]
+    files = table.take(pa.array(at, pa.int64()))
+    bitmaps = [BitMap64(positions[path]) for path in files.files["path"].to_pylist()]
+    return list(target.delete_writer(write_id).write(files, bitmaps))
+
+
+def delete(target: DeltaTarget, where: str, **more: Any) -> None:
+    """DELETE by vectors, of what matches a condition."""
+    deletes = mark(target, where)
+    counts = RowCounts(deleted=sum(each.rows for each in deletes))
+    words = {"predicate": where}
+    target.change(
+        RowChanges(Statement.DELETE, parse_filter(where), deletes=deletes, counts=counts, parameters=words, **more)
+    )
+
+
+def update(target: DeltaTarget, where: str, new: pa.Table, **more: Any) -> None:
+    """UPDATE by vectors: what matches a condition is deleted, and the new rows are in files of their own."""
+    deletes, files = mark(target, where), write_rows(target.writes, new.to_batches(), "new")
+    counts = RowCounts(updated=sum(each.rows for each in deletes))
+    target.change(
+        RowChanges(Statement.UPDATE, parse_filter(where), deletes=deletes, files=files, counts=counts, **more)
+    )
+
+
+def removed(target: DeltaTarget, where: str) -> list[Removed]:
+    """The files with rows that match, to be removed whole."""
+    paths = dict.fromkeys(found(target, where)["_file"].to_pylist())
+    return [Removed(path, {}, 0) for path in paths]
+
+
+def images(target: DeltaTarget, *changes: tuple[str, pa.Table]) -> Any:
+    """Write change files of rows by their kind of change."""
+    assert target.change_files is not None
+    return write_rows(target.change_files.writes, _tagged(changes), "images")
+
+
+def _tagged(changes: tuple[tuple[str, pa.Table], ...]) -> Iterator[pa.RecordBatch]:
+    for kind, rows in changes:
+        yield from rows.append_column("_change_type", pa.array([kind] * rows.num_rows)).to_batches()
+
+
+def actions(folder: Path, name: str, version: int | None = None) -> list[dict[str, Any]]:
+    """The actions of a name in a commit, by default the newest."""
+    number = newest(folder) if version is None else version
+    lines = (folder / "_delta_log" / f"{number:020d}.json").read_text().splitlines()
+    return [json.loads(line)[name] for line in lines if name in json.loads(line)]
+
+
+def ids(folder: Path, version: int | None = None) -> list[int]:
+    """The column `id` of a version, by default the newest, sorted."""
+    options = {} if version is None else {"versionAsOf": version}
+    rows = lakescan.table(folder, **options).scan().to_arrow()
+    return sorted(rows["id"].to_pylist())
+
+
+def changes(folder: Path) -> list[tuple[str, int]]:
+    """The kind of change and the id of each row that the newest version changed."""
+    version = newest(folder)
+    read = lakescan.table(folder).changes(start=version - 1, end=version).to_arrow()
+    return sorted((row["_change_type"], row["id"]) for row in read.to_pylist())
