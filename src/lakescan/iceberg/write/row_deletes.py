@@ -56,7 +56,7 @@ class IcebergDeletes:
 
     writes: IcebergWrites
     specs: Mapping[int, PartitionSpec]
-    partition_names: Mapping[int, str]  # of partition fields by id, as file tables call them
+    partition_names: Mapping[int, str]  # of partition fields by id, as file tables call them; others have their own
     write_id: str
 
     @staticmethod
@@ -141,9 +141,16 @@ class IcebergDeletes:
                     f"{typeless[0]!r}, whose column is in no schema any more",
                     "Use row-change-mode=copy-on-write.",
                 )
+            names = [self.partition_names.get(each.id, each.name) for each in spec.fields]
+            if len(set(names)) < len(names):
+                raise UnsupportedFeature(
+                    f"deletes by position in files of {self.writes.metadata.location} with partition fields of the same "
+                    f"name: {', '.join(names)}",
+                    "Use row-change-mode=copy-on-write.",
+                )
             columns = [
-                physical(_of_type(partitions.field(self.partition_names[each.id]).take(places), each.type)).to_pylist()
-                for each in spec.fields
+                physical(_of_type(partitions.field(name).take(places), each.type)).to_pylist()
+                for name, each in zip(names, spec.fields, strict=True)
             ]
             rows = zip(*columns, strict=True) if columns else [()] * len(places)
             for place, key in zip(places.to_pylist(), rows, strict=True):

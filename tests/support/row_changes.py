@@ -1,0 +1,92 @@
+"""Changes of rows of the table `local.db.t`, as statements make them: rows are found, files written, and committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+import lakescan
+from lakescan.expressions.sql import parse_filter
+from lakescan.options.write import WriteOptions
+from lakescan.planning.file_table import FileTable
+from lakescan.transaction.removed import Removed
+from lakescan.transaction.row_changes import Mode, RowChanges, Statement
+from lakescan.write.partitioned_writer import write_rows
+from lakescan.write.row_deletes import WrittenDeletes
+from tests.support import row_deltas
+from tests.transaction.support import NAME, Row, rows
+
+MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in Statement}
+COPY_ON_WRITE = "copy-on-write"
+
+
+def planned(target: Any, paths: Sequence[str]) -> FileTable:
+    """These data files of the base, with their deletes."""
+    table = target.scan.plan().table
+    numbers = pa.array([table.files["path"].to_pylist().index(path) for path in paths], pa.int64())
+    return FileTable(table.files.take(numbers), table.deletes)
+
+
+def positions_of(where: str, branch: str) -> dict[str, list[int]]:
+    """The positions of the rows of a branch that match, by data file."""
+    found: dict[str, list[int]] = {}
+    scan = lakescan.table(NAME, branch=branch).scan().where(where).select("_file", "_pos")
+    for row in scan.to_arrow().to_pylist():
+        found.setdefault(row["_file"], []).append(row["_pos"])
+    return found
+
+
+def changing(
+    statement: str,
+    where: str | None,
+    new: Sequence[Row] = (),
+    *,
+    read: str | None = None,
+    removes_whole: bool = True,
+    **options: Any,
+) -> Callable[[], None]:
+    """A statement that deletes the rows that match `where`, and adds `new` ones; it commits when it is called.
+
+    `read` is what it read, `where` unless given. Files that lose all rows are removed if it `removes_whole`.
+    """
+    parsed = WriteOptions.of(options, "iceberg")
+    target = lakescan.table(NAME)._target(parsed)
+    kind = Statement(statement)
+    found = {} if where is None else positions_of(where, parsed.branch)
+    live = positions_of("true", parsed.branch)
+    is_rewriting = target.mode_of(kind) is Mode.COPY_ON_WRITE
+    whole = [path for path in found if is_rewriting or (removes_whole and len(found[path]) == len(live[path]))]
+    others = [path for path in found if path not in whole]
+    copied = copies(where, whole, parsed.branch) if is_rewriting and where is not None else []
+    deletes: Sequence[WrittenDeletes] = ()
+    if others:
+        bitmaps = [BitMap64(found[path]) for path in others]
+        deletes = target.delete_writer("deletes").write(planned(target, others), bitmaps)
+    written = write_rows(target.writes, rows(*copied, *new).to_batches(), "rows") if copied or new else []
+    predicate = None if (read or where) is None else parse_filter(read or where or "")
+    changes = RowChanges(kind, predicate, [Removed(path, {}, 0) for path in whole], deletes, written)
+    return lambda: target.change(changes)
+
+
+def copies(where: str, paths: Sequence[str], branch: str) -> list[Row]:
+    """The rows of data files that do not match."""
+    scan = lakescan.table(NAME, branch=branch).scan().where(f"NOT ({where})").select("id", "part", "_file")
+    return [(row["id"], row["part"]) for row in scan.to_arrow().to_pylist() if row["_file"] in paths]
+
+
+def change(statement: str, where: str | None, new: Sequence[Row] = (), **options: Any) -> None:
+    """Run a statement; see `changing`."""
+    changing(statement, where, new, **options)()
+
+
+def upgrade() -> None:
+    """Raise the table's format version to 3, in its metadata file."""
+    path = Path(row_deltas.opened()[0].metadata_location.removeprefix("file://"))
+    document = json.loads(path.read_text())
+    document |= {"format-version": 3, "next-row-id": 1000}
+    path.write_text(json.dumps(document))
