@@ -144,8 +144,8 @@ class IcebergDeletes:
             names = [self.partition_names.get(each.id, each.name) for each in spec.fields]
             if len(set(names)) < len(names):
                 raise UnsupportedFeature(
-                    f"deletes by position in files of {self.writes.metadata.location} with partition fields of the same "
-                    f"name: {', '.join(names)}",
+                    f"deletes by position in files of {self.writes.metadata.location} whose partition fields have the "
+                    f"same name: {', '.join(names)}",
                     "Use row-change-mode=copy-on-write.",
                 )
             columns = [
