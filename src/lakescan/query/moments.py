@@ -29,6 +29,7 @@ def moment_of(expression: Any, zone: tzinfo, what: str = "TIMESTAMP AS OF") -> d
     try:
         with duckdb.connect() as connection:
             connection.execute(f"SET TimeZone = '{zone}'")
+            connection.execute("SET enable_external_access = false")  # the expression may not read files
             query = f"SELECT CAST({expression.sql('duckdb')} AS TIMESTAMPTZ)::TIMESTAMPTZ AS moment"
             value = connection.sql(query).to_arrow_table()["moment"][0]
     except (duckdb.Error, pa.ArrowException) as error:
