@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import pyarrow as pa
@@ -330,9 +331,7 @@ class Table:
             >>> print(orders.delete("status = 'cancelled'"))
             12 rows deleted (deletes of 3 files)
         """
-        target = self._target(self._checked(options))
-        result: ChangeResult = engines.load("dml").delete(target, where, executor)
-        return self._written(target, result)
+        return self._changed(options, lambda target: engines.load("dml").delete(target, where, executor))
 
     def update(
         self, set: Mapping[str, str], where: str | None = None, **options: Unpack[WriteKeywords]
@@ -358,9 +357,7 @@ class Table:
             >>> print(orders.update({"price": "price * 1.1"}, where="country = 'NO'"))
             40 rows updated (1 file written, 2.1 KB; deletes of 2 files)
         """
-        target = self._target(self._checked(options))
-        result: ChangeResult = engines.load("dml").update(target, set, where)
-        return self._written(target, result)
+        return self._changed(options, lambda target: engines.load("dml").update(target, set, where))
 
     def merge(
         self,
@@ -390,15 +387,10 @@ class Table:
             ...     .when_not_matched_insert_all() \
             ...     .execute()
         """
-        checked = self._checked(options)
-        opened: list[Target] = []
-
-        def target() -> Target:
-            opened[:] = [self._target(checked)]
-            return opened[0]
-
-        found: MergeBuilder = engines.load("dml").merge(target, source, on, source_alias, target_alias)
-        return found.then(lambda result: self._written(opened[0], result))
+        self._checked(options)
+        run = partial(self._changed, options)
+        found: MergeBuilder = engines.load("dml").merge(run, source, on, source_alias, target_alias)
+        return found
 
     def upsert(
         self, rows: Any, keys: str | Sequence[str] | None = None, **options: Unpack[WriteKeywords]
@@ -421,10 +413,15 @@ class Table:
         Example:
             >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
         """
-        target = self._target(self._checked(options))
         names = [keys] if isinstance(keys, str) else keys
-        result: ChangeResult = engines.load("dml").upsert(target, rows, names)
-        return self._written(target, result)
+        return self._changed(options, lambda target: engines.load("dml").upsert(target, rows, names))
+
+    def _changed(self, options: Mapping[str, Any], change: Callable[[Target], ChangeResult]) -> ChangeResult:
+        """Run a statement on the table as it is now."""
+        checked = self._checked(options)
+        checked.check_changes()
+        target = self._target(checked)
+        return self._written(target, change(target))
 
     def compact(
         self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Unpack[WriteKeywords]

@@ -8,15 +8,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from lakescan import engines
-from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
+from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.dml.assignment import assigned, with_plain_columns
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
 from lakescan.dml.positions import FoundTwice
-from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement, quoted, sql_type
+from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement, quoted
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
-from lakescan.dml.statements import Action, Clause, Delete, Merge, Sql, TableName, Update, When
+from lakescan.dml.statements import Action, Clause, Delete, Insert, Merge, Sql, TableName, Update, When
+from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import delete_by_filter
 from lakescan.errors import AmbiguousMerge, InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
@@ -46,9 +50,12 @@ class Change:
     Raises `InvalidStatement` and `UnsupportedFeature` for a statement that cannot be run.
     """
 
-    def __init__(self, target: Target, statement: Statement) -> None:
+    def __init__(self, target: Target, statement: Statement, source_columns: Sequence[str] = ()) -> None:
         target.check_removable()
-        self.target, self.statement = target, statement
+        self._source_columns = source_columns
+        plain = with_plain_columns(statement, target.writes.schema.names)
+        assert not isinstance(plain, Insert)
+        self.target, self.statement = target, plain
         self.kind = row_changes.Statement(type(statement).__name__.lower())
         self.mode = target.mode_of(self.kind)
         self.write_id = new_write_id()
@@ -77,8 +84,39 @@ class Change:
         hidden = self._moved.schema.fields[len(writes.schema.fields) :]
         row_id = next((each.name for each in hidden if each.id == ROW_ID.id), None)
         return Selecting(
-            self.statement, writes.schema, frozenset(writes.rules.generated), row_id, self._change_writes is not None
+            self.statement,
+            writes.schema,
+            frozenset(writes.rules.generated),
+            row_id,
+            self._change_writes is not None,
+            self._source_columns,
         )
+
+    @property
+    def needs_source(self) -> bool:
+        """Whether the columns of the source are to be known first: for `*`, or to add columns to the target."""
+        assert isinstance(self.statement, Merge)
+        return self._evolves or any(each.assignments is None for each in self.statement.clauses)
+
+    @property
+    def _evolves(self) -> bool:
+        assert isinstance(self.statement, Merge)
+        return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
+
+    def with_source(self, source: pa.Schema) -> Change:
+        """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target, in a commit."""
+        assert isinstance(self.statement, Merge)
+        statement, target = self.statement, self.target
+        if self._evolves:
+            statement = replace(statement, with_schema_evolution=True)
+            known = {name.lower() for name in target.writes.schema.names}
+            set_columns = {each.column[0].lower() for clause in statement.clauses for each in clause.assignments or ()}
+            takes_all = any(clause.assignments is None for clause in statement.clauses)
+            more = [each for each in source if each.name.lower() not in known]
+            new = [each for each in more if takes_all or each.name.lower() in set_columns]
+            if new:
+                target = target.with_columns(TableDefinition(numbered(target.writes.columns_for(pa.schema(new)))))
+        return Change(target, statement, source.names)
 
     @property
     def scan(self) -> ScanSpec:
@@ -208,11 +246,12 @@ def change(
     if isinstance(statement, Delete) and not arguments and (quick := delete_by_filter(one, executor)) is not None:
         return quick
     run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
+    if isinstance(statement, Merge) and one.needs_source:
+        one = one.with_source(run(f"SELECT * FROM {statement.source}\n").schema)
+        run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     selecting = one.selecting
-    if isinstance(statement, Merge) and any(each.assignments is None for each in statement.clauses):
-        selecting = replace(selecting, source_columns=run(f"SELECT * FROM {statement.source}\n").schema.names)
     types = [kind for _, kind in run(selecting.query().text).columns]
-    found = selecting.query(lambda place, value, column: assigned(value, types[place], column))
+    found = selecting.query(lambda place, value, column: assigned(value, types[place], column, ansi=True))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
     try:
@@ -232,11 +271,12 @@ def _query(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple
     return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within)
 
 
-def assigned(value: str, found: t.Type, column: t.Field) -> str:
-    """The text of a value as a column takes it."""
-    if found == column.type or isinstance(column.type, t.Struct | t.ListOf | t.MapOf):
-        return value
-    return f"CAST({value} AS {sql_type(column.type)})"
+def run(
+    statement: Statement, args: Any, frames: Mapping[str, Any], within: tuple[str, ...], text: str | None = None
+) -> ChangeResult:
+    """Run a statement of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
+    found = changed_table(statement.target, within, frames, text)
+    return found.table._changed(found.options, lambda target: change(target, statement, frames, args or None, within))
 
 
 def delete(target: Target, where: str | None, executor: PlanningExecutor | None = None) -> ChangeResult:
@@ -250,11 +290,16 @@ def update(target: Target, values: Mapping[str, str], where: str | None) -> Chan
     return change(target, Update(TableName(("t",)), assignments_of(values), condition), {})
 
 
-def merge(target: Callable[[], Target], source: Any, on: str, source_alias: str, target_alias: str) -> MergeBuilder:
-    """A MERGE of rows into a target, which is opened when it is run; see `Table.merge`."""
-    return MergeBuilder(
-        merge_of(on, target_alias, source_alias), lambda found: change(target(), found, {SOURCE: source})
-    )
+def merge(
+    run: Callable[[Callable[[Target], ChangeResult]], ChangeResult],
+    source: Any,
+    on: str,
+    source_alias: str,
+    target_alias: str,
+) -> MergeBuilder:
+    """A MERGE of rows into a table, which `run` opens for it; see `Table.merge`."""
+    statement = merge_of(on, target_alias, source_alias)
+    return MergeBuilder(statement, lambda found: run(lambda target: change(target, found, {SOURCE: source})))
 
 
 def upsert(target: Target, rows: Any, keys: Sequence[str] | None) -> ChangeResult:

@@ -113,15 +113,6 @@ class MergeBuilder:
         """
         return self._with(When.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition)
 
-    def then(self, done: Callable[[ChangeResult], ChangeResult]) -> MergeBuilder:
-        """The same, with `done` called on the result.
-
-        Example:
-            >>> merge.then(log)
-        """
-        run = self._run
-        return replace(self, _run=lambda statement: done(run(statement)))
-
     def execute(self) -> ChangeResult:
         """Run the MERGE in one commit.
 

@@ -235,8 +235,19 @@ class WriteOptions(OptionSet):
         user = {} if self.user_metadata is None else {"userMetadata": self.user_metadata}
         return {**self.snapshot_properties, **user}
 
+    def check_changes(self) -> None:
+        """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE do not have."""
+        for name, is_given in (
+            ("replaceWhere", self.replace_where is not None),
+            ("overwrite-mode", self.overwrite_mode is not None and self.is_dynamic),
+            ("overwriteSchema", self.overwrite_schema),
+        ):
+            if is_given:
+                raise InvalidOption(f"{name} is for overwrites only: a condition says which rows a statement changes")
+
     def check_appends(self) -> None:
-        """Raise `InvalidOption` for options that only overwrites have."""
+        """Raise `InvalidOption` for options that appends do not have."""
+        self._check_rows_stay()
         if self.isolation_level is not None or self.validate_from_snapshot_id is not None:
             raise InvalidOption("isolation-level and validate-from-snapshot-id are for overwrites only")
         if self.overwrite_schema:
@@ -244,9 +255,14 @@ class WriteOptions(OptionSet):
 
     def check_overwrites(self, where: object) -> None:
         """Raise `InvalidOption` if kinds of overwrites are combined; `where` is the filter of the overwrite or None."""
+        self._check_rows_stay()
         if self.is_dynamic and where is not None:
             raise InvalidOption("replaceWhere and a dynamic overwrite both set what to replace: give only one")
         if self.overwrite_schema and (self.is_dynamic or where is not None or self.merge_schema):
             raise InvalidOption(
                 "overwriteSchema needs an overwrite of the whole table: remove replaceWhere, dynamic, mergeSchema"
             )
+
+    def _check_rows_stay(self) -> None:
+        if self.row_change_mode is not None:
+            raise InvalidOption("row-change-mode is for delete, update, merge and upsert only")

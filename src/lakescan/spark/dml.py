@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakescan.dml.execute import Change, assigned, read_by
+from lakescan.dml.assignment import assigned
+from lakescan.dml.execute import Change, read_by
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.positions import FoundRows, FoundTwice, unite, unite_matches
 from lakescan.dml.select import TARGET, ChangeQuery, Statement
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk, total
 from lakescan.dml.statements import Delete, Merge
+from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import by_filter
 from lakescan.expressions.predicate import has_sql
 from lakescan.planning.file_table import FileTable
 from lakescan.query.dialect.types import of_arrow
 from lakescan.scan import Scan
 from lakescan.spark.frames import frame_of_plan
-from lakescan.spark.session import parallelism
-from lakescan.spark.statements import query_frame
+from lakescan.spark.session import conf, parallelism
+from lakescan.spark.statements import current_namespace, query_frame
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import task_number, use_this_python
 from lakescan.transaction.base import Target
@@ -55,22 +57,30 @@ def change(
     one = Change(target, statement)
     if isinstance(statement, Delete) and not arguments and (result := _delete_by_filter(spark, one)) is not None:
         return result
-    selecting = one.selecting
-    given = {**frames, TARGET: Scan(one.scan)}
+    if isinstance(statement, Merge) and one.needs_source:
+        frame, _ = query_frame(spark, f"SELECT * FROM {statement.source}\n", arguments, frames)
+        one = one.with_source(schema_of_rows(frame.schema))
+    selecting, given = one.selecting, {**frames, TARGET: Scan(one.scan)}
 
     def run(text: str) -> Any:
         return query_frame(spark, text, arguments, given)
 
-    if isinstance(statement, Merge) and any(each.assignments is None for each in statement.clauses):
-        frame, _ = run(f"SELECT * FROM {statement.source}\n")
-        selecting = replace(selecting, source_columns=frame.columns)
     frame, _ = run(selecting.query().text)
     types = [of_arrow(kind) for kind in schema_of_rows(frame.schema).types]
-    found = selecting.query(lambda place, value, column: assigned(value, types[place], column))
+    ansi = conf(spark, "spark.sql.ansi.enabled") == "true"
+    found = selecting.query(lambda place, value, column: assigned(value, types[place], column, ansi=ansi))
     frame, scans = run(found.text)
     scan = scans(TARGET)
     sunk, done = _run(spark, one, frame, one.writes(found), scan.plan().table)
     return one.commit_finished(sunk, done, read_by(scan))
+
+
+def run_dml(
+    spark: SparkSession, statement: Statement, args: Any, frames: Mapping[str, Any], text: str | None = None
+) -> ChangeResult:
+    """Run a statement of SQL on Spark; see `lakescan.dml.execute.run`."""
+    found = changed_table(statement.target, current_namespace(spark), frames, text)
+    return found.table._changed(found.options, lambda target: change(spark, target, statement, frames, args or None))
 
 
 def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:

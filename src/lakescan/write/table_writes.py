@@ -49,6 +49,10 @@ class TableWrites(Protocol):
     """A table to write to. Each format implements it; instances are sent to workers."""
 
     @property
+    def options(self) -> WriteOptions:
+        """The options of the write."""
+
+    @property
     def schema(self) -> Schema:
         """The table schema."""
 

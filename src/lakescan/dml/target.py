@@ -1,0 +1,112 @@
+"""The table that a statement changes, by the name that it has in the statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.registry import is_known, known
+from lakescan.dml.statements import TableName
+from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
+from lakescan.opening import open_table
+from lakescan.options.read import ReadOptions
+from lakescan.query.statement import underlined_at
+from lakescan.query.tables import FORMATS
+from lakescan.table import Table
+
+_BRANCH, _TAG = "branch_", "tag_"
+
+
+@dataclass(frozen=True)
+class ChangedTable:
+    """A table, and the write options that its name means: `t.branch_audit` is a branch."""
+
+    table: Table
+    options: Mapping[str, Any]
+
+
+def changed_table(
+    name: TableName, within: tuple[str, ...], frames: Mapping[str, Any], text: str | None = None
+) -> ChangedTable:
+    """The table of a statement.
+
+    Args:
+        name: Its name in the statement.
+        within: The catalog and namespace of short names.
+        frames: Tables that the user gave by name.
+        text: The statement, for messages.
+
+    Raises:
+        NoSuchTable: There is no such table; the message underlines the name.
+        InvalidStatement: It is data that cannot be changed.
+
+    Example:
+        >>> changed_table(TableName(("shop", "orders")), ("local",), {}).table.append(rows)
+    """
+    parts = name.parts
+    given = {each.lower(): frame for each, frame in frames.items()}.get(parts[0].lower())
+    if given is not None and len(parts) == 1:
+        if not isinstance(given, Table):
+            raise InvalidStatement(f"{parts[0]} is {type(given).__name__}, not a table: its rows cannot be changed")
+        return ChangedTable(given, {})
+    if parts[-1].lower().startswith(_TAG):
+        raise InvalidStatement(f"{'.'.join(parts)} is a tag: it always names the same state. Write to a branch")
+    try:
+        return _of_path(parts) if _is_path(parts) else _of_catalog(parts, within)
+    except (NoSuchTable, NoSuchNamespace) as error:
+        place = "" if text is None else underlined_at(text, name.start, name.end)
+        raise type(error)(f"{error}{place}") from error
+
+
+def names_table(name: TableName, within: tuple[str, ...], frames: Mapping[str, Any]) -> bool:
+    """Whether a name can only mean a table here: by its path, a known catalog, or data that the user gave.
+
+    Example:
+        >>> names_table(TableName(("local", "shop", "orders")), (), {})
+        True
+    """
+    parts = name.parts
+    is_given = len(parts) == 1 and parts[0].lower() in {each.lower() for each in frames}
+    return is_given or _is_path(parts) or (len(parts) > 1 and is_known(parts[0])) or bool(within)
+
+
+def _is_path(parts: tuple[str, ...]) -> bool:
+    return parts[0].lower() in FORMATS and (len(parts) == 2 or (len(parts) == 3 and not is_known(parts[0])))
+
+
+def _of_path(parts: tuple[str, ...]) -> ChangedTable:
+    table = open_table(parts[1], ReadOptions.of({"format": parts[0].lower()}))
+    return ChangedTable(table, _branch(parts[2]) if len(parts) > 2 else {})
+
+
+def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable:
+    if len(parts) > 2 and is_known(parts[0]):
+        candidates = [parts]
+    elif within:
+        candidates = [(*within, *parts)] if len(parts) == 1 else [(within[0], *parts), (*within, *parts)]
+    else:
+        hint = nearest(parts[0], known())
+        raise NoSuchTable(
+            f"there is no table {'.'.join(parts)!r}.{hint} Tables are named catalog.namespace.table (see "
+            "lakescan.catalog), iceberg.`path` or delta.`path`; short names need USE."
+        )
+    missing: Exception | None = None
+    for full in candidates:
+        for names, branch in ((full, None), (full[:-1], full[-1])):
+            if len(names) < 3 or (branch is not None and not branch.lower().startswith(_BRANCH)):
+                continue
+            try:
+                table = open_table(Identifier(names[0], names[1:-1], names[-1]), ReadOptions.of({}))
+            except (NoSuchTable, NoSuchNamespace) as error:
+                missing = missing or error
+            else:
+                return ChangedTable(table, {} if branch is None else _branch(branch))
+    raise missing or NoSuchTable(f"there is no table {'.'.join(parts)!r}: tables are named catalog.namespace.table")
+
+
+def _branch(part: str) -> Mapping[str, Any]:
+    if not part.lower().startswith(_BRANCH):
+        raise NoSuchTable(f"{part!r} is no branch: rows of a table, or of table.branch_<name>, can be changed")
+    return {"branch": part[len(_BRANCH) :]}
