@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given
@@ -215,6 +216,20 @@ def test_what_is_not_known_of_a_file_is_not_lost(tmp_path: Path) -> None:
     commit = tmp_path / "_delta_log" / f"{1:020d}.json"
     commit.write_text(commit.read_text().replace('"add":{', '"add":{"newMember":1,'))
     with pytest.raises(lakescan.UnsupportedFeature, match=r"rows of files as deleted with the member add\.newMember"):
+        delete(target_of(tmp_path), "id = 2")
+
+
+def test_what_is_not_known_of_a_file_in_a_checkpoint_is_not_lost(tmp_path: Path) -> None:
+    made(tmp_path)
+    checkpoint = checkpoint_version(str(tmp_path), 1, Storage()).location
+    leave_only(tmp_path, checkpoint)
+    written = pq.read_table(checkpoint)
+    add = written["add"].combine_chunks()
+    members = dict(zip([each.name for each in add.type], add.flatten(), strict=True))
+    members["newMember"] = pa.array([1] * len(add))
+    more = pa.StructArray.from_arrays(list(members.values()), names=list(members), mask=add.is_null())
+    pq.write_table(written.set_column(written.column_names.index("add"), "add", more), checkpoint)
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"with the member add\.newMember"):
         delete(target_of(tmp_path), "id = 2")
 
 

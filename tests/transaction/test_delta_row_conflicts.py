@@ -14,6 +14,7 @@ import pytest
 
 import lakescan
 from lakescan.expressions.sql import parse_filter
+from lakescan.transaction.base import Overwritten
 from lakescan.transaction.delta import DeltaTarget
 from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
 from lakescan.write.partitioned_writer import write_rows
@@ -130,6 +131,21 @@ def test_a_statement_goes_onto_what_it_could_not_have_read(
         with pytest.raises(lakescan.CommitConflict, match="which another writer committed meanwhile"):
             change(second)
     assert ids(tmp_path) == sorted(expected)
+
+
+@pytest.mark.parametrize(("number", "fits"), [(9, True), (2, False)])
+def test_an_overwrite_goes_onto_files_whose_statistics_have_none_of_its_rows(
+    tmp_path: Path, number: int, fits: bool
+) -> None:
+    made(tmp_path, {})
+    target, where = target_of(tmp_path), parse_filter("part = 'a' AND id < 3")
+    appends(number, "a")(target_of(tmp_path))
+    if fits:
+        target.replace(removed(target, "part = 'a'"), [], Overwritten(where))
+        assert ids(tmp_path) == [3, 4, 9]
+    else:
+        with pytest.raises(lakescan.CommitConflict, match="whose rows this commit may depend on"):
+            target.replace(removed(target, "part = 'a'"), [], Overwritten(where))
 
 
 def test_no_vector_replaces_one_that_was_not_read(tmp_path: Path) -> None:

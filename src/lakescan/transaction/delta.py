@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, cached_property
+from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.retries import COMMITS, RetryPolicy
@@ -24,7 +23,6 @@ from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_act
 from lakescan.delta.commit.vector_changes import changed_files
 from lakescan.delta.commit.vector_files import VectorWriter
 from lakescan.delta.log.reader import DeltaVersion, LogReader
-from lakescan.delta.log.replay import canonical_paths
 from lakescan.delta.log.retention import check_vacuum
 from lakescan.delta.metadata.clustering import CLUSTERING, clustering_paths
 from lakescan.delta.metadata.features import brought_by_type
@@ -42,14 +40,13 @@ from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.table import DeltaTable
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
-from lakescan.expressions.bind import bind
-from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.transaction.base import FileRules, Overwritten
+from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
@@ -163,7 +160,11 @@ class DeltaTarget:
     @property
     def change_files(self) -> DeltaChangeFiles | None:
         """The change data files of a table with `delta.enableChangeDataFeed`."""
-        return DeltaChangeFiles(self.writes, self._planner()) if self.writes.metadata.properties.change_feed else None
+        return (
+            DeltaChangeFiles(self.writes, planner_of(self.scan, self.version))
+            if self.writes.metadata.properties.change_feed
+            else None
+        )
 
     def has_committed(self) -> bool:
         """Whether the log has a `txn` action of the application with this version or a later one."""
@@ -211,7 +212,7 @@ class DeltaTarget:
             _write("Overwrite", self.writes, files, removed=live.num_rows, changes=changes or ()),
             adds(files, self.writes, changes_data=changed),
             removes(live, changes_data=changed),
-            self._reads(what),
+            reads_of_overwrite(self.scan, self.version, what.where),
             self._with_identity_marks(files),
             transaction=self.options.transaction,
             changes=change_actions(changes or (), self.writes),
@@ -222,26 +223,6 @@ class DeltaTarget:
         metadata = self.writes.metadata
         schema = with_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
         return None if schema is None else replace(metadata, schema_string=schema)
-
-    def _reads(self, what: Overwritten) -> Reads:
-        """The files that an overwrite would have replaced as well: by a filter, those that may have matching rows."""
-        if what.where is None:
-            return Reads.of_table()
-        schema = self.scan.snapshot.schema
-        predicate = bind(what.where, schema)
-        ids = {leaf.bound_id for leaf in leaves(predicate)}.intersection(schema.by_id)
-        planner = replace(self._planner(predicate), columns={i: schema.by_id[i] for i in ids})
-
-        def may_match(files: pa.Table) -> pa.Array:
-            kept = planner.candidates(files).table.files["path"]
-            return pc.is_in(files["path"].combine_chunks(), value_set=kept.combine_chunks())
-
-        return Reads(may_match)
-
-    def _planner(self, predicate: Predicate = TRUE) -> ScanFiles:
-        schema = self.scan.snapshot.schema
-        fields = self.version.partition_fields(schema)
-        return ScanFiles(self.location, schema, fields, predicate, {}, {}, {})
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
@@ -313,23 +294,11 @@ class DeltaTarget:
             operation_of(changes, files),
             actions.added,
             actions.removed,
-            self._reads_of(changes.read),
+            reads_of_statement(self.scan, self.version, changes.read),
             self._with_identity_marks(changes.files),
             transaction=self.options.transaction,
             changes=actions.changes,
         )
-
-    def _reads_of(self, read: Predicate | None) -> Reads:
-        """What a statement has read: the files whose rows may match, by partition values and statistics."""
-        if read is None:
-            return Reads.of_table()
-
-        @cache
-        def files() -> pa.Array:
-            return canonical_paths(self.scan.where(read).plan().table.files["path"].combine_chunks())
-
-        may_match = self._reads(Overwritten(read)).may_have_read
-        return Reads(may_match, has_read=lambda paths: pc.is_in(paths, value_set=files()))
 
     def with_columns(self, new: TableDefinition) -> DeltaTarget:
         """Add columns in a commit of its own, and reopen the table."""

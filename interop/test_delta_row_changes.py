@@ -1,0 +1,189 @@
+"""What Delta on Spark reads of rows that are deleted and changed here, and how it goes on; and the other way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.delta_row_changes import actions, delete, found, images, mark, removed, target_of, update
+from tests.support.delta_state import newest
+from tests.support.rows import differences
+
+import lakescan
+from interop.test_change_files import lineage
+from interop.test_delta import written
+from interop.test_delta_commits import checked, forget
+from lakescan.delta.commit.checkpoint import checkpoint_version
+from lakescan.expressions.sql import parse_filter
+from lakescan.storage import Storage
+from lakescan.transaction.row_changes import RowChanges, RowCounts, Statement
+from lakescan.write.partitioned_writer import write_rows
+
+FEED, IDS = "delta.enableChangeDataFeed", "delta.enableRowTracking"
+BY_PART = "PARTITIONED BY (part)"
+KINDS: list[tuple[dict[str, str], str]] = [
+    ({}, ""),
+    ({}, BY_PART),
+    ({"delta.columnMapping.mode": "id"}, BY_PART),
+    ({"delta.columnMapping.mode": "name", IDS: "true", FEED: "true"}, ""),
+    ({"delta.enableInCommitTimestamps": "true", "delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"}, ""),
+    ({"delta.randomizeFilePrefixes": "true", "delta.randomPrefixLength": "5", FEED: "true"}, BY_PART),
+    ({"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpointInterval": "2"}, "CLUSTER BY (id)"),
+]
+
+
+def made(jvm: Any, warehouse: Path, name: str, properties: dict[str, str], by: str = "") -> tuple[str, Path]:
+    """A table by Delta: ids 0 to 9 in the partition `a`, 10 to 19 in that of null, without 3 and 12 by vectors."""
+    given = ", ".join(f"'{n}'='{v}'" for n, v in {"delta.enableDeletionVectors": "true", **properties}.items())
+    statements = [
+        f"CREATE TABLE {{t}} (id BIGINT, text STRING, part STRING) USING delta {by} TBLPROPERTIES ({given})",
+        "INSERT INTO {t} SELECT id, concat('n', id), 'a' FROM range(0, 10, 1, 1)",
+        "INSERT INTO {t} SELECT id, concat('n', id), null FROM range(10, 20, 1, 1)",
+        "DELETE FROM {t} WHERE id IN (3, 12)",
+    ]
+    identifier, location = written(jvm, warehouse, f"{name} {properties} {by}", statements)
+    return identifier, Path(location)
+
+
+def rows(*values: tuple[int, str, str | None]) -> pa.Table:
+    names = ("id", "text", "part")
+    kinds = pa.schema([("id", pa.int64()), ("text", pa.string()), ("part", pa.string())])
+    return pa.Table.from_pylist([dict(zip(names, each, strict=True)) for each in values], kinds)
+
+
+def both_read(jvm: Any, identifier: str, folder: Path) -> list[int]:
+    """The ids that both read, which must be the same, and so must be the rows."""
+    forget(jvm)
+    theirs, mine = jvm.sql(f"SELECT * FROM {identifier}").toArrow(), lakescan.table(folder).scan().to_arrow()
+    assert differences(mine, theirs) == ""
+    return sorted(mine["id"].to_pylist())
+
+
+@pytest.mark.parametrize(("properties", "by"), KINDS, ids=str)
+def test_both_go_on_from_the_other(jvm: Any, warehouse: Path, properties: dict[str, str], by: str) -> None:
+    identifier, folder = made(jvm, warehouse, "in turn", properties, by)
+    left = [each for each in range(20) if each not in (3, 12)]
+    delete(target_of(folder), "id IN (2, 15)")
+    left = [each for each in left if each not in (2, 15)]
+    assert both_read(jvm, identifier, folder) == left
+    assert checked(jvm, str(folder))
+    jvm.sql(f"DELETE FROM {identifier} WHERE id IN (0, 16)")
+    jvm.sql(f"UPDATE {identifier} SET id = id + 100 WHERE id = 1")
+    update(target_of(folder), "id = 14", rows((114, "new", None)))
+    left = [each for each in left if each not in (0, 1, 14, 16)] + [101, 114]
+    assert both_read(jvm, identifier, folder) == left
+    checkpoint_version(str(folder), newest(folder), Storage())
+    delete(target_of(folder), "part IS NULL AND id < 30")
+    jvm.sql(
+        f"MERGE INTO {identifier} t USING (SELECT explode(array(4, 101, 500)) AS id) s ON t.id = s.id "
+        "WHEN MATCHED AND s.id = 4 THEN DELETE WHEN MATCHED THEN UPDATE SET text = 'merged' "
+        "WHEN NOT MATCHED THEN INSERT (id, text) VALUES (s.id, 'inserted')"
+    )
+    assert both_read(jvm, identifier, folder) == [5, 6, 7, 8, 9, 101, 114, 500]
+    assert checked(jvm, str(folder))
+    jvm.sql(f"OPTIMIZE {identifier}")
+    jvm.sql(f"REORG TABLE {identifier} APPLY (PURGE)")
+    assert both_read(jvm, identifier, folder) == [5, 6, 7, 8, 9, 101, 114, 500]
+
+
+@pytest.mark.parametrize("by", ["", BY_PART])
+def test_both_read_the_same_changes(jvm: Any, warehouse: Path, by: str) -> None:
+    identifier, folder = made(jvm, warehouse, "feed", {FEED: "true"}, by)
+    first = newest(folder) + 1
+    delete(target_of(folder), "id IN (2, 15)")  # read from vectors
+    target = target_of(folder)
+    before, after = rows((4, "n4", "a")), rows((4, "new", "a"))
+    kinds = ("update_preimage", before), ("update_postimage", after)
+    update(target, "id = 4", after, change_files=images(target, *kinds))
+    target = target_of(folder)
+    delete(target, "id = 5", change_files=images(target, ("delete", rows((5, "n5", "a")))))
+    update(target_of(folder), "id = 6", rows((6, "new", "b")))  # read from files: a delete and an insert
+    delete(target_of(folder), "part IS NULL")
+    forget(jvm)
+    jvm.sql(f"UPDATE {identifier} SET text = 'theirs' WHERE id = 7")
+    jvm.sql(f"DELETE FROM {identifier} WHERE id = 8")
+    reader = jvm.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
+    theirs = reader.load(str(folder)).toArrow()
+    mine = lakescan.table(folder, readChangeFeed=True, startingVersion=0).scan().to_arrow()
+    assert differences(mine, theirs) == ""
+    found = [(row["_commit_version"] - first, row["_change_type"], row["id"]) for row in mine.to_pylist()]
+    null = [(4, "delete", each) for each in (10, 11, 13, 14, 16, 17, 18, 19)]
+    assert sorted(each for each in found if 0 <= each[0] < 5) == [
+        (0, "delete", 2),
+        (0, "delete", 15),
+        (1, "update_postimage", 4),
+        (1, "update_preimage", 4),
+        (2, "delete", 5),
+        (3, "delete", 6),
+        (3, "insert", 6),
+        *null,
+    ]
+
+
+def test_rows_beside_deleted_ones_keep_their_ids_for_delta(jvm: Any, warehouse: Path) -> None:
+    identifier, folder = made(jvm, warehouse, "ids", {IDS: "true"})
+    before = lineage(jvm, identifier)
+    update(target_of(folder), "id IN (2, 15)", rows((200, "new", "a")))
+    forget(jvm)
+    after = lineage(jvm, identifier)
+    assert {each: after[each] for each in after if each != 200} == {
+        each: before[each] for each in before if each not in (2, 15)
+    }
+    assert after[200] == (max(row_id for row_id, _ in before.values()) + 1, newest(folder))
+    jvm.sql(f"INSERT INTO {identifier} VALUES (300, 'more', 'a')")
+    assert lineage(jvm, identifier)[300][0] > after[200][0]
+
+
+# What our own statements and those of Delta say of the same change. Times are not recorded here; sizes of files differ.
+_TIMES = {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "materializeSourceTimeMs"}
+_SIZES = {"numAddedBytes", "numRemovedBytes", "numTargetBytesAdded", "numTargetBytesRemoved"}
+
+
+def metrics(folder: Path) -> dict[str, str]:
+    info = actions(folder, "commitInfo")[0]
+    return {name: value for name, value in info["operationMetrics"].items() if name not in _TIMES | _SIZES}
+
+
+@pytest.mark.parametrize("mode", ["true", "false"], ids=["vectors", "copies"])
+@pytest.mark.parametrize("what", ["DELETE", "UPDATE", "MERGE"])
+def test_operations_are_described_alike(jvm: Any, warehouse: Path, what: str, mode: str) -> None:
+    properties = {"delta.enableDeletionVectors": mode}
+    (theirs, folder), (_, own) = (made(jvm, warehouse, f"{each} {what}", properties) for each in ("their", "our"))
+    sql = {
+        "DELETE": f"DELETE FROM {theirs} WHERE id = 2",
+        "UPDATE": f"UPDATE {theirs} SET text = 'new' WHERE id = 2",
+        "MERGE": f"MERGE INTO {theirs} t USING (SELECT explode(array(2, 50)) AS id) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET text = 'new' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
+    }
+    jvm.sql(sql[what])
+    target = target_of(own)
+    new = {"DELETE": [], "UPDATE": [(2, "new", "a")], "MERGE": [(2, "new", "a"), (50, None, None)]}[what]
+    others = found(target, "id < 10 AND id <> 2").select(["id", "text", "part"]) if mode == "false" else rows()
+    files = write_rows(target.writes, pa.concat_tables([rows(*new), others]).to_batches(), "new")
+    counts = RowCounts(
+        inserted=int(what == "MERGE"),
+        updated=int(what != "DELETE"),
+        deleted=int(what == "DELETE"),
+        copied=others.num_rows,
+        source=2,
+    )
+    gone, deletes = (removed(target, "id = 2"), []) if mode == "false" else ([], mark(target, "id = 2"))
+    words = {"predicate": "(id = 2)"}
+    target.change(
+        RowChanges(Statement(what.lower()), parse_filter("id = 2"), gone, deletes, files, None, counts, words)
+    )
+    mine, expected = (actions(each, "commitInfo")[0] for each in (own, folder))
+    assert mine["operation"] == expected["operation"]
+    assert mine["operationParameters"].keys() == expected["operationParameters"].keys()
+    assert mine["isBlindAppend"] == expected["isBlindAppend"]
+    assert mine["isolationLevel"] == expected["isolationLevel"]
+    ours = metrics(own)
+    assert ours == {name: value for name, value in metrics(folder).items() if name in ours}
+    assert metrics(folder).keys() - ours.keys() <= {
+        "numTargetRowsMatchedUpdated",
+        "numTargetRowsMatchedDeleted",
+        "numTargetRowsNotMatchedBySourceUpdated",
+        "numTargetRowsNotMatchedBySourceDeleted",
+    }
