@@ -250,7 +250,11 @@ def change(
         one = one.with_source(run(f"SELECT * FROM {statement.source}\n").schema)
         run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     selecting = one.selecting
-    types = [kind for _, kind in run(selecting.query().text).columns]
+    raw = run(selecting.query().text)
+    types = [kind for _, kind in raw.columns]
+    if isinstance(statement, Merge):
+        own = raw.scan_of(TARGET).plan().report.records
+        selecting = replace(selecting, streams_source=own is not None and raw.most_rows(besides=TARGET) > own)
     found = selecting.query(lambda place, value, column: assigned(value, types[place], column, ansi=True))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
@@ -268,7 +272,7 @@ def change(
 
 
 def _query(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
-    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within)
+    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, keeps_sides=True)
 
 
 def run(

@@ -27,6 +27,8 @@ from lakescan.write.roaring import encode_bitmaps
 from lakescan.write.row_deletes import WrittenDeletes
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
+_LEAST = 32 * 2**20  # bytes of a file with rows that stay, if threads share the work
+
 
 @dataclass
 class Finished:
@@ -88,7 +90,7 @@ class Finishing:
             done.deletes += self.writer.write(rest.used_deletes(), others)
             return done
         plan = self.scan.plan_table(without_rows(rest, others))
-        done.files += rewrite_rows(self.moved, plan, self.scan.read_context(plan), executor)
+        done.files += rewrite_rows(self.moved, plan, self.scan.read_context(plan), executor, least_size=_LEAST)
         done.removed += as_removed(rest)
         return done
 

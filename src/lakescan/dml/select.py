@@ -64,6 +64,7 @@ class Selecting:
     - `row_id`: the name of the column with row ids, to read with rows that are updated; None without.
     - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
     - `source_columns`: the columns of a MERGE's source, for `*`.
+    - `streams_source`: the source is larger than the target, which is held in memory instead, if an engine holds one.
     """
 
     statement: Statement
@@ -72,6 +73,7 @@ class Selecting:
     row_id: str | None = None
     reads_old: bool = False
     source_columns: Sequence[str] = ()
+    streams_source: bool = False
 
     def query(self, cast: Cast = lambda place, value, column: value) -> ChangeQuery:
         """The query; `cast` makes of the text of a value in a place one that fits its column."""
@@ -118,7 +120,10 @@ class Selecting:
         match self.statement:
             case Merge(source=source, on=on):
                 marked = f"(SELECT *, TRUE AS {quoted(_MATCHED)} FROM {source}\n) AS {self._source}"
-                return f"{target} {self._join} JOIN {marked} ON {in_parentheses(on)}"
+                left, right, join = target, marked, self._join
+                if self.streams_source:
+                    left, right, join = right, left, {"LEFT": "RIGHT", "RIGHT": "LEFT"}.get(join, join)
+                return f"{left} {join} JOIN {right} ON {in_parentheses(on)}"
             case Delete(where=where) | Update(where=where):
                 return target if where is None else f"{target} WHERE {in_parentheses(where)}"
         raise TypeError(f"not a statement that changes rows: {self.statement!r}")

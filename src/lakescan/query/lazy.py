@@ -52,9 +52,10 @@ class Query:
         >>> query.to_pandas()
     """
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table]) -> None:
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, keeps_sides: bool = False) -> None:
         self._found = found
         self._frames = frames
+        self._keeps_sides = keeps_sides
 
     def __repr__(self) -> str:
         return f"Query({' '.join(self._found.text.split())[:80]!r})"
@@ -69,7 +70,7 @@ class Query:
         Example:
             >>> query.to_arrow().num_rows
         """
-        run = _Run(self._found, self._frames)
+        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
         with run.faults():
             schema, batches = run.started()
             return pa.Table.from_batches(list(batches), schema=schema)
@@ -81,7 +82,7 @@ class Query:
             >>> for batch in query.to_batches():
             ...     print(batch.num_rows)
         """
-        run = _Run(self._found, self._frames)
+        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
         with run.faults():
             _, batches = run.started()
             yield from batches
@@ -93,7 +94,7 @@ class Query:
         Example:
             >>> query.schema.names
         """
-        run = _Run(self._found, self._frames)
+        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
         with run.faults():
             return run.schema
 
@@ -117,13 +118,26 @@ class Query:
         """
         return next(spec for each, spec in self._found.scans.items() if each.names == (name,))
 
+    def most_rows(self, besides: str) -> int:
+        """The number of rows of the largest of the statement's tables and frames, as far as metadata has it.
+
+        Args:
+            besides: The name of a table that does not count.
+
+        Example:
+            >>> query.most_rows(besides="orders")
+        """
+        scans = [spec for each, spec in self._found.scans.items() if each.names != (besides,)]
+        planned = [spec.plan().report.records or 0 for spec in scans]
+        return max([*planned, *(frame.num_rows for frame in self._frames.values())], default=0)
+
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream.
 
         Example:
             >>> polars.from_arrow(query.to_reader())
         """
-        run = _Run(self._found, self._frames)
+        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
         with run.faults():
             schema = run.schema
         return pa.RecordBatchReader.from_batches(schema, _batches_of(run))
@@ -169,13 +183,13 @@ class Query:
         Example:
             >>> query.show()
         """
-        run = _Run(self._found, self._frames)
+        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
         with run.faults():
             run.relation.limit(rows).show(max_rows=rows)
 
     def _repr_html_(self) -> str:
         """The first rows, as notebooks show them."""
-        run = _Run(self._found, self._frames)
+        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
         with run.faults():
             table = run.relation.limit(20).to_arrow_table()
         html: str = table.to_pandas()._repr_html_()
@@ -263,7 +277,7 @@ def _new_folder() -> str:
 class _Run:
     """One run of a query: a connection of its own, with the scans under names of their own."""
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table]) -> None:
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, keeps_sides: bool) -> None:
         try:
             import duckdb
         except ImportError as error:
@@ -282,6 +296,8 @@ class _Run:
             self.connection.execute(f"SET {setting}")
         # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
         self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
+        if keeps_sides:
+            self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         self._streams: list[_Stream] = []
         self._found = found
         self._check = with_known_years if found.translated.computes_times else lambda batch: batch
@@ -397,8 +413,14 @@ class _Faults:
             raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
 
 
-def query(text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[str, ...]) -> Query:
-    """A query to run in this process; its tables are opened now."""
+def query(
+    text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[str, ...], *, keeps_sides: bool = False
+) -> Query:
+    """A query to run in this process; its tables are opened now.
+
+    With `keeps_sides`, joins hold the rows of their right side, and those of the left one stream past them. By itself,
+    DuckDB chooses by numbers of rows, which it does not know of streams.
+    """
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
     views = GivenFrames(others)
@@ -408,4 +430,4 @@ def query(text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[st
             raise found.tables.unknown(each, lambda: list(others))
         found.tables.refuse_changes(each)
     rows = {name: views.table(name) for name in others}
-    return Query(replace(found, frames=rows), rows)
+    return Query(replace(found, frames=rows), rows, keeps_sides=keeps_sides)

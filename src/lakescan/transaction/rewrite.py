@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,15 +55,21 @@ def rewrite_rows(
     *,
     without: Predicate | None = None,
     change: str | None = None,
+    least_size: int | None = None,
 ) -> list[WrittenFile]:
     """Write the rows of a plan, except those that match the bound filter `without`; remove all new files on failure.
 
     The first columns of the plan must be all columns of the table. With `change`, the files are change files, and all
     rows have this kind of change. Without an executor, threads write; an executor may run in other processes.
+    With `least_size` (bytes), files of that size at least are written where all threads have something to do then.
     """
     if not len(plan.table):
         return []
-    groups, write_id = groups_by_partition(plan, writes.target_size), new_write_id()
+    size = writes.target_size
+    if least_size is not None:
+        share = (pc.sum(plan.splits["length"]).as_py() or 0) // (os.cpu_count() or 1)
+        size = min(size, max(least_size, share))
+    groups, write_id = groups_by_partition(plan, size), new_write_id()
     local_deletes = EqualityDeletes(context, plan.deletes, groups.tasks) if executor is None else None
     work = _Rewrite(writes, context, write_id, without, change, local_deletes)
     try:
