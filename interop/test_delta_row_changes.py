@@ -136,6 +136,34 @@ def test_rows_beside_deleted_ones_keep_their_ids_for_delta(jvm: Any, warehouse: 
     assert lineage(jvm, identifier)[300][0] > after[200][0]
 
 
+def test_updated_rows_have_the_ids_for_delta_that_they_had(jvm: Any, warehouse: Path) -> None:
+    identifier, folder = made(jvm, warehouse, "moved ids", {IDS: "true"})
+    before, target = lineage(jvm, identifier), target_of(folder)
+    moved = rows((200, "new", "a")).append_column("_row_id", [[before[2][0]]])
+    moved = moved.append_column("_row_commit_version", pa.nulls(1, pa.int64()))
+    files = write_rows(target.writes.of_moved_rows, moved.to_batches(), "moved")
+    target.change(RowChanges(Statement.UPDATE, None, deletes=mark(target, "id = 2"), files=files))
+    forget(jvm)
+    assert lineage(jvm, identifier) == {n: ids for n, ids in before.items() if n != 2} | {
+        200: (before[2][0], newest(folder))
+    }
+
+
+def test_a_vacuum_of_delta_keeps_the_vectors(jvm: Any, warehouse: Path) -> None:
+    identifier, folder = made(jvm, warehouse, "vacuum", {"delta.randomizeFilePrefixes": "true"})
+    left = mark(target_of(folder), "id = 1")
+    delete(target_of(folder), "id = 2")
+    delete(target_of(folder), "id IN (4, 13)")
+    check = "spark.databricks.delta.retentionDurationCheck.enabled"
+    jvm.conf.set(check, "false")
+    try:
+        jvm.sql(f"VACUUM {identifier} RETAIN 0 HOURS")
+    finally:
+        jvm.conf.unset(check)
+    assert not Path(left[0].location).exists()
+    assert both_read(jvm, identifier, folder) == [n for n in range(20) if n not in (2, 3, 4, 12, 13)]
+
+
 # What our own statements and those of Delta say of the same change. Times are not recorded here; sizes of files differ.
 _TIMES = {"executionTimeMs", "scanTimeMs", "rewriteTimeMs", "materializeSourceTimeMs"}
 _SIZES = {"numAddedBytes", "numRemovedBytes", "numTargetBytesAdded", "numTargetBytesRemoved"}

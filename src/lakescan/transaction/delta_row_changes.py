@@ -87,6 +87,7 @@ def _of_delete(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
 def _of_update(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
     return {
         **_of_files(changes, files, "num{}Files", "num{}Bytes", "num"),
+        "numRemovedFiles": files.removed.num_rows,  # of UPDATE, Delta counts files with another vector, too
         "numAddedChangeFiles": len(changes.change_files or ()),
         "numUpdatedRows": changes.counts.updated,
         "numCopiedRows": changes.counts.copied,
@@ -108,7 +109,10 @@ def _of_merge(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
 
 
 def _of_files(changes: RowChanges, files: ChangedFiles, number: str, size: str, prefix: str) -> Mapping[str, int]:
-    """The metrics of files. As in Delta, an updated vector counts as added and removed, too; its file as neither."""
+    """The metrics of files. As in Delta, an updated vector counts as added and removed, too; its file as neither.
+
+    `number`, `size` and `prefix` make Delta's names of them.
+    """
     is_same = pc.is_in(files.removed["written_path"], value_set=files.added["path"].combine_chunks())
     gone = files.removed.filter(pc.invert(is_same))
     return {

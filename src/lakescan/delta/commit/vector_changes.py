@@ -32,7 +32,8 @@ from lakescan.write.row_deletes import WrittenDeletes
 _COUNT = r'^\s*\{\s*"numRecords"\s*:\s*\d{1,18}\s*'
 # Texts that begin with the count, as most writers make them: without the flag, or with it as the last member.
 _PLAIN = _COUNT + "[,}]"
-_FLAG = r',\s*"tightBounds"\s*:\s*(?:true|false)\s*\}\s*$'
+_FLAG = r',\s*"tightBounds"\s*:\s*(?:true|false)\s*'
+_END = rf"(?:{_FLAG})?\}}\s*$"
 
 
 @dataclass(frozen=True)
@@ -130,17 +131,17 @@ def with_wide_bounds(stats: pa.Array, records: pa.Array) -> pa.Array:
     statistics, or with statistics that cannot be parsed, has this number alone. Numbers keep all their digits.
 
     >>> with_wide_bounds(pa.array(['{"numRecords":3,"nullCount":{"a":1}}', None]), pa.array([3, 5])).to_pylist()
-    ['{"numRecords":3,"tightBounds":false,"nullCount":{"a":1}}', '{"numRecords":5,"tightBounds":false}']
+    ['{"numRecords":3,"nullCount":{"a":1},"tightBounds":false}', '{"numRecords": 5, "tightBounds": false}']
     """
     flags = pc.count_substring(stats, '"tightBounds"')
-    at_end = pc.and_(pc.equal(flags, 1), pc.match_substring_regex(stats, _FLAG))
+    at_end = pc.and_(pc.equal(flags, 1), pc.match_substring_regex(stats, _FLAG + r"\}\s*$"))
     is_plain = pc.and_(pc.match_substring_regex(stats, _PLAIN), pc.or_(pc.equal(flags, 0), at_end))
     is_plain = pc.fill_null(is_plain, False)
     is_other = pc.invert(is_plain)
     counts = records.filter(is_plain).cast(pa.string())
-    heads = pc.binary_join_element_wise('{"numRecords":', counts, ',"tightBounds":false', "")
-    rest = pc.replace_substring_regex(pc.replace_substring_regex(stats.filter(is_plain), _FLAG, "}"), _COUNT, "")
-    texts = pc.replace_with_mask(stats, is_plain, pc.binary_join_element_wise(heads, rest, ""))
+    plain = pc.replace_substring_regex(stats.filter(is_plain), _END, ',"tightBounds":false}')
+    rest = pc.replace_substring_regex(plain, _COUNT, "")
+    texts = pc.replace_with_mask(stats, is_plain, pc.binary_join_element_wise('{"numRecords":', counts, rest, ""))
     others = zip(stats.filter(is_other).to_pylist(), records.filter(is_other).to_pylist(), strict=True)
     return pc.replace_with_mask(texts, is_other, pa.array([_widened(*each) for each in others], pa.string()))
 
