@@ -438,7 +438,7 @@ def test_a_partition_whose_column_was_dropped_has_deletes(with_deletes, local) -
     [
         ("DATE", "day(x)", ["0001-01-01", "2026-03-01", None]),
         ("TIMESTAMP_NTZ", "hour(x)", ["2026-03-01T10:00:00", "1969-12-31T23:00:00", None]),
-        ("TIMESTAMP_NTZ", "x", ["2026-03-01T10:00:00.000001", None]),
+        ("TIMESTAMP_NTZ", "x", ["0001-03-01T10:00:00.000001", None]),
         ("DECIMAL(9, 2)", "x", ["1.25", "-1.25"]),
         ("DOUBLE", "x", ["1.5", "nan", "-0.0"]),
         ("STRING", "truncate(2, x)", ["a/b=c", "", "é"]),
@@ -608,10 +608,10 @@ IN_THE_FILE = {"delete in the file", "delete of the row"}
 
 
 def cases() -> Iterator[Any]:
-    """Ours and theirs by version; in version 3, all but what vectors make different are slow tests."""
+    """Ours and theirs by version; slow tests are those that differ little from others."""
     for version, ours, theirs in product("23", OURS, THEIRS):
-        is_other = version == "2" or theirs in IN_THE_FILE | {"delete in b", "delete of a"}
-        is_fast = is_other and not (version == "3" and OURS[ours][3]) and not theirs.endswith("of b")
+        is_other = version == "2" or (ours == "delete" and theirs in IN_THE_FILE | {"delete in b", "delete of a"})
+        is_fast = is_other and ours not in ("merge", "snapshot delete", "snapshot update") and not theirs.endswith("b")
         yield pytest.param(version, ours, theirs, marks=() if is_fast else pytest.mark.slow)
 
 
@@ -632,7 +632,7 @@ def test_a_statement_goes_onto_others_that_do_not_conflict_with_it(given, ours, 
         commit()
         left = [*(row for row in left if row[0] not in ids), *new]
     assert pairs() == sorted([*left, *added])
-    assert files_in(tmp_path) == files  # nothing is written again
+    assert files_in(tmp_path) <= files  # nothing is written again
 
 
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
@@ -678,6 +678,17 @@ def test_a_vector_of_a_file_that_another_delete_removed_is_not_added(local) -> N
     ours()
     check(without(1, 2, 3, 4, 7))
     assert now().inspect("delete_files").num_rows == 1
+
+
+def test_deletes_of_a_file_that_another_delete_removed_are_removed(local, tmp_path: Path) -> None:
+    create(local, "2")
+    ours = changing("delete", "id IN (2, 7)")
+    files = files_in(tmp_path)
+    change("delete", "part = 'a'")
+    ours()
+    check(without(1, 2, 3, 4, 7))
+    gone = files - files_in(tmp_path)
+    assert [name.startswith("deletes-") for name in gone] == [True]
 
 
 def test_position_deletes_conflict_with_an_upgrade(local) -> None:

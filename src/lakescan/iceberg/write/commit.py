@@ -25,9 +25,11 @@ from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, val
 from lakescan.iceberg.commit.validate import Rebase, Validation
 from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.metadata.table_metadata import MAIN, ancestors
+from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.data_files import IcebergWrites
-from lakescan.iceberg.write.outcomes import Failed
+from lakescan.iceberg.write.outcomes import Failed, loaded
+from lakescan.storage.removal import discard
 from lakescan.write.row_deletes import WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
 
@@ -112,10 +114,11 @@ class IcebergCommit:
     ) -> None:
         """Commit changes of rows: data files to remove, deletes by position of others, and new data files.
 
-        With `validation.ignores_deletes`, data files whose rows others have deleted since, all of them, are left out.
-        Raises what `replace` raises.
+        With `validation.ignores_deletes`, data files whose rows others have deleted since, all of them, are left out;
+        files with deletes of these alone are removed. Raises what `replace` raises.
         """
         whole = RowChange(tuple(removed), tuple(deletes), tuple(files))
+        made = whole
         checked = replace(validation, referenced=whole.referenced, vectors=whole.vectors)
 
         def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
@@ -124,14 +127,18 @@ class IcebergCommit:
                     f"{self._where}: another writer upgraded the table to format version {base.format_version}, in "
                     "which deletes are written differently. Run the statement again."
                 )
-            left = whole
+            nonlocal made
+            made = whole
             if rebase is not None and validation.ignores_deletes:
-                left = whole.without(rebase.deleted_whole)
-            found = left.on(base)
+                made = whole.without(rebase.deleted_whole)
+            found = made.on(base)
             check_row_delta(found, checked, base.format_version, self._where)
             return found
 
         self._commit(whole.operation, changes, checked, COMMITS)
+        needless = sorted({each.location for each in whole.deletes} - {each.location for each in made.deletes})
+        storage, known = self.writes.storage, set(self.opened.metadata.snapshots)
+        discard(storage, needless, lambda: added_since(loaded(copy(self.table), storage)[1], known))
 
     @property
     def base(self) -> CommitBase:
