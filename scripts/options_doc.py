@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from lakescan.options.compact import CompactOptions
 from lakescan.options.declaration import Group, Option, OptionSet, declarations
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
@@ -38,6 +39,11 @@ _WRITES = """## Writes
 
 For `Table.append`, `Table.overwrite`, `Table.compact`, `lakescan.save`, `df.write` and `df.writeStream`.
 """
+_COMPACTIONS = """## Compactions
+
+For `Table.compact`, which takes the options of writes as well. The names are those of Iceberg's `rewrite_data_files`.
+"""
+_COLUMNS = "| option | formats | value | default | meaning |\n|---|---|---|---|---|"
 _NOTES = {
     Group.STATE: "Give at most one of them, besides `time-zone`. A stream takes `branch` only.",
     Group.RANGE: "A batch read takes one start and at most one end. A stream takes one start.",
@@ -76,7 +82,13 @@ from lakescan.expressions.predicate import Predicate
 
 def page() -> str:
     """The page of all options."""
-    return "\n".join([_HEAD, _READS, *_tables(ReadOptions), _WRITES, *_tables(WriteOptions)]).rstrip() + "\n"
+    parts = [_HEAD, _READS, *_tables(ReadOptions), _WRITES, *_tables(WriteOptions), _COMPACTIONS, *_compactions()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _compactions() -> Iterator[str]:
+    rows = [_row(each) for each in declarations(CompactOptions).values() if each.group is Group.REWRITE]
+    yield f"{_COLUMNS}\n" + "\n".join(rows) + "\n"
 
 
 def _tables(options: type[OptionSet]) -> Iterator[str]:
@@ -87,7 +99,7 @@ def _tables(options: type[OptionSet]) -> Iterator[str]:
             yield f"### {group.value}\n"
             if note:
                 yield f"{note}\n"
-            yield "| option | formats | value | default | meaning |\n|---|---|---|---|---|"
+            yield _COLUMNS
             yield "\n".join(rows) + "\n"
 
 
@@ -128,6 +140,8 @@ def keywords() -> str:
         if option.group is not Group.OPENING and not option.is_prefix and name != "partition_by"
     }
     lines += _class("WriteKeywords", "TypedDict", "Options of a write.", written)
+    rewriting = {name: each for name, each in declarations(CompactOptions).items() if each.group is Group.REWRITE}
+    lines += _class("CompactKeywords", "WriteKeywords", "Options of a compaction.", rewriting)
     return "\n".join(lines)
 
 

@@ -19,12 +19,13 @@ from lakescan.common.option_values import parse_size
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.formats.table_format import Start, StartAt
 from lakescan.options import keywords
-from lakescan.options.declaration import OptionSet, declarations, normalised
+from lakescan.options.compact import CompactOptions
+from lakescan.options.declaration import OptionSet, as_keyword, declarations, normalised
 from lakescan.options.read import ReadOptions
 from lakescan.options.streaming import start_from, without_stream_options
 from lakescan.options.write import WriteOptions
 
-SETS = [ReadOptions, WriteOptions]
+SETS = [ReadOptions, WriteOptions, CompactOptions]
 
 
 @pytest.mark.parametrize("name", ["snapshot-id", "snapshot_id", "snapshotId", "SNAPSHOT-ID", "snapshotid"])
@@ -39,7 +40,7 @@ def test_an_attribute_is_the_name_in_snake_case(options: type[OptionSet]) -> Non
         if option.is_prefix:
             assert normalised(attribute) == normalised(option.name.removesuffix("y.NAME")) + "ies"
         else:
-            assert normalised(attribute) == normalised(option.name)
+            assert normalised(attribute) == normalised(as_keyword(option.name))
 
 
 @pytest.mark.parametrize("options", SETS)
@@ -260,6 +261,38 @@ def test_keywords_are_all_options_that_python_can_spell() -> None:
     written = {normalised(name) for name in keywords.WriteKeywords.__annotations__}
     own = {normalised(n) for o in _all(WriteOptions) for n in o.names if not o.is_prefix}
     assert own - written == {"path", "format", "storageoptions", "partitionby"}  # arguments of `lakescan.save`
+    rewriting = {normalised(name) for name in keywords.CompactKeywords.__annotations__} - written
+    assert rewriting == {normalised(as_keyword(n)) for o in _all(CompactOptions) for n in o.names} - own - {
+        normalised(as_keyword(n)) for o in _all(WriteOptions) for n in o.names
+    }
+
+
+@pytest.mark.parametrize("name", ["partial-progress.enabled", "partial_progress_enabled", "partialProgress.enabled"])
+def test_an_option_with_a_dot_is_spelled_without_it_in_python(name: str) -> None:
+    assert CompactOptions.of({name: "true"}).partial_progress_enabled
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"delete-ratio-treshold": 0.5}, "delete-ratio-threshold"),
+        ({"delete-ratio-threshold": 2}, "a number above 0, up to 1"),
+        ({"partial-progress.enable": True}, "partial-progress.enabled"),
+        ({"sort-order": "a"}, "sort-order is for strategy=sort"),
+        ({"strategy": "zorder"}, "needs zorder-by"),
+        ({"purge": True, "rewrite-all": True}, "give only one"),
+    ],
+)
+def test_options_of_compactions_are_checked(options: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        CompactOptions.of(options)
+
+
+def test_options_of_rewrite_data_files_that_are_not_implemented_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedFeature, match="rewrite_data_files option 'rewrite-job-order'"):
+        CompactOptions.of({"rewrite_job_order": "bytes-asc"})
+    with pytest.raises(InvalidOption, match="'remove-dangling-deletes' is for iceberg tables"):
+        CompactOptions.of({"remove-dangling-deletes": True}, "delta")
 
 
 def test_the_page_and_the_keywords_are_made_from_the_declarations() -> None:

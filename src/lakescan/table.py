@@ -23,7 +23,8 @@ from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.maintenance import compact, remove_orphans
 from lakescan.notebook import table_as_html
-from lakescan.options.keywords import ReadKeywords, WriteKeywords
+from lakescan.options.compact import CompactOptions
+from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
 from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -424,29 +425,36 @@ class Table:
         return self._written(target, change(target))
 
     def compact(
-        self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Unpack[WriteKeywords]
+        self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Unpack[CompactKeywords]
     ) -> CompactResult:
         """Rewrite small files of each partition as larger ones, and files with deletes without the deleted rows.
 
         Streams and changes skip the commit, because it changes no rows. Rows keep their ids where the table tracks
-        them.
+        them. Deletes that apply to the rewritten files alone are removed in the same commit.
 
         Args:
             where: Compact only files that may have rows that match.
             executor: Where partitions are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
-            options: Write options, such as `target_file_size_bytes` and `compression_codec`.
+            options: Which files are rewritten, and how: `delete_ratio_threshold`, `min_input_files`, `strategy`,
+                `sort_order`, `zorder_by`, `purge`, `partial_progress_enabled` and others of Iceberg's
+                `rewrite_data_files`; and write options, such as `target_file_size_bytes` and `compression_codec`.
 
         Returns:
             How many files and bytes were replaced, and by how many.
 
         Raises:
-            CommitConflict: Another writer changed the files that were compacted.
+            InvalidOption: Options do not fit together, or the strategy `sort` has no order to sort by.
+            CommitConflict: Another writer changed the files that were compacted. With partial progress, only if no
+                commit succeeded: other files that stayed are counted as `failed_files`.
 
         Example:
             >>> orders.compact(where="day >= '2026-01-01'", target_file_size_bytes="256m")
+            >>> orders.compact(strategy="sort", sort_order="country, ts DESC")
         """
-        target = self._target(self._checked(options))
-        return self._written(target, compact(target, where, executor))
+        checked = CompactOptions.of(options, self.format)
+        checked.check_opened()
+        target = self._target(checked)
+        return self._written(target, compact(target, where, executor, checked))
 
     def expire_snapshots(
         self,

@@ -1,22 +1,25 @@
-"""Compaction: rewrite the small files of each partition, and files that have deletes, in one commit."""
+"""Compaction: rewrite the files of each partition that are small, or have deletes, and sort their rows if asked to."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.retries import Attempts
-from lakescan.errors import CommitConflict
+from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
-from lakescan.planning.file_table import FileTable, delete_counts
-from lakescan.planning.partition_groups import partition_numbers
+from lakescan.maintenance.file_groups import Thresholds
+from lakescan.maintenance.unused_deletes import unused_deletes
+from lakescan.options.compact import CompactOptions
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import ScanPlan
 from lakescan.scan_spec import ScanSpec
-from lakescan.transaction.base import Target
+from lakescan.transaction.base import Rewriting, Target
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import CompactResult
 from lakescan.transaction.rewrite import rewrite_rows
@@ -24,30 +27,94 @@ from lakescan.transaction.save import removed_on_failure, saved
 from lakescan.write.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
-_SMALL = 0.75  # of the target file size: smaller files are merged
 
 
-def compact(target: Target, where: str | None = None, executor: PlanningExecutor | None = None) -> CompactResult:
-    """Rewrite the small files of each partition, and all files that have deletes, in one commit.
+def compact(
+    target: Target,
+    where: str | None = None,
+    executor: PlanningExecutor | None = None,
+    options: CompactOptions | None = None,
+) -> CompactResult:
+    """Rewrite files that are beyond the limits of the options: in one commit, or in several with partial progress.
 
     `where` limits the compaction to files that may have matching rows. Rows keep their ids where the table tracks them.
-    Raises `CommitConflict` if another writer changed the files.
+    Raises `CommitConflict` if another writer changed the files; with partial progress, if this happened to all commits.
     """
-    writes = target.writes.of_moved_rows
+    options = options or CompactOptions()
+    if options.strategy != "binpack":
+        raise UnsupportedFeature(f"compaction with strategy={options.strategy}")
+    thresholds = Thresholds.of(options, target.writes.target_size)
     scan = _all_rows(target, where)
     if scan.snapshot.id is None:
         return CompactResult(0, 0, 0)
-    plan = scan.plan()
-    selected = _files_to_compact(plan.files, target.writes.target_size)
-    some = scan.plan_of(plan, pa.array(selected))
-    if not some.files.num_rows:
-        return CompactResult(0, 0, 0)
-    files = rewrite_rows(writes, some, scan.read_context(some), executor)
-    with removed_on_failure(target, files):
-        _commit_as_planned(target, where, some.table, files)
-    new = saved(files)
-    removed_bytes = pc.sum(some.files["size"]).as_py()
-    return CompactResult(new.files, new.rows, new.bytes, len(some.table), removed_bytes)
+    work = _Compaction(target, where, scan, scan.plan(), executor, options)
+    groups = thresholds.groups(work.plan.table)
+    done, conflicts = CompactResult(0, 0, 0), []
+    for chosen in _commits(groups, options):
+        try:
+            done = _added(done, work.rewrite(chosen))
+        except CommitConflict as error:
+            if not options.partial_progress_enabled:
+                raise
+            conflicts.append(error)
+            _LOG.warning("compact: %s", error)
+            done = replace(done, failed_files=done.failed_files + int(chosen.sum()))
+    if conflicts and not done.removed_files:
+        raise conflicts[0]
+    return done
+
+
+def _commits(groups: np.ndarray, options: CompactOptions) -> Iterator[np.ndarray]:
+    """Masks of the files that are rewritten in each commit."""
+    numbers = np.unique(groups[groups >= 0])
+    most = options.partial_progress_max_commits if options.partial_progress_enabled else 1
+    for some in np.array_split(numbers, min(most, max(len(numbers), 1))):
+        if len(some):
+            yield np.isin(groups, some)
+
+
+@dataclass
+class _Compaction:
+    """One compaction: all of its commits rewrite files of one plan, of the state in which the target was opened."""
+
+    target: Target
+    where: str | None
+    scan: ScanSpec
+    plan: ScanPlan
+    executor: PlanningExecutor | None
+    options: CompactOptions
+    _gone: list[str] = field(default_factory=list)  # files that earlier commits have rewritten
+
+    def rewrite(self, chosen: np.ndarray) -> CompactResult:
+        """Rewrite files in one commit."""
+        some = self.scan.plan_of(self.plan, pa.array(chosen))
+        how = Rewriting(self._unused(some.table), self.options.use_starting_sequence_number, self.options.zorder_by)
+        files = rewrite_rows(self.target.writes.of_moved_rows, some, self.scan.read_context(some), self.executor)
+        with removed_on_failure(self.target, files):
+            _commit_as_planned(self.target, self.where, some.table, files, how)
+        self._gone += some.table.files["path"].to_pylist()
+        new = saved(files)
+        return CompactResult(new.files, new.rows, new.bytes, len(some.table), pc.sum(some.files["size"]).as_py())
+
+    def _unused(self, table: FileTable) -> list[tuple[str, int | None]]:
+        """The delete files that no file needs once those of the table are rewritten."""
+        everything = self.options.remove_dangling_deletes
+        if not everything and not table.used_deletes().deletes.num_rows:
+            return []
+        whole = self.plan.table if self.where is None else self.target.scan.plan().table
+        gone = pa.array([*self._gone, *table.files["path"].to_pylist()], pa.string())
+        return unused_deletes(whole, pc.is_in(whole.files["path"], value_set=gone).to_numpy(), everything=everything)
+
+
+def _added(one: CompactResult, other: CompactResult) -> CompactResult:
+    return CompactResult(
+        one.files + other.files,
+        one.rows + other.rows,
+        one.bytes + other.bytes,
+        one.removed_files + other.removed_files,
+        one.removed_bytes + other.removed_bytes,
+        one.failed_files + other.failed_files,
+    )
 
 
 def _all_rows(target: Target, where: str | None) -> ScanSpec:
@@ -56,7 +123,9 @@ def _all_rows(target: Target, where: str | None) -> ScanSpec:
     return scan if where is None else scan.where(where)
 
 
-def _commit_as_planned(target: Target, where: str | None, table: FileTable, files: Sequence[WrittenFile]) -> None:
+def _commit_as_planned(
+    target: Target, where: str | None, table: FileTable, files: Sequence[WrittenFile], how: Rewriting
+) -> None:
     """Commit the rewrite of `table`, and retry after concurrent commits, unless the target does so itself.
 
     Raises `CommitConflict` if one of them changed the rewritten files or their deletes.
@@ -64,7 +133,7 @@ def _commit_as_planned(target: Target, where: str | None, table: FileTable, file
     before, attempts = table.state(), Attempts(target.retries)
     while True:
         try:
-            return target.rewrite(as_removed(table), files)
+            return target.rewrite(as_removed(table), files, how)
         except CommitConflict as error:
             if not target.retries_overwrites:
                 raise
@@ -73,13 +142,3 @@ def _commit_as_planned(target: Target, where: str | None, table: FileTable, file
             now = _all_rows(target, where).plan().table.state()
             if {path: now.get(path) for path in before} != before:
                 raise CommitConflict(f"{target.name}: another writer changed files that were compacted") from error
-
-
-def _files_to_compact(files: pa.Table, target_size: int) -> np.ndarray:
-    """A mask of the files to compact: small files, unless a partition has only one, and all files with deletes."""
-    has_deletes = pc.greater(delete_counts(files), 0).to_numpy()
-    small = pc.less(files["size"], int(_SMALL * target_size)).to_numpy()
-    partition = partition_numbers(files)
-    counts = np.bincount(partition, weights=small | has_deletes, minlength=len(files))
-    selected: np.ndarray = has_deletes | (small & (counts[partition] > 1))
-    return selected

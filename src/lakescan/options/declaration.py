@@ -35,6 +35,7 @@ class Group(Enum):
     FILES = "Data files"
     COMMIT = "The commit"
     CREATE = "New tables"
+    REWRITE = "Compactions"
     OPENING = "Where the table is"
 
 
@@ -139,6 +140,11 @@ def normalised(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
+def as_keyword(name: str) -> str:
+    """Return an option's name as Python can spell it: `partial-progress.enabled` is `partial_progress_enabled`."""
+    return name.replace("-", "_").replace(".", "_")
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class OptionSet:
     """Options of one use, parsed: an attribute each. Immutable.
@@ -161,11 +167,11 @@ class OptionSet:
         given: dict[str, str] = {}
         for name, value in values.items():
             head, dot, rest = name.partition(".")
-            if (found := known.get(normalised(head) + dot)) is None:
+            if (found := known.get(normalised(head) + dot) or known.get(normalised(name))) is None:
                 raise cls._unknown(name)
             attribute, spelled, declared = found
-            result = _parse(declared, spelled if not dot else name, value)
-            if dot:
+            result = _parse(declared, name if declared.is_prefix else spelled, value)
+            if declared.is_prefix:
                 if parsed.setdefault(attribute, {}).setdefault(rest, result) != result:
                     raise _twice(name)
             elif attribute in parsed and parsed[attribute] != result:
@@ -268,10 +274,17 @@ def declarations(options: type[OptionSet]) -> dict[str, Option]:
 def _by_name(options: type[OptionSet]) -> dict[str, tuple[str, str, Option]]:
     """Normalised name, up to the dot of a prefix -> attribute, the name as the ecosystem spells it, declaration."""
     return {
-        normalised(name.removesuffix("NAME") if declared.is_prefix else name): (attribute, name, declared)
+        spelled: (attribute, name, declared)
         for attribute, declared in declarations(options).items()
         for name in declared.names
+        for spelled in _spellings(declared, name)
     }
+
+
+def _spellings(declared: Option, name: str) -> set[str]:
+    if declared.is_prefix:
+        return {normalised(name.removesuffix("NAME"))}
+    return {normalised(name), normalised(as_keyword(name))}
 
 
 def _in_order(options: type[OptionSet], given: Mapping[str, str]) -> dict[str, str]:

@@ -305,3 +305,51 @@ class WriteKeywords(TypedDict, total=False):
     """A stream's name. Takes a string."""
     queryName: str
     """A stream's name. Takes a string."""
+
+
+class CompactKeywords(WriteKeywords, total=False):
+    """Options of a compaction."""
+
+    strategy: str
+    """How rows are arranged: in any order (binpack), or sorted over all files of a partition, by columns (sort) or
+    along a curve through several columns (zorder). Takes binpack, sort or zorder. By default: binpack."""
+    sort_order: Sequence[str] | str
+    """What the strategy `sort` sorts by. Takes a string, or a list of them: country, days(ts) DESC NULLS LAST. By
+    default: the table's sort order."""
+    zorder_by: Sequence[str] | str
+    """The columns of the strategy `zorder`. Takes a list: a, b, c, or JSON. By default: none."""
+    purge: bool | str
+    """Rewrite all files that have deletes, and no others (REORG TABLE ... APPLY (PURGE)). Takes true or false. By
+    default: false."""
+    rewrite_all: bool | str
+    """Rewrite all files, whatever their sizes and deletes are. Takes true or false. By default: true for the strategies
+    `sort` and `zorder`, else false."""
+    min_input_files: int | str
+    """Rewrite files of a partition for their sizes only if they are at least as many. Takes a whole number above 0. By
+    default: 2."""
+    min_file_size_bytes: int | str
+    """Rewrite smaller files. Takes bytes, or a size such as 128m. By default: 75% of the target file size."""
+    max_file_size_bytes: int | str
+    """Rewrite larger files. Takes bytes, or a size such as 128m. By default: no maximum."""
+    delete_file_threshold: int | str
+    """Rewrite files that have at least as many delete files or deletion vectors. Takes a whole number above 0. By
+    default: 1, unless `delete-ratio-threshold` is given."""
+    delete_ratio_threshold: float | str
+    """Rewrite files with at least this share of rows deleted by position, by deletes about that file alone. Takes a
+    number above 0, up to 1. By default: 0.3."""
+    max_file_group_size_bytes: int | str
+    """The most bytes of files of a partition that are rewritten, and sorted, together. Takes bytes, or a size such as
+    128m. By default: 100g."""
+    partial_progress_enabled: bool | str
+    """Commit groups of files as they are done: what is committed stays if a later group fails. Takes true or false. By
+    default: false."""
+    partial_progress_max_commits: int | str
+    """The most commits of a compaction with `partial-progress.enabled`. Takes a whole number above 0. By default:
+    10."""
+    use_starting_sequence_number: bool | str
+    """Whether new files have the sequence number of the snapshot that was read, so that equality deletes which others
+    commit meanwhile apply to them. If false, such deletes are conflicts. Takes true or false. By default: true if there
+    are such deletes, else false. (Iceberg)"""
+    remove_dangling_deletes: bool | str
+    """Also remove deletes that applied to no data file before. Those of rewritten files alone always go with them.
+    Takes true or false. By default: false. (Iceberg)"""

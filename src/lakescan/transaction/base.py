@@ -37,6 +37,24 @@ class Overwritten:
 
 
 @dataclass(frozen=True)
+class Rewriting:
+    """How files are rewritten with the same rows.
+
+    - `deletes`: delete files, and the offsets of vectors in them, that apply to no other data files than the rewritten.
+    - `keeps_sequence_number`: whether new files have the sequence number of the base, so that equality deletes of
+      others since apply to them; None if only where there are such deletes, False if these are conflicts.
+    - `zorder_by`: the columns along which rows are ordered, for the table's history.
+    """
+
+    deletes: Sequence[tuple[str, int | None]] = ()
+    keeps_sequence_number: bool | None = None
+    zorder_by: Sequence[str] = ()
+
+
+AS_NEEDED = Rewriting()
+
+
+@dataclass(frozen=True)
 class FileRules:
     """Where the files of a table are, and how long those that it does not reference any more are needed.
 
@@ -151,7 +169,7 @@ class Target(Protocol):
         Raises `CommitConflict` if another commit changed what this one read.
         """
 
-    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit files that hold the same rows as those they replace; see `replace`."""
 
     def mode_of(self, statement: Statement) -> Mode:

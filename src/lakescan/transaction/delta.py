@@ -45,7 +45,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.transaction.base import FileRules, Overwritten
+from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
 from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
 from lakescan.transaction.removed import Removed
@@ -224,11 +224,14 @@ class DeltaTarget:
         schema = with_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
         return None if schema is None else replace(metadata, schema_string=schema)
 
-    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
         live = self._live(removed)
         metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
-        operation = Operation("OPTIMIZE", {"predicate": "[]", "auto": "false"}, metrics)
+        parameters = {"predicate": "[]", "auto": "false"}
+        if how.zorder_by:
+            parameters["zOrderBy"] = json.dumps(list(how.zorder_by), ensure_ascii=False)
+        operation = Operation("OPTIMIZE", parameters, metrics)
         added = adds(files, self.writes, changes_data=False)
         self._commit(operation, added, removes(live, changes_data=False))
 

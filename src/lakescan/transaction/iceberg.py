@@ -44,7 +44,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
-from lakescan.transaction.base import FileRules, Overwritten
+from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
 from lakescan.transaction.iceberg_changes import mode_of, validation_of
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
@@ -188,15 +188,21 @@ class IcebergTarget:
             return replace(read, partitions=partitions_of(files, base))
         return replace(read, where=TRUE if what.where is None else bind(what.where, schema))
 
-    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
+    def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit files that hold the same rows as those they replace (a `replace` snapshot).
 
         It is retried after commits that leave the files and add no deletes by position to them.
         """
         with translated(self.identifier):
             commit = self._commit()
-            read = Validation.of(commit.base, same_rows=True)
-            commit.replace([each.location for each in removed], files, read, same_rows=True)
+            read = Validation.of(commit.base, same_rows=how.keeps_sequence_number is not False)
+            commit.rewrite(
+                [each.location for each in removed],
+                files,
+                read,
+                how.deletes,
+                keeps_sequence_number=bool(how.keeps_sequence_number),
+            )
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""

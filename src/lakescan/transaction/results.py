@@ -102,6 +102,8 @@ class CompactResult(WriteResult):
         bytes: The size of these files.
         removed_files: How many data files they replace.
         removed_bytes: The size of the replaced files.
+        failed_files: With partial progress, how many data files stayed since another writer changed files of their
+            commit.
 
     Example:
         >>> print(orders.compact())
@@ -109,12 +111,14 @@ class CompactResult(WriteResult):
     """
 
     removed_bytes: int = 0
+    failed_files: int = 0
 
     def __str__(self) -> str:
         if not self.removed_files:
             return "nothing to compact"
         sizes = f"{human_bytes(self.removed_bytes)} into {human_bytes(self.bytes)}"
-        return f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes})"
+        failed = f"; {_counted(self.failed_files, 'file')} stayed after conflicts" if self.failed_files else ""
+        return f"compacted {_counted(self.removed_files, 'file')} into {self.files:,} ({sizes}){failed}"
 
     def __eq__(self, other: object) -> bool:
         """Equal numbers; those of a `WriteResult`, which compactions returned before, have no `removed_bytes`."""

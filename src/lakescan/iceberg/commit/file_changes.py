@@ -17,6 +17,7 @@ class FileChanges:
     - `added`, `added_deletes`: data files and delete files by partition spec id, with the columns of `data_file`.
     - `removed`: locations of data files.
     - `removed_deletes`: delete files (`path`, and `content_offset`, null except for deletion vectors).
+    - `unused_deletes`: more delete files to remove, as far as they are still there: no data file needs them.
     - `sequence_number`: the data sequence number of added data files, or None for the snapshot's own. Rewritten files
       keep the number at which their rows were read, so that later equality deletes still apply.
     - `replaces_positions`: files of position deletes among `removed_deletes` may be gone: the added delete files delete
@@ -28,6 +29,7 @@ class FileChanges:
     removed: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     added_deletes: Mapping[int, pa.Table] = field(default_factory=dict)
     removed_deletes: pa.Table = field(default_factory=DELETE_FILES.empty_table)
+    unused_deletes: pa.Table = field(default_factory=DELETE_FILES.empty_table)
     sequence_number: int | None = None
     replaces_positions: bool = False
     removes_all: bool = False

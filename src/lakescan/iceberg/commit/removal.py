@@ -38,8 +38,7 @@ class DeleteRemoval:
 
     @cached_property
     def _gone(self) -> pa.Array:
-        removed = self.changes.removed_deletes
-        return _keys(removed["path"].combine_chunks(), removed["content_offset"].combine_chunks())
+        return _keys_of(pa.concat_tables([self.changes.removed_deletes, self.changes.unused_deletes]))
 
     @cached_property
     def _vectors(self) -> pa.Array:
@@ -100,9 +99,10 @@ class DeleteRemoval:
 
     def check_found(self) -> None:
         """Raise `CommitConflict` if a delete file to remove was not found."""
-        paths, gone = self.changes.removed_deletes["path"].combine_chunks(), self._gone
+        removed = self.changes.removed_deletes
+        paths, gone = removed["path"].combine_chunks(), _keys_of(removed)
         if self.changes.replaces_positions:
-            is_vector = pc.is_valid(self.changes.removed_deletes["content_offset"].combine_chunks())
+            is_vector = pc.is_valid(removed["content_offset"].combine_chunks())
             paths, gone = paths.filter(is_vector), gone.filter(is_vector)
         check_found(self.base, gone, paths, self._found, "delete files")
 
@@ -121,6 +121,10 @@ def check_found(base: CommitBase, keys: pa.Array, paths: pa.Array, found: Sequen
 def all_of(files: pa.StructArray) -> pa.Array:
     """A mask of all files."""
     return pa.repeat(pa.scalar(True), len(files))
+
+
+def _keys_of(deletes: pa.Table) -> pa.Array:
+    return _keys(deletes["path"].combine_chunks(), deletes["content_offset"].combine_chunks())
 
 
 def _keys(paths: pa.Array, offsets: pa.Array) -> pa.Array:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakescan.common.retries import APPENDS, COMMITS, Attempts, RetryPolicy
 from lakescan.errors import CommitConflict, CorruptMetadata
 from lakescan.iceberg.commit.base import CommitBase
-from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
 from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
@@ -78,17 +78,38 @@ class IcebergCommit:
         written = list(files)
         self._commit("append", lambda base, _: FileChanges(added_files(written, base)), None, APPENDS)
 
-    def replace(
-        self, removed: Collection[str], files: Iterable[WrittenFile], validation: Validation, *, same_rows: bool = False
-    ) -> None:
-        """Replace data files. With `same_rows`, the snapshot's operation is `replace`, and streams skip it.
+    def replace(self, removed: Collection[str], files: Iterable[WrittenFile], validation: Validation) -> None:
+        """Replace data files.
 
         The commit goes onto those that were made since the table was opened, unless they conflict with it. Raises
         `CommitConflict` if they do, or retries run out; `CommitStateUnknown`.
         """
         written, gone = list(files), pa.array(list(removed), pa.string())
-        operation = "replace" if same_rows else "overwrite"
-        self._commit(operation, lambda base, _: FileChanges(added_files(written, base), gone), validation, COMMITS)
+        self._commit("overwrite", lambda base, _: FileChanges(added_files(written, base), gone), validation, COMMITS)
+
+    def rewrite(
+        self,
+        removed: Collection[str],
+        files: Iterable[WrittenFile],
+        validation: Validation,
+        deletes: Sequence[tuple[str, int | None]] = (),
+        *,
+        keeps_sequence_number: bool = False,
+    ) -> None:
+        """Replace data files by others with the same rows: the operation is `replace`, and streams skip it.
+
+        `deletes` are delete files that go, too, as far as they are still there (and offsets of vectors in them). With
+        `keeps_sequence_number`, new files have the sequence number of the base. See `replace`.
+        """
+        written, gone = list(files), pa.array(list(removed), pa.string())
+        start = self.base.sequence_number - 1 if keeps_sequence_number and self.base.format_version > 1 else None
+        paths, offsets = [path for path, _ in deletes], [offset for _, offset in deletes]
+        unused = pa.table([paths, offsets], schema=DELETE_FILES)
+
+        def changes(base: CommitBase, _: Rebase | None) -> FileChanges:
+            return FileChanges(added_files(written, base), gone, unused_deletes=unused, sequence_number=start)
+
+        self._commit("replace", changes, validation, COMMITS)
 
     def row_delta(self, changes: FileChanges, validation: Validation) -> None:
         """Commit a row delta: data files and delete files, added and removed (Java's `RowDelta`).

@@ -1,0 +1,161 @@
+"""The options of compactions: those of writes, and those of Iceberg's `rewrite_data_files` under its names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from lakescan.common.option_values import Value, boolean, names, one_of, parse_size, positive, terms
+from lakescan.errors import InvalidOption
+from lakescan.options.declaration import ICEBERG, Group, option
+from lakescan.options.write import WriteOptions
+
+_REWRITE = Group.REWRITE
+
+
+def _share(value: Any) -> float:
+    number = float(str(value).strip())
+    if not 0 < number <= 1:
+        raise ValueError(value)
+    return number
+
+
+_ratio = Value(_share, "a number above 0, up to 1", "float | str")
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CompactOptions(WriteOptions):
+    """The options of a compaction, parsed; None where there is no default and none was given."""
+
+    KIND: ClassVar[str] = "compaction option"
+    WITHOUT: ClassVar[str] = "compact"
+    UNSUPPORTED: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **WriteOptions.UNSUPPORTED,
+        "rewrite_data_files": (
+            "max-concurrent-file-group-rewrites",
+            "partial-progress.max-failed-commits",
+            "max-file-group-input-files",
+            "max-files-to-rewrite",
+            "rewrite-job-order",
+            "compression-factor",
+            "shuffle-partitions-per-file",
+            "var-length-contribution",
+            "max-output-size",
+            "output-spec-id",
+        ),
+    }
+
+    strategy: str = option(
+        "strategy",
+        one_of("binpack", "sort", "zorder"),
+        "How rows are arranged: in any order (binpack), or sorted over all files of a partition, by columns (sort) or "
+        "along a curve through several columns (zorder).",
+        _REWRITE,
+        default="binpack",
+    )
+    sort_order: tuple[str, ...] = option(
+        "sort-order",
+        terms.described("a string, or a list of them: country, days(ts) DESC NULLS LAST"),
+        "What the strategy `sort` sorts by.",
+        _REWRITE,
+        default=(),
+        unset="the table's sort order",
+    )
+    zorder_by: tuple[str, ...] = option(
+        "zorder-by", names, "The columns of the strategy `zorder`.", _REWRITE, default=(), unset="none"
+    )
+    purge: bool = option(
+        "purge",
+        boolean,
+        "Rewrite all files that have deletes, and no others (REORG TABLE ... APPLY (PURGE)).",
+        _REWRITE,
+        default=False,
+    )
+    rewrite_all: bool | None = option(
+        "rewrite-all",
+        boolean,
+        "Rewrite all files, whatever their sizes and deletes are.",
+        _REWRITE,
+        unset="true for the strategies `sort` and `zorder`, else false",
+    )
+    min_input_files: int | None = option(
+        "min-input-files",
+        positive,
+        "Rewrite files of a partition for their sizes only if they are at least as many.",
+        _REWRITE,
+        unset="2",
+    )
+    min_file_size_bytes: int | None = option(
+        "min-file-size-bytes", parse_size, "Rewrite smaller files.", _REWRITE, unset="75% of the target file size"
+    )
+    max_file_size_bytes: int | None = option(
+        "max-file-size-bytes", parse_size, "Rewrite larger files.", _REWRITE, unset="no maximum"
+    )
+    delete_file_threshold: int | None = option(
+        "delete-file-threshold",
+        positive,
+        "Rewrite files that have at least as many delete files or deletion vectors.",
+        _REWRITE,
+        unset="1, unless `delete-ratio-threshold` is given",
+    )
+    delete_ratio_threshold: float | None = option(
+        "delete-ratio-threshold",
+        _ratio,
+        "Rewrite files with at least this share of rows deleted by position, by deletes about that file alone.",
+        _REWRITE,
+        unset="0.3",
+    )
+    max_file_group_size_bytes: int = option(
+        "max-file-group-size-bytes",
+        parse_size,
+        "The most bytes of files of a partition that are rewritten, and sorted, together.",
+        _REWRITE,
+        default=100 * 2**30,
+        unset="100g",
+    )
+    partial_progress_enabled: bool = option(
+        "partial-progress.enabled",
+        boolean,
+        "Commit groups of files as they are done: what is committed stays if a later group fails.",
+        _REWRITE,
+        default=False,
+    )
+    partial_progress_max_commits: int = option(
+        "partial-progress.max-commits",
+        positive,
+        "The most commits of a compaction with `partial-progress.enabled`.",
+        _REWRITE,
+        default=10,
+    )
+    use_starting_sequence_number: bool | None = option(
+        "use-starting-sequence-number",
+        boolean,
+        "Whether new files have the sequence number of the snapshot that was read, so that equality deletes which "
+        "others commit meanwhile apply to them. If false, such deletes are conflicts.",
+        _REWRITE,
+        ICEBERG,
+        unset="true if there are such deletes, else false",
+    )
+    remove_dangling_deletes: bool = option(
+        "remove-dangling-deletes",
+        boolean,
+        "Also remove deletes that applied to no data file before. Those of rewritten files alone always go with them.",
+        _REWRITE,
+        ICEBERG,
+        default=False,
+    )
+
+    @classmethod
+    def of(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
+        """Parse options; raises `InvalidOption` as for writes, and for options that do not fit together."""
+        options = super().of(values, format_name)
+        if options.sort_order and options.strategy != "sort":
+            raise InvalidOption("sort-order is for strategy=sort")
+        if options.zorder_by and options.strategy != "zorder":
+            raise InvalidOption("zorder-by is for strategy=zorder")
+        if options.strategy == "zorder" and not options.zorder_by:
+            raise InvalidOption("strategy=zorder needs zorder-by, the columns of the order")
+        if options.purge and options.rewrite_all:
+            raise InvalidOption("purge rewrites files with deletes, and rewrite-all every file: give only one")
+        return options
