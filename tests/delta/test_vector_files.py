@@ -165,6 +165,14 @@ def test_a_row_that_does_not_exist_is_refused_before_anything_is_written(tmp_pat
     assert not list(tmp_path.glob("*.bin"))
 
 
+def test_a_file_with_more_rows_than_the_log_says_is_not_emptied(tmp_path: Path) -> None:
+    log = table(tmp_path) / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace('numRecords\\":20', 'numRecords\\":19'))
+    with pytest.raises(CorruptData, match="has 20 rows, but the table's metadata says 19"):
+        write(tmp_path, {"a": list(range(19))})
+    assert not list(tmp_path.glob("*.bin"))
+
+
 def test_nothing_is_left_of_a_failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_files, "_MOST", 1)
     table(tmp_path)

@@ -25,6 +25,7 @@ from lakescan.planning.delete_file import DeleteFile, DeleteFiles, DeleteKind
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.deletes.vectors import load_vector, of_file
+from lakescan.reading.row_batches import check_rows
 from lakescan.storage import Storage, join
 from lakescan.storage.faults import storage_boundary
 from lakescan.write.roaring import encode_framed
@@ -90,7 +91,8 @@ class VectorWriter:
             The vectors of the files that lose rows. A file that loses all of them has a vector of all its rows.
 
         Raises:
-            CorruptData: A row does not exist, or an existing vector does not fit its file; nothing is written.
+            CorruptData: A row does not exist, an existing vector does not fit its file, or a file that loses all rows
+                has others than the log says; nothing is written.
             CorruptMetadata: An existing vector is damaged; nothing is written.
             LimitExceeded: A vector would be too large.
             StorageError: Storage failed; what was written is removed if that is possible.
@@ -120,6 +122,8 @@ class VectorWriter:
         for at, (path, rows, own) in enumerate(zip(paths, records, positions, strict=True)):
             key, old = before.get(at, (None, BitMap64()))
             bitmap = of_file(own, path, rows) | of_file(old, path, rows)
+            if len(bitmap) == rows:  # the file will be removed: a wrong number in the log would lose rows
+                check_rows(path, self._counted(path), rows)
             vectors.append(_Vector(path, rows, bitmap, len(bitmap) - len(old), key))
         return vectors
 
