@@ -158,7 +158,8 @@ class Change:
         """Commit what is written."""
         files = [*sunk.files, *done.files]
         written: list[Any] = [*files, *sunk.change_files, *done.deletes]
-        counts = replace(sunk.counts, copied=sum(each.rows for each in done.files))
+        deleted, copied = done.changed - sunk.counts.updated, sum(each.rows for each in done.files)
+        counts = replace(sunk.counts, deleted=deleted, copied=copied)
         changes = RowChanges(
             self.kind,
             read,
@@ -242,6 +243,7 @@ def change(
             of_spark[0].sparkSession, target, statement, frames, arguments
         )
         return result
+    frames = {name: _read_again(name, frame) for name, frame in frames.items()}
     one = Change(target, statement)
     if isinstance(statement, Delete) and not arguments and (quick := delete_by_filter(one, executor)) is not None:
         return quick
@@ -269,6 +271,12 @@ def change(
         sink.undo()
         raise
     return one.commit(sunk, rows.scan_of(TARGET), executor)
+
+
+def _read_again(name: str, frame: Any) -> Any:
+    """Data that can be read more than once: a stream is read now, and held."""
+    is_lasting = isinstance(frame, Table | Scan | pa.Table) or hasattr(frame, "sparkSession")
+    return frame if is_lasting else arrow_table(name, frame)
 
 
 def _query(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
@@ -314,9 +322,7 @@ def upsert(target: Target, rows: Any, keys: Sequence[str] | None) -> ChangeResul
         Clause(When.MATCHED, Action.UPDATE, None, None),
         Clause(When.NOT_MATCHED, Action.INSERT, None, None),
     )
-    source = rows
-    if not (isinstance(rows, Table | Scan) or hasattr(rows, "sparkSession")):
-        source = arrow_table("rows", rows)  # read twice: a stream could be read once only
+    source = _read_again("rows", rows)
     _check_unique(target, source, names)
     return change(target, replace(merge_of(on, "t", "s"), clauses=every), {SOURCE: source})
 

@@ -36,11 +36,13 @@ class Finished:
 
     - `removed`: the files that go; `deletes`: the deletes of those that stay.
     - `files`: the rows of the files that go which are still there, written again.
+    - `changed`: how many rows were deleted or updated.
     """
 
     removed: list[Removed] = field(default_factory=list)
     deletes: list[WrittenDeletes] = field(default_factory=list)
     files: list[WrittenFile] = field(default_factory=list)
+    changed: int = 0
 
 
 def touched(plan: FileTable, changed: Mapping[str, BitMap64]) -> tuple[FileTable, list[BitMap64]]:
@@ -81,7 +83,7 @@ class Finishing:
         if not len(files):
             return Finished()
         whole = has_no_rows_left(files, positions, self.scan.storage)
-        done = Finished(removed=as_removed(files.filter(pa.array(whole))))
+        done = Finished(removed=as_removed(files.filter(pa.array(whole))), changed=sum(map(len, positions)))
         rest = files.filter(pa.array(~whole))
         others = [each for each, is_whole in zip(positions, whole, strict=True) if not is_whole]
         if not len(rest):

@@ -25,7 +25,6 @@ from lakescan.query.statement import tokens
 from lakescan.scan_spec import ScanSpec, as_predicate
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.row_changes import RowCounts
 
 if TYPE_CHECKING:
     from lakescan.dml.execute import Change
@@ -43,9 +42,9 @@ class ByFilter:
 
     def commit(self, change: Change, found: FoundRows, done: Finished) -> ChangeResult:
         """Commit the DELETE of the files that match whole, and of the rows that were found in others."""
-        deleted = self.rows + sum(map(len, found.changed.values()))
         done.removed += as_removed(self.whole)
-        return change.commit_finished(Sunk(found, [], counts=RowCounts(deleted=deleted)), done, self.where)
+        done.changed += self.rows
+        return change.commit_finished(Sunk(found, []), done, self.where)
 
 
 def by_filter(change: Change) -> ByFilter | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,7 +33,6 @@ from lakescan.spark.statements import current_namespace, query_frame
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import task_number, use_this_python
 from lakescan.transaction.base import Target
-from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import ChangeResult
 from lakescan.write.partitioned_writer import remove_written
 
@@ -92,9 +90,7 @@ def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
     frame = frame_of_plan(spark, quick.scan, quick.others).selectExpr("*", "1 AS action")
     found = ChangeQuery("", one.selecting.query().actions, {}, None, checks_matches=False)
     sunk, done = _run(spark, one, frame, one.writes(found), quick.others.table)
-    deleted = quick.rows + sunk.counts.deleted
-    done.removed += as_removed(quick.whole)
-    return one.commit_finished(replace(sunk, counts=replace(sunk.counts, deleted=deleted)), done, quick.where)
+    return quick.commit(one, sunk.rows, done)
 
 
 def _run(
@@ -132,6 +128,7 @@ def _run(
             done.removed += more.removed
             done.deletes += more.deletes
             done.files += more.files
+            done.changed += more.changed
     return sunk, done
 
 

@@ -1,0 +1,284 @@
+"""DELETE, UPDATE, MERGE and upserts by Python: what each does, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.errors import (
+    AmbiguousMerge,
+    InvalidOption,
+    InvalidStatement,
+    NoSuchColumn,
+    QueryFailed,
+    SchemaMismatch,
+    UnsupportedFeature,
+)
+from tests.support import own_catalog
+from tests.transaction.support import Make, maker, now, pairs, rows
+
+local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+MODES = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+KINDS = {
+    "iceberg version 1": {},
+    "iceberg": {},
+    "iceberg, merge-on-read": MODES,
+    "iceberg version 3, merge-on-read": MODES,
+    "delta": {},
+    "delta, vectors": {"delta.enableDeletionVectors": "true"},
+}
+
+
+@pytest.fixture(params=KINDS)
+def made(request: pytest.FixtureRequest, local: lakescan.Catalog) -> Make:
+    """Makes the table `local.db.t` of each format, version and mode in turn."""
+    make = maker(request.param.split(",")[0], local)
+    properties = KINDS[request.param]
+    return lambda *arguments, **more: make(*arguments, properties=properties, **more)
+
+
+@pytest.fixture
+def table(made: Make) -> lakescan.Table:
+    """Rows 1 to 4 of two partitions."""
+    made().append(rows((1, "a"), (2, "a"), (3, "b"), (4, None)))
+    return now()
+
+
+def test_delete_removes_the_rows_for_which_a_condition_is_true(table: lakescan.Table) -> None:
+    result = table.delete("id >= 2 AND part <> 'b'")
+    assert (result.deleted, result.updated, result.inserted) == (1, 0, 0)
+    assert pairs() == [(1, "a"), (3, "b"), (4, None)]
+
+
+def test_delete_without_a_condition_removes_all_rows(table: lakescan.Table) -> None:
+    assert table.delete().deleted == 4
+    assert pairs() == []
+    assert table.delete().deleted == 0
+
+
+def test_files_that_match_whole_are_removed_without_being_read(table: lakescan.Table, tmp_path: Path) -> None:
+    files = table.scan().where("part = 'b'").plan().files
+    [path] = files["path"].to_pylist()
+    Path(path.removeprefix("file://")).write_bytes(b"unreadable")
+    result = table.delete("part = 'b'")
+    assert (result.deleted, result.removed_files, result.files, result.delete_files) == (1, 1, 0, 0)
+    assert pairs() == [(1, "a"), (2, "a"), (4, None)]
+
+
+def test_a_file_all_of_whose_rows_are_deleted_is_removed(table: lakescan.Table) -> None:
+    result = table.delete("id % 2 >= 0 AND upper(part) = 'A'")
+    assert (result.removed_files, result.files, result.delete_files) == (1, 0, 0)
+    assert pairs() == [(3, "b"), (4, None)]
+
+
+def test_conditions_have_subqueries(table: lakescan.Table) -> None:
+    name = "`local`.db.t"
+    assert table.delete(f"id = (SELECT max(id) FROM {name}) OR id IN (SELECT 1)").deleted == 2
+    assert pairs() == [(2, "a"), (3, "b")]
+
+
+def test_nothing_is_committed_where_nothing_matches(table: lakescan.Table) -> None:
+    version = now().version
+    assert str(table.delete("id > 100")) == "no row changed"
+    assert table.update({"part": "'z'"}, "id > 100").updated == 0
+    assert now().version == version
+
+
+def test_update_computes_values_of_the_old_row(table: lakescan.Table) -> None:
+    result = table.update({"part": "concat(part, id)", "id": "id + 10"}, where="id < 4")
+    assert result.updated == 3
+    assert pairs() == [(4, None), (11, "a1"), (12, "a2"), (13, "b3")]
+
+
+def test_update_of_the_partition_column_moves_rows(table: lakescan.Table) -> None:
+    table.update({"part": "'c'"}, where="part = 'a'")
+    assert {path["part"] for path in table.scan().where("part = 'c'").plan().files["partition"].to_pylist()} == {"c"}
+    assert pairs() == [(1, "c"), (2, "c"), (3, "b"), (4, None)]
+
+
+def test_members_of_structs_are_updated(made: Make) -> None:
+    made("id BIGINT, at STRUCT<city: STRING, zip: INT>", partition_by=()).append(
+        pa.table({"id": [1, 2], "at": [{"city": "Oslo", "zip": 1}, None]})
+    )
+    now().update({"at.zip": "id + 7"})
+    found = now().to_arrow().sort_by("id").to_pylist()
+    assert [row["at"] for row in found] == [{"city": "Oslo", "zip": 8}, {"city": None, "zip": 9}]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda found: found,
+        lambda found: found.to_batches()[0],
+        lambda found: pa.RecordBatchReader.from_batches(found.schema, found.to_batches()),
+        lambda found: found.to_pandas(),
+        polars.from_arrow,
+        lambda found: polars.from_arrow(found).lazy(),
+    ],
+    ids=["table", "batch", "reader", "pandas", "polars", "lazy"],
+)
+def test_any_data_is_merged(table: lakescan.Table, source: Callable[[pa.Table], Any]) -> None:
+    result = (
+        table.merge(source(rows((2, "x"), (9, "y"))), on="t.id = s.id")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
+    assert (result.inserted, result.updated, result.deleted) == (1, 1, 0)
+    assert pairs() == [(1, "a"), (2, "x"), (3, "b"), (4, None), (9, "y")]
+
+
+def test_another_table_and_the_table_itself_are_merged(table: lakescan.Table) -> None:
+    for source in (now, lambda: now().scan().where("id < 3")):
+        table.merge(source(), on="t.id = s.id").when_matched_update({"part": "concat(s.part, '!')"}).execute()
+    assert pairs() == [(1, "a!!"), (2, "a!!"), (3, "b!"), (4, None)]
+
+
+def test_the_first_clause_whose_condition_holds_counts(table: lakescan.Table) -> None:
+    source = pa.table({"id": [1, 2, 3, 7, 8], "what": ["drop", "keep", "new", "new", "drop"]})
+    result = (
+        table.merge(source, on="t.id = s.id")
+        .when_matched_delete("s.what = 'drop'")
+        .when_matched_update({"part": "s.what"}, "s.what = 'new'")
+        .when_not_matched_insert({"id": "s.id", "part": "upper(s.what)"}, "s.what <> 'drop'")
+        .when_not_matched_by_source_update({"part": "'left'"}, "t.id = 4")
+        .when_not_matched_by_source_delete()
+        .execute()
+    )
+    assert (result.inserted, result.updated, result.deleted) == (1, 2, 1)
+    assert pairs() == [(2, "a"), (3, "new"), (4, "left"), (7, "NEW")]
+
+
+def test_values_are_computed_only_for_rows_that_take_them(table: lakescan.Table) -> None:
+    source = pa.table({"id": [1, 9], "text": ["7", "no number"]})
+    table.merge(source, on="t.id = s.id").when_matched_update({"id": "s.text"}).execute()
+    assert pairs() == [(2, "a"), (3, "b"), (4, None), (7, "a")]
+
+
+def test_null_keys_match_nothing(table: lakescan.Table) -> None:
+    table.append(rows((None, "n")))
+    source = pa.table({"id": pa.array([None], pa.int64()), "part": ["new"]})
+    result = table.merge(source, on="t.id = s.id").when_matched_delete().when_not_matched_insert_all().execute()
+    assert (result.inserted, result.deleted) == (1, 0)
+
+
+def test_a_row_with_several_matches_is_an_error_that_names_it(table: lakescan.Table) -> None:
+    version = now().version
+    source = rows((2, "x"), (2, "y"))
+    with pytest.raises(AmbiguousMerge, match="the row with id = 2 matches more than one row"):
+        table.merge(source, on="t.id = s.id").when_matched_update_all().execute()
+    with pytest.raises(AmbiguousMerge):
+        table.merge(source, on="t.id = s.id").when_matched_delete("s.part = 'x'").execute()
+    assert now().version == version
+    assert table.merge(source, on="t.id = s.id").when_matched_delete().execute().deleted == 1
+
+
+def test_failed_statements_leave_no_files(table: lakescan.Table, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(AmbiguousMerge):
+        table.merge(rows((1, "x"), (2, "y"), (2, "z")), on="t.id = s.id").when_matched_update_all().execute()
+    with pytest.raises(QueryFailed):
+        table.update({"id": "CASE WHEN id < 3 THEN id ELSE CAST(part AS BIGINT) END"})
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_upsert_updates_by_key_and_inserts_the_rest(table: lakescan.Table) -> None:
+    result = table.upsert(rows((1, "z"), (8, "n")), keys=["id"])
+    assert (result.inserted, result.updated) == (1, 1)
+    assert pairs() == [(1, "z"), (2, "a"), (3, "b"), (4, None), (8, "n")]
+
+
+def test_upsert_takes_the_primary_key(local: lakescan.Catalog) -> None:
+    table = local.create_table("db.k", "id BIGINT NOT NULL, part STRING, PRIMARY KEY (id)")
+    table.append(rows((1, "a")))
+    table.upsert(pandas.DataFrame({"id": [1, 2], "part": ["b", "c"]}))
+    assert table.to_arrow().sort_by("id").to_pylist() == [{"id": 1, "part": "b"}, {"id": 2, "part": "c"}]
+
+
+def test_upsert_needs_keys_that_are_unique(table: lakescan.Table) -> None:
+    with pytest.raises(InvalidOption, match="no identifier fields"):
+        table.upsert(rows((1, "z")))
+    with pytest.raises(AmbiguousMerge, match="2 of the new rows have id = 8"):
+        table.upsert(rows((8, "z"), (8, "n")), keys="id")
+    with pytest.raises(NoSuchColumn, match="ident"):
+        table.upsert(rows((8, "z")), keys="ident")
+
+
+def test_columns_that_an_insert_leaves_out_are_null(table: lakescan.Table) -> None:
+    table.merge(rows((7, "x")), on="t.id = s.id").when_not_matched_insert({"id": "s.id"}).execute()
+    assert pairs()[-1] == (7, None)
+
+
+def test_new_columns_of_the_source_are_added_if_wanted(table: lakescan.Table) -> None:
+    source = pa.table({"id": [1, 9], "part": ["x", "y"], "more": [1.5, 2.5]})
+    table.merge(source, on="t.id = s.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert "more" not in now().schema.names
+    table.merge(source, on="t.id = s.id", merge_schema=True).when_matched_update_all().execute()
+    assert dict(zip(now().to_arrow()["id"].to_pylist(), now().to_arrow()["more"].to_pylist(), strict=True))[9] == 2.5
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_written(table: lakescan.Table) -> None:
+    version, source = now().version, rows((1, "x"))
+    with pytest.raises(NoSuchColumn, match=r"'prt'.*part"):
+        table.update({"prt": "1"})
+    with pytest.raises(InvalidStatement, match="no column"):
+        table.delete("prt = 'a'")
+    with pytest.raises(SchemaMismatch, match="store assignment"):
+        table.update({"id": "DATE '2026-01-31'"})
+    with pytest.raises(InvalidStatement, match="is set twice"):
+        table.update({"part": "'a'", "PART": "'b'"})
+    with pytest.raises(InvalidStatement, match="another value each time"):
+        table.delete("rand() < 0.5")
+    with pytest.raises(InvalidStatement, match="changes nothing"):
+        table.merge(source, on="t.id = s.id").execute()
+    with pytest.raises(InvalidStatement, match="never be used"):
+        table.merge(source, on="t.id = s.id").when_matched_delete().when_matched_update_all()
+    with pytest.raises(InvalidStatement, match="no column 'part'"):
+        table.merge(pa.table({"id": [1]}), on="t.id = s.id").when_matched_update_all().execute()
+    with pytest.raises(InvalidStatement):
+        table.merge(source, on="id = id").when_matched_delete().execute()
+    with pytest.raises(InvalidOption, match="for overwrites only"):
+        table.delete(replace_where="id = 1")
+    with pytest.raises(InvalidOption, match="row-change-mode"):
+        table.append(source, row_change_mode="copy-on-write")
+    assert now().version == version
+
+
+def test_what_must_not_be_null_is_not_made_null(made: Make) -> None:
+    made("id BIGINT NOT NULL, part STRING").append(rows((1, "a")))
+    with pytest.raises(SchemaMismatch, match="id"):
+        now().update({"id": "NULL"})
+    with pytest.raises(SchemaMismatch, match="id"):
+        now().merge(rows((2, "x")), on="t.id = s.id").when_not_matched_insert({"part": "s.part"}).execute()
+    assert pairs() == [(1, "a")]
+
+
+def test_overflows_fail(made: Make) -> None:
+    made("id INT, part STRING").append(pa.table({"id": pa.array([2_000_000_000], pa.int32()), "part": ["a"]}))
+    for value in ("id + id", "CAST(id AS BIGINT) * 2", "'12x'"):
+        with pytest.raises(QueryFailed):
+            now().update({"id": value})
+    now().update({"id": "'12'"})
+    assert pairs() == [(12, "a")]
+
+
+def test_rows_of_tables_that_only_grow_stay(local: lakescan.Catalog) -> None:
+    table = local.create_table("db.t", "id BIGINT", format="delta", properties={"delta.appendOnly": "true"})
+    table.append(pa.table({"id": [1]}))
+    for change in (lambda: table.delete("id = 1"), lambda: table.update({"id": "2"})):
+        with pytest.raises(UnsupportedFeature, match="appendOnly"):
+            change()
+
+
+def test_the_mode_is_an_option(made: Make) -> None:
+    made(partition_by=()).append(rows((1, "a"), (2, "b")))
+    result = now().delete("id = 1", row_change_mode="copy-on-write")
+    assert (result.files, result.removed_files, result.delete_files) == (1, 1, 0)
+    assert pairs() == [(2, "b")]
