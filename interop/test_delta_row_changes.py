@@ -88,6 +88,34 @@ def test_both_go_on_from_the_other(jvm: Any, warehouse: Path, properties: dict[s
     assert both_read(jvm, identifier, folder) == [5, 6, 7, 8, 9, 101, 114, 500]
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize(("properties", "by"), [({FEED: "true", IDS: "true"}, BY_PART), KINDS[2]], ids=str)
+def test_delta_reads_what_statements_here_have_changed(
+    jvm: Any, warehouse: Path, properties: dict[str, str], by: str, mode: str
+) -> None:
+    identifier, folder = made(jvm, warehouse, f"statements {mode}", properties, by)
+    first = newest(folder) + 1
+    lakescan.table(folder).delete("id IN (2, 15)", row_change_mode=mode)
+    lakescan.table(folder).update({"text": "concat(text, '!')"}, where="id IN (4, 16)", row_change_mode=mode)
+    source = rows((5, "five", "a"), (17, "gone", None), (30, "new", "b"))
+    merge = lakescan.table(folder).merge(source, "t.id = s.id", row_change_mode=mode)
+    merge = merge.when_matched_delete("s.text = 'gone'").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute()
+    left = [each for each in range(20) if each not in (2, 3, 12, 15, 17)] + [30]
+    assert both_read(jvm, identifier, folder) == left
+    assert checked(jvm, str(folder))
+    if FEED in properties:
+        reader = jvm.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first)
+        theirs = reader.load(str(folder)).toArrow()
+        mine = lakescan.table(folder, readChangeFeed=True, startingVersion=first).scan().to_arrow()
+        assert differences(mine, theirs) == ""
+        kinds = [(row["_change_type"], row["id"]) for row in mine.to_pylist() if row["_commit_version"] == first + 2]
+        images = [(f"update_{each}image", 5) for each in ("post", "pre")]
+        assert sorted(kinds) == [("delete", 17), ("insert", 30), *images]
+    jvm.sql(f"DELETE FROM {identifier} WHERE id IN (4, 30)")
+    assert both_read(jvm, identifier, folder) == [each for each in left if each not in (4, 30)]
+
+
 @pytest.mark.parametrize("by", ["", BY_PART])
 def test_both_read_the_same_changes(jvm: Any, warehouse: Path, by: str) -> None:
     identifier, folder = made(jvm, warehouse, "feed", {FEED: "true"}, by)

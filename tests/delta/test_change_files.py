@@ -22,6 +22,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.transaction.base import Overwritten
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.write.partitioned_writer import write_rows
+from tests.support.delta_row_changes import delete, target_of
 from tests.support.delta_state import newest
 from tests.transaction.support import rows
 
@@ -284,6 +285,7 @@ STEPS = st.one_of(
     st.tuples(st.just("dynamic"), NEW),
     st.tuples(st.just("all"), NEW),
     st.tuples(st.just("delete"), IDENTIFIERS),
+    st.tuples(st.just("mark"), IDENTIFIERS),
     st.tuples(st.just("compact")),
 )
 
@@ -356,13 +358,23 @@ class History:
         self.rows = new
 
     def _delete(self, number: int) -> None:
-        hits = lakescan.table(self.folder).scan().where(f"id = {number}").select("_file", "_pos").to_arrow()
-        if hits.num_rows:
-            paths = {row["_file"].rpartition(f"{self.folder}/")[2] for row in hits.to_pylist()}
-            for row in hits.to_pylist():
-                self.marked.setdefault(row["_file"].rpartition(f"{self.folder}/")[2], set()).add(row["_pos"])
+        """Delete rows as another writer, by inline vectors."""
+        if paths := self._found(number):
             commit_vectors(self.folder, {path: inline_vector(sorted(self.marked[path])) for path in paths})
         self.rows = [row for row in self.rows if row[1] != number]
+
+    def _mark(self, number: int) -> None:
+        """Delete rows by vectors that are written here."""
+        if self._found(number):
+            delete(target_of(self.folder), f"id = {number}")
+        self.rows = [row for row in self.rows if row[1] != number]
+
+    def _found(self, number: int) -> set[str]:
+        """The files with rows of this id, whose positions are noted as deleted."""
+        hits = lakescan.table(self.folder).scan().where(f"id = {number}").select("_file", "_pos").to_arrow().to_pylist()
+        for row in hits:
+            self.marked.setdefault(row["_file"].rpartition(f"{self.folder}/")[2], set()).add(row["_pos"])
+        return {row["_file"].rpartition(f"{self.folder}/")[2] for row in hits}
 
     def _compact(self) -> None:
         lakescan.table(self.folder).compact()
