@@ -583,11 +583,13 @@ THEIRS: dict[str, tuple[Callable[[], object], list[int], list[Row]]] = {
     "delete in b": (lambda: change("delete", "id = 7"), [7], []),
     "delete of a": (lambda: change("delete", "part = 'a'"), [1, 2, 3, 4, 10], []),
     "rewrite of the file": (lambda: change("delete", "id = 4", row_change_mode=COPY_ON_WRITE), [4], []),
+    "update in the file": (lambda: change("update", "id = 4", [(40, "b")]), [4], [(40, "b")]),
     "rewrite of b": (lambda: change("delete", "id = 7", row_change_mode=COPY_ON_WRITE), [7], []),
     "compaction of a": (lambda: now().compact(where="part = 'a'"), [], []),
 }
-ANY_OF_A = {"append of a match", "delete in the file", "delete of the row", "delete of a", "rewrite of the file"} | {
-    "compaction of a"
+ANY_OF_A = {
+    *("append of a match", "delete in the file", "delete of the row", "delete of a", "update in the file"),
+    *("rewrite of the file", "compaction of a"),
 }
 ONE, ALL = "id = 2 AND part = 'a'", "part = 'a'"
 SNAPSHOT = {"isolation_level": "snapshot"}
@@ -595,7 +597,7 @@ REWRITTEN = {"append of a match", "rewrite of the file", "compaction of a"}
 # What ours is, which rows it deletes and adds, and with which it conflicts (with vectors: `IN_THE_FILE`, too).
 OURS: dict[str, tuple[str, str, list[Row], dict[str, str], list[int], set[str]]] = {
     "delete": ("delete", ONE, [], {}, [2], REWRITTEN),
-    "delete of a": ("delete", ALL, [], {}, [1, 2, 3, 4, 10], REWRITTEN),
+    "delete of a": ("delete", ALL, [], {}, [1, 2, 3, 4, 10], REWRITTEN | {"update in the file"}),
     "update": ("update", ONE, [(2, "b")], {}, [2], ANY_OF_A),
     "merge": ("merge", ONE, [(2, "b")], {}, [2], ANY_OF_A),
     "insert": ("merge", "false", [(20, "a")], {"read": "id = 2"}, [], {"append of a match", "rewrite of the file"}),
@@ -604,7 +606,7 @@ OURS: dict[str, tuple[str, str, list[Row], dict[str, str], list[int], set[str]]]
     "snapshot update": ("update", ONE, [(2, "b")], SNAPSHOT, [2], ANY_OF_A - {"append of a match"}),
     "snapshot update of a": ("update", ALL, [(2, "b")], SNAPSHOT, [1, 2, 3, 4, 10], ANY_OF_A - {"append of a match"}),
 }
-IN_THE_FILE = {"delete in the file", "delete of the row"}
+IN_THE_FILE = {"delete in the file", "delete of the row", "update in the file"}
 
 
 def cases() -> Iterator[Any]:

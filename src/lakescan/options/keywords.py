@@ -242,16 +242,18 @@ class WriteKeywords(TypedDict, total=False):
     branch: str
     """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
     isolation_level: str
-    """Whether rows that others add meanwhile to what an overwrite replaces are a conflict (serializable) or stay
-    (snapshot). Takes serializable or snapshot. By default: serializable. (Iceberg)"""
+    """Whether rows that others add meanwhile to what an overwrite replaces, or a DELETE, UPDATE or MERGE reads, are a
+    conflict (serializable) or stay (snapshot). Takes serializable or snapshot. By default: serializable; of row changes
+    the table property `write.delete.isolation-level`, `write.update.isolation-level` or `write.merge.isolation-level`.
+    (Iceberg)"""
     row_change_mode: str
     """How DELETE, UPDATE and MERGE change rows: by delete files and deletion vectors (merge-on-read), or by writing the
     files of changed rows again (copy-on-write). Takes merge-on-read or copy-on-write. By default: Iceberg: table
     property `write.delete.mode`, `write.update.mode` or `write.merge.mode`, else copy-on-write; Delta: merge-on-read if
     `delta.enableDeletionVectors` is true, else copy-on-write."""
     validate_from_snapshot_id: int | str
-    """The snapshot that the new rows of an overwrite were made from: conflicts with all commits since are found. Takes
-    a snapshot id. By default: the snapshot that is current when the overwrite begins. (Iceberg)"""
+    """The snapshot that the new rows of an overwrite or a row change were made from: conflicts with all commits since
+    are found. Takes a snapshot id. By default: the snapshot that is current when the write begins. (Iceberg)"""
     target_file_size_bytes: int | str
     """The target size of a data file, in bytes. Takes bytes, or a size such as 128m. By default: Iceberg: table
     property `write.target-file-size-bytes`, else 512m; Delta: table property `delta.targetFileSize`, else 128m."""

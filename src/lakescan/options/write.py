@@ -79,11 +79,12 @@ class WriteOptions(OptionSet):
     isolation_level: str | None = option(
         "isolation-level",
         one_of("serializable", "snapshot"),
-        "Whether rows that others add meanwhile to what an overwrite replaces are a conflict (serializable) "
-        "or stay (snapshot).",
+        "Whether rows that others add meanwhile to what an overwrite replaces, or a DELETE, UPDATE or MERGE reads, are "
+        "a conflict (serializable) or stay (snapshot).",
         MODE,
         ICEBERG,
-        unset="serializable",
+        unset="serializable; of row changes the table property `write.delete.isolation-level`, "
+        "`write.update.isolation-level` or `write.merge.isolation-level`",
     )
     row_change_mode: str | None = option(
         "row-change-mode",
@@ -97,10 +98,11 @@ class WriteOptions(OptionSet):
     validate_from_snapshot_id: int | None = option(
         "validate-from-snapshot-id",
         snapshot,
-        "The snapshot that the new rows of an overwrite were made from: conflicts with all commits since are found.",
+        "The snapshot that the new rows of an overwrite or a row change were made from: conflicts with all commits "
+        "since are found.",
         MODE,
         ICEBERG,
-        unset="the snapshot that is current when the overwrite begins",
+        unset="the snapshot that is current when the write begins",
     )
 
     # Data files

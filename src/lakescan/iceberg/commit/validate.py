@@ -45,7 +45,8 @@ class Validation:
     - `ignores_deletes`: files that commits of the operation `delete` removed are not missed, if these
       added none: their rows are gone.
     - `vectors`: data files for which the commit adds a deletion vector; no other commit may have added one.
-    - `all_deleted`: the rows of the removed files are deleted, none is written again: deletes of others do not matter.
+    - `all_deleted`: the rows of the removed files are deleted, none is written again: deletes of others do not matter,
+      as far as their commits added no rows, which may be those that they deleted, changed.
     - `same_rows`: the removed files are rewritten. Equality deletes that were added since still apply to new files that
       keep the old sequence number, so they are no conflict.
     """
@@ -87,7 +88,7 @@ class Validation:
         if self._filter is not None:
             self._check_rows(since, self._filter)
         if len(self.referenced):
-            removed = _not_deleted(since) if self.ignores_deletes else since.all_removed
+            removed = _not_deleting(since, since.all_removed) if self.ignores_deletes else since.all_removed
             missing = removed.filter(_named(removed["file_path"], self.referenced, places))
             self._refuse(since, missing, "removed", "to which delete files of this commit refer")
         if len(self.vectors):
@@ -138,9 +139,8 @@ class Validation:
         partition specs of the files that replace them. Returns whether these must keep an old sequence number, so that
         equality deletes since apply to them, too.
         """
-        if self.all_deleted:
-            return False
-        deletes = _newest_vectors(_by(since.all_deletes, since, {_SAME_ROWS}))
+        added = _not_deleting(since, since.all_deletes) if self.all_deleted else since.all_deletes
+        deletes = _newest_vectors(_by(added, since, {_SAME_ROWS}))
         if not deletes.num_rows or not removed.num_rows:
             return False
         unpartitioned = frozenset(each.id for each in since.metadata.specs.values() if each.is_unpartitioned)
@@ -183,7 +183,7 @@ class Rebase:
         """Whether each data file is gone, with all its rows deleted: a commit since removed it, and added none."""
         if not self.since:
             return pa.repeat(pa.scalar(False), len(files))
-        others = _not_deleted(self.since)["file_path"].combine_chunks()
+        others = _not_deleting(self.since, self.since.all_removed)["file_path"].combine_chunks()
         gone = self.since.all_removed["file_path"].combine_chunks()
         return _named(files, gone.filter(pc.invert(pc.is_in(gone, value_set=others))), self.places)
 
@@ -214,15 +214,15 @@ def _by(files: pa.Table, since: CommitsSince, ignored: set[str]) -> pa.Table:
     return files.filter(pc.is_in(files["changed_by"], value_set=pa.array(ids, pa.int64())))
 
 
-def _not_deleted(since: CommitsSince) -> pa.Table:
-    """The removed files, without those all of whose rows were deleted.
+def _not_deleting(since: CommitsSince, files: pa.Table) -> pa.Table:
+    """The files, without those that commits changed which did nothing but delete rows.
 
     Some writers call it `delete`, too, if they write the other rows of the files again.
     """
-    rewriting = pc.unique(since.all_added["changed_by"])
-    others = _by(since.all_removed, since, {_DELETE})
-    rewritten = since.all_removed.filter(pc.is_in(since.all_removed["changed_by"], value_set=rewriting))
-    return pa.concat_tables([others, rewritten], promote_options="permissive")
+    deleting = pa.array([number for number, operation in since.operations.items() if operation == _DELETE], pa.int64())
+    by_deletes = pc.is_in(files["changed_by"], value_set=deleting)
+    by_rewriting = pc.is_in(files["changed_by"], value_set=pc.unique(since.all_added["changed_by"]))
+    return files.filter(pc.or_(pc.invert(by_deletes), by_rewriting))
 
 
 def _partition(files: pa.Table) -> pa.ChunkedArray:
