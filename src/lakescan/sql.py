@@ -1,4 +1,4 @@
-"""`lakescan.sql`: queries in this process, and statements that make, rename and drop tables and namespaces."""
+"""`lakescan.sql`: queries in this process, statements that change rows, and those that make, rename and drop tables."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from lakescan.definition.statements import (
     parse_statement,
 )
 from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.dml.run import run_statement
 from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
 from lakescan.options.write import WriteOptions
 from lakescan.query.lazy import query
@@ -45,13 +46,16 @@ def sql(session: SparkSession | None, text: str, /, args: Arguments = None, **fr
 
 
 def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
-    """Run one SQL statement in this process: a query over tables, or one that makes, renames or drops tables.
+    """Run one SQL statement in this process: a query over tables, or one that changes, makes, renames or drops them.
 
     Queries are in Spark's dialect, and are run by DuckDB over scans that read only the columns and files that the query
     needs. Tables are `catalog.namespace.table`, ``iceberg.`path` `` or ``delta.`path` ``, a metadata table of these
     (`local.shop.orders.snapshots`), a short name after `USE local.shop`, or a name in `frames`. `VERSION AS OF`,
     `TIMESTAMP AS OF`, `orders.branch_audit`, `orders.tag_eoy` and `orders@v3` read other states. All places where a
     statement names a table read the same state.
+
+    INSERT, DELETE, UPDATE, MERGE and TRUNCATE TABLE are as Spark's grammar has them; each is one commit. Columns of an
+    INSERT are matched by their places, by a list, or BY NAME, and values that a column cannot hold fail it.
 
     Args:
         positional: The text; before it, as in earlier versions, may be a Spark session (the statement then runs as
@@ -60,17 +64,21 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
         frames: Tables, scans, or Arrow, pandas and Polars data by the names that the text has for them.
 
     Returns:
-        A lazy `Query` for SELECT; a table that was created or renamed; None for other statements.
+        A lazy `Query` for SELECT; a table that was created or renamed; a `WriteResult` for INSERT, a `ChangeResult` for
+        other changes of rows; None for other statements.
 
     Raises:
         InvalidStatement: The text is not valid SQL (the message underlines the place), or DuckDB refuses it.
         NoSuchTable: A table is not there; the message names the nearest.
+        SchemaMismatch: New values do not fit the table's columns; nothing is committed.
+        CommitConflict: Another writer changed what the statement read or replaced.
         UnsupportedFeature: A statement of another kind.
 
     Example:
         >>> lakescan.sql("SELECT country, sum(price) FROM local.shop.orders GROUP BY country").show()
         >>> lakescan.sql("SELECT * FROM delta.`/lake/customers` VERSION AS OF 3 WHERE id = :id", args={"id": 7})
         >>> lakescan.sql("CREATE TABLE local.shop.sales (id BIGINT, at TIMESTAMP) PARTITIONED BY (days(at))")
+        >>> lakescan.sql("INSERT INTO local.shop.sales BY NAME SELECT id, sold_at AS at FROM frame", frame=frame)
     """
     session, text, args = _arguments(positional, args)
     if session is not None:
@@ -85,6 +93,8 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
         case Kind.USE:
             use(statement.text)
             return None
+    if statement.kind.changes_rows:
+        return run_statement(statement.text, args, frames, current_namespace())
     return define(None, statement.text)
 
 

@@ -69,3 +69,8 @@ def test_words_and_names_are_completed(lake: str) -> None:
     assert completions("cli.d") == ["cli.db."]
     assert completions("cli.db.") == ["cli.db.t"]
     assert completions("not_there.x") == []
+
+
+def test_what_a_statement_changed_is_printed(lake: str) -> None:
+    assert run(lake, "INSERT INTO cli.db.t VALUES (3, 'c')").startswith("1 file written (1 row")
+    assert run(lake, "DELETE FROM cli.db.t WHERE id = 3").startswith("1 row deleted")

@@ -26,9 +26,15 @@ def _lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("INSERT INTO refusing.db.t SELECT 1", "INSERT with tables of lakescan's catalog 'refusing'.*write_to"),
-        ("DELETE FROM `refusing`.db.t", "DELETE .*Table.overwrite"),
-        ("UPDATE refusing.db.t SET amount = 1", "UPDATE .*Table.overwrite"),
+        (
+            "INSERT INTO of_spark SELECT * FROM refusing.db.t",
+            "INSERT with tables of lakescan's catalog 'refusing'.*write",
+        ),
+        ("DELETE FROM of_spark WHERE a IN (SELECT amount FROM `refusing`.db.t)", "DELETE .*create_view"),
+        (
+            "MERGE INTO of_spark o USING refusing.db.t t ON o.a = t.amount WHEN MATCHED THEN DELETE",
+            "MERGE .*create_view",
+        ),
         ("SHOW TABLES IN refusing.db", "SHOW .*list_tables"),
         ("-- a comment\nSHOW CREATE TABLE refusing.db.t", "SHOW with tables"),
         ("DESCRIBE refusing.db.t", "DESCRIBE .*schema"),

@@ -36,7 +36,7 @@ def sql_command(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Write the rows to this file.")] = None,
     limit: Annotated[int, typer.Option(help="Rows of a printed table.", min=1)] = _SHOWN,
 ) -> None:
-    """Run a SELECT over tables in this process, or a statement that creates, renames or drops a table or namespace."""
+    """Run a SELECT over tables in this process, or a statement that changes rows, tables or namespaces."""
     if output not in _FORMATS:
         raise InvalidOption(f"--output {output!r}.{nearest(output, _FORMATS)} Known: {', '.join(_FORMATS)}")
     if output == "parquet" and file is None:
@@ -55,6 +55,8 @@ def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
             _print(result, limit)
         else:
             _save(result.to_arrow(), output, file)
+    elif result is not None:
+        console.print(str(result))
 
 
 def _print(query: Query, limit: int) -> None:

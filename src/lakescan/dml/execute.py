@@ -288,7 +288,7 @@ def run(
 ) -> ChangeResult:
     """Run a statement of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
     found = changed_table(statement.target, within, frames, text)
-    return found.table._changed(found.options, lambda target: change(target, statement, frames, args or None, within))
+    return found.run({}, lambda target, _: change(target, statement, frames, args or None, within))
 
 
 def delete(target: Target, where: str | None, executor: PlanningExecutor | None = None) -> ChangeResult:

@@ -102,6 +102,10 @@ class Analyzed:
         """Whether the rows of a scan are those of its table: of net changes, kinds are known only when they are net."""
         return values.occurrence not in self.named or not self.named[values.occurrence].is_net
 
+    def reads(self, location: str) -> bool:
+        """Whether it reads the table of a location."""
+        return any(named.spec.table.location == location for named in self.named.values())
+
     @property
     def aggregated(self) -> Occurrence | None:
         """The table of a query that consists of its counts, least and greatest values; None for another query."""

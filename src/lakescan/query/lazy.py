@@ -131,6 +131,17 @@ class Query:
         planned = [spec.plan().report.records or 0 for spec in scans]
         return max([*planned, *(frame.num_rows for frame in self._frames.values())], default=0)
 
+    def reads(self, location: str) -> bool:
+        """Whether it reads the table of a location.
+
+        Args:
+            location: The table's location, as `Scan` has it.
+
+        Example:
+            >>> query.reads("/lake/orders")
+        """
+        return self._found.reads(location)
+
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream.
 

@@ -78,7 +78,7 @@ def run_dml(
 ) -> ChangeResult:
     """Run a statement of SQL on Spark; see `lakescan.dml.execute.run`."""
     found = changed_table(statement.target, current_namespace(spark), frames, text)
-    return found.table._changed(found.options, lambda target: change(spark, target, statement, frames, args or None))
+    return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
 
 
 def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:

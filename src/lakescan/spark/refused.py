@@ -28,12 +28,10 @@ _TARGET = re.compile(
 _OF_SETTINGS = ("set", "reset", "add", "list")
 _VIEW = re.compile(r"create\b[^.]*?\bview\b", re.IGNORECASE)
 _ADVICE = {
-    "insert": "Give the rows to lakescan.spark.write_to(frame, name).append() or overwrite(where); a query of "
-    "lakescan's tables fills one of Spark's by lakescan.spark.sql(spark, query).write.",
-    "delete": "Replace the rows by none: Table.overwrite(rows, where=...).",
-    "truncate": "Replace all rows by none: Table.overwrite(rows).",
-    "update": "Replace the rows: Table.overwrite(rows, where=...).",
-    "merge": "Replace the rows: Table.overwrite(rows, where=...).",
+    "insert": "A query of lakescan's tables fills one of Spark's by lakescan.spark.sql(spark, query).write.",
+    "delete": "Make a view of the query that the condition has: lakescan.spark.create_view(spark, name, query).",
+    "update": "Make a view of the query that it has: lakescan.spark.create_view(spark, name, query).",
+    "merge": "Make a view of the source: lakescan.spark.create_view(spark, name, query).",
     "show": "See Catalog.list_namespaces and Catalog.list_tables, and Table.inspect for metadata tables.",
     "describe": "See lakescan.table(name).schema, and Table.inspect for metadata tables.",
     "cache": "Cache the frame: lakescan.spark.table(spark, name).cache().",

@@ -51,12 +51,17 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
     check_frames(frames)
     match statement.kind:
         case Kind.QUERY:
-            text, given = _without_braces(statement.text, frames)
+            text, given = without_braces(statement.text, frames)
             return _frame(spark, _analyzed(spark, text, args, given), given)
         case Kind.EXPLAIN:
             return _explained(spark, statement.text, statement.mode, args, frames)
         case Kind.USE:
             return _use(spark, statement.text)
+    if statement.kind.changes_rows:
+        from lakescan.spark.row_statements import run_row_statement  # it needs the queries of this module
+
+        if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
+            return done
     is_ours = _is_ours(statement.text)
     if not is_ours and (catalog := catalog_in(spark, statement.text)) is not None:
         raise refuse(statement.text, catalog)
@@ -69,12 +74,20 @@ def query_frame(
     spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
 ) -> tuple[DataFrame, Callable[[str], ScanSpec]]:
     """The frame of a query, and the scans of the tables among `frames`, by name."""
-    found = _analyzed(spark, text, args, frames)
+    frame, found = analyzed_frame(spark, text, args, frames)
 
     def scan_of(name: str) -> ScanSpec:
         return next(spec for each, spec in found.scans.items() if each.names == (name,))
 
-    return _frame(spark, found, frames), scan_of
+    return frame, scan_of
+
+
+def analyzed_frame(
+    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
+) -> tuple[DataFrame, Analyzed]:
+    """The frame of a query, and what the query is."""
+    found = _analyzed(spark, text, args, frames)
+    return _frame(spark, found, frames), found
 
 
 def _is_ours(text: str) -> bool:
@@ -116,7 +129,7 @@ def current_namespace(spark: SparkSession) -> tuple[str, ...]:
 def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> Analyzed:
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
-    found = analyzed(text, args, tables, current_namespace(spark), _settings(spark), views)
+    found = analyzed(text, args, tables, current_namespace(spark), session_settings(spark), views)
     for each in found.unknown:
         is_missing = len(each.names) > 2 and not has_catalog(spark, each.names[0])
         if is_missing or (len(each.names) == 1 and not views.has(each.names[0])):
@@ -156,7 +169,7 @@ class _SparkViews(GivenFrames):
         return (self._spark.table(quoted(name)) if frame is None else frame).columns
 
 
-def _without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The text with the names of frames for `{name}`, as `spark.sql` takes them, and the frames by these names.
 
     Other braces are doubled in such a text. `{name}` always means the frame: where the text has a query of WITH of the
@@ -181,7 +194,8 @@ def _without_braces(text: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[
     return re.sub(r"\{\{|\}\}|\{(\w+)\}", plain, text), {**frames, **others}
 
 
-def _settings(spark: SparkSession) -> Settings:
+def session_settings(spark: SparkSession) -> Settings:
+    """What the meaning of a statement depends on in a session."""
     name = conf(spark, "spark.sql.session.timeZone") or "UTC"
     return Settings(
         _zone(name),
@@ -292,7 +306,7 @@ def _as_frame(spark: SparkSession, found: Analyzed, name: str, frame: Any) -> Da
 
 def _explained(spark: SparkSession, text: str, mode: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame:
     """Spark's plan below the scans of the tables, as one text like Spark's own EXPLAIN."""
-    text, frames = _without_braces(text, frames)
+    text, frames = without_braces(text, frames)
     found = _analyzed(spark, text, args, frames)
     own, used = _with_frames(spark, found, frames)
     values = dict(found.values) or None

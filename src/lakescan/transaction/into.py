@@ -23,8 +23,18 @@ def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResul
     return append(target, rows.write(target, new_write_id(), None))
 
 
-def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str | Predicate | None) -> WriteResult:
-    """Overwrite rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`."""
+def overwrite_rows(
+    target: Target,
+    rows: Rows,
+    options: WriteOptions,
+    where: str | Predicate | None,
+    *,
+    reads_target: bool = False,
+) -> WriteResult:
+    """Overwrite rows in one commit: all rows, those that match `where`, or whole partitions; see `WriteOptions`.
+
+    `reads_target`: the new rows are made from those of the target, so that a concurrent change of it is a conflict.
+    """
     if target.has_committed():
         return WriteResult(0, 0, 0)
     condition: Any = options.replace_where if where is None else where
@@ -32,4 +42,11 @@ def overwrite_rows(target: Target, rows: Rows, options: WriteOptions, where: str
     options.check_overwrites(condition)
     target = prepared(target, rows.schema, options)
     files = rows.write(target, new_write_id(), predicate)
-    return overwrite(target, files, where=predicate, dynamic=options.is_dynamic, executor=rows.executor)
+    return overwrite(
+        target,
+        files,
+        where=predicate,
+        dynamic=options.is_dynamic,
+        executor=rows.executor,
+        retries=not reads_target,
+    )

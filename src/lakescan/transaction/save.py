@@ -71,13 +71,14 @@ def overwrite(
     where: Predicate | None,
     dynamic: bool,
     executor: PlanningExecutor | None = None,
+    retries: bool = True,
 ) -> WriteResult:
     """Commit an overwrite: replace all rows, the rows that match `where`, or the partitions of `files` (`dynamic`).
 
     The executor rewrites files that match `where` only partly, without the matching rows. After a concurrent commit, a
     Delta overwrite begins again on the reopened table. An Iceberg overwrite goes onto commits that do not touch what it
-    read, and raises `CommitConflict` for others. If a concurrent writer committed the same transaction, the files are
-    removed and nothing is committed.
+    read, and raises `CommitConflict` for others; without `retries`, Delta does so for all. If a concurrent writer
+    committed the same transaction, the files are removed and nothing is committed.
     """
     written, kept, changes, replaced, conflict, first = list(files), [], None, None, None, target
     attempts, dynamic = Attempts(target.retries), dynamic and target.has_dynamic_overwrites
@@ -86,7 +87,7 @@ def overwrite(
             if conflict is not None and target.has_committed():
                 remove()
                 return WriteResult(0, 0, 0)
-            if conflict is not None and not target.retries_overwrites:
+            if conflict is not None and not (retries and target.retries_overwrites):
                 raise conflict
             target.check_rules(first.rules)
             now = replaced_by(target, files, where, dynamic=dynamic)
@@ -106,7 +107,7 @@ def overwrite(
                 return saved(files, len(removed))
             except CommitConflict as error:
                 conflict = error
-                if target.retries_overwrites:
+                if retries and target.retries_overwrites:
                     attempts.again(target.name, error)
                 target = target.reopened()
 

@@ -1,0 +1,130 @@
+"""`DEFAULT` in the rows of an INSERT, and values as literals of Spark's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.dml.select import text_literal
+from lakescan.dml.words import Words
+from lakescan.errors import UnsupportedFeature
+from lakescan.query.statement import edited
+from lakescan.write.column_rules import ColumnRules
+
+
+def with_defaults(query: str, columns: Sequence[t.Field] | None, rules: ColumnRules) -> tuple[str, frozenset[int]]:
+    """A query with values in the place of `DEFAULT`: in VALUES, and in the list of a SELECT.
+
+    Args:
+        query: The text.
+        columns: The columns that its values are for, in order; None if they are matched by name.
+        rules: What the table's columns are filled with.
+
+    Returns:
+        The text, and the places of the columns that have DEFAULT in all rows: they are left to the writer.
+
+    Raises:
+        InvalidStatement: Values are matched by name.
+        UnsupportedFeature: A default that no literal has, in some rows only.
+    """
+    if "default" not in query.lower():
+        return query, frozenset()
+    words = Words(query)
+    rows = _rows(words)
+    marked = [
+        {n for n, (start, end) in enumerate(row) if end == start + 1 and words.spells(start, "DEFAULT")} for row in rows
+    ]
+    if not any(marked):
+        return query, frozenset()
+    if columns is None:
+        at = next(row[min(found)][0] for row, found in zip(rows, marked, strict=True) if found)
+        raise words.error("DEFAULT is for values that are matched by their places, not BY NAME", at)
+    everywhere = frozenset.intersection(*(frozenset(each) for each in marked))
+    edits = []
+    for row, places in zip(rows, marked, strict=True):
+        for n in places:
+            token = words.words[row[n][0]]
+            is_known = n in everywhere or n >= len(columns)
+            value = "NULL" if is_known else _default_of(columns[n], rules)
+            edits.append((token.start, token.end + 1, value))
+    return edited(query, edits), everywhere
+
+
+def _rows(words: Words) -> list[list[tuple[int, int]]]:
+    """Where the values of each row are: of VALUES, or of one SELECT."""
+    end = len(words.words)
+    start = words.find(lambda n: words.spells(n, "VALUES") or words.spells(n, "SELECT"))
+    if start >= end:
+        return []
+    if words.spells(start, "VALUES"):
+        rows = []
+        for first, behind in words.listed(start + 1, end):
+            is_row = words.words[first].text == "("
+            rows.append(words.listed(first + 1, words.closing(first)) if is_row else [(first, behind)])
+        return rows
+    if words.find(lambda n: n > start and words.spells(n, "SELECT")) < end:
+        return []  # of several queries, each may have other values
+    first = start + 1 + (words.spells(start + 1, "ALL") or words.spells(start + 1, "DISTINCT"))
+    return [words.listed(first, words.find(lambda n: words.spells(n, "FROM") or words.spells(n, "WHERE"), first))]
+
+
+def _default_of(column: t.Field, rules: ColumnRules) -> str:
+    """The default of a column as a literal."""
+    if column.name in rules.generated or column.name in rules.identities:
+        raise UnsupportedFeature(
+            f"DEFAULT for the column {column.name!r}, whose values are computed, in some rows only",
+            "Insert these rows by a statement of their own.",
+        )
+    if (found := rules.defaults.get(column.name)) is not None:
+        return literal(found.as_py())
+    return literal(column.write_default)
+
+
+def literal(value: Any) -> str:
+    """A value as a literal of Spark's SQL; raises `UnsupportedFeature` for a struct, list or map."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return str(value)
+        case float():
+            return f"CAST('{value!r}' AS DOUBLE)"
+        case Decimal():
+            return f"CAST('{value}' AS DECIMAL({max(_digits(value), 1)}, {_scale(value)}))"
+        case str():
+            return text_literal(value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime():
+            return f"{'TIMESTAMP_NTZ' if value.tzinfo is None else 'TIMESTAMP'}'{value}'"
+        case date():
+            return f"DATE'{value}'"
+    raise UnsupportedFeature(f"a value of type {type(value).__name__} in the text of a statement")
+
+
+def _scale(value: Decimal) -> int:
+    return max(-int(value.as_tuple().exponent), 0)
+
+
+def _digits(value: Decimal) -> int:
+    found = value.as_tuple()
+    return max(len(found.digits) + max(int(found.exponent), 0), _scale(value))
+
+
+def with_values(text: str, values: Mapping[str, Any], of: Callable[[Any], str] = literal) -> str:
+    """A text with literals in the place of its named parameters."""
+    if not values or ":" not in text:
+        return text
+    words = Words(text).words
+    edits = []
+    for mark, name in pairwise(words):
+        is_parameter = mark.text == ":" and name.text in values and mark.end + 1 == name.start
+        if is_parameter and not (mark.start and (text[mark.start - 1].isalnum() or text[mark.start - 1] in "_`)]")):
+            edits.append((mark.start, name.end + 1, of(values[name.text])))
+    return edited(text, edits)

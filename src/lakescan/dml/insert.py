@@ -1,0 +1,236 @@
+"""INSERT: rows of a query, as a table's columns take them, appended or in the place of others.
+
+Columns are matched by their places, as Spark does, by the list of the statement, or BY NAME. The engines run the query;
+this says what it is, and what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.dml.assignment import assigned
+from lakescan.dml.defaults import with_defaults, with_values
+from lakescan.dml.select import quoted
+from lakescan.dml.statements import Insert
+from lakescan.dml.target import ChangedTable, changed_table
+from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
+from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
+from lakescan.options.write import WriteOptions
+from lakescan.query.lazy import Query, query
+from lakescan.query.statement import tokens
+from lakescan.scan_spec import as_predicate
+from lakescan.transaction.base import Target
+from lakescan.transaction.into import append_rows, overwrite_rows
+from lakescan.transaction.results import WriteResult
+from lakescan.transaction.rows import ArrowRows, Rows
+
+Columns = Sequence[tuple[str, t.Type]]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the rows that are written: its name, and the text of its value over the columns `c0`, `c1`, ..."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """An INSERT into an open table. Raises what is wrong with it as far as the table's columns say so.
+
+    `values` are those of the statement's parameters.
+    """
+
+    statement: Insert
+    target: Target
+    options: WriteOptions
+    values: Mapping[str, Any]
+
+    @property
+    def _fields(self) -> Sequence[t.Field]:
+        return self.target.writes.schema.fields
+
+    def _column(self, name: str) -> t.Field:
+        """The column of a name, in any case unless the table tells columns apart by it."""
+        same = [each for each in self._fields if each.name.lower() == name.lower()]
+        exact = [each for each in same if each.name == name]
+        if len(exact or same) != 1:
+            what = f"the table {self.target.name} has no column {name!r}" if not same else f"{name!r} is ambiguous"
+            names = [each.name for each in self._fields]
+            raise NoSuchColumn(f"{what}.{nearest(name, names)} Columns: {', '.join(names)}")
+        return (exact or same)[0]
+
+    @cached_property
+    def partition(self) -> dict[str, str]:
+        """The values of PARTITION, as text, by column."""
+        partitioning = self.target.scan.table.partitioning
+        names = set(self.target.writes.partition_sources).intersection(partitioning.split(", "))
+        found = {}
+        for name, value in self.statement.partition:
+            column = self._column(name)
+            if column.name not in names:
+                raise InvalidStatement(
+                    f"PARTITION names columns by whose values the table is partitioned, and {column.name!r} is none: "
+                    f"the partitioning of {self.target.name} is {partitioning}"
+                )
+            if value is not None:
+                found[column.name] = with_values(value.text, self.values)
+        return found
+
+    @cached_property
+    def listed(self) -> list[t.Field] | None:
+        """The columns that the query's columns are for, in order; None if they are matched by name."""
+        if self.statement.by_name:
+            return None
+        if self.statement.columns is None:
+            return [each for each in self._fields if each.name not in self.partition]
+        found = [self._column(name) for name in self.statement.columns]
+        if both := [each.name for each in found if each.name in self.partition]:
+            raise InvalidStatement(f"the column {both[0]!r} is listed, and has a value in PARTITION")
+        return found
+
+    @cached_property
+    def _with_defaults(self) -> tuple[str, frozenset[int]]:
+        text = self.statement.query.text
+        text, places = with_defaults(text, self.listed, self.target.writes.rules)
+        clause = self.statement.with_clause
+        if clause is None:
+            return text, places
+        is_nested = tokens(text)[0].text.upper() == "WITH"
+        return f"{clause}\n" + (f"SELECT * FROM ({text}\n)" if is_nested else text), places
+
+    @property
+    def query(self) -> str:
+        """The query, without `DEFAULT`."""
+        return self._with_defaults[0]
+
+    def outputs(self, found: Columns, kinds: Sequence[t.Type], *, ansi: bool) -> list[Output]:
+        """The columns to write.
+
+        Args:
+            found: The names and types of the query's columns.
+            kinds: The types of the values of PARTITION.
+            ansi: Whether the session's casts fail for values that do not fit.
+
+        Raises:
+            SchemaMismatch: Their number or types are not those of the columns.
+            NoSuchColumn: BY NAME, and the table does not have one.
+        """
+        _, left_out = self._with_defaults
+        outputs = []
+        for n, (column, (name, kind)) in enumerate(zip(self._matched(found), found, strict=True)):
+            if n in left_out:
+                continue
+            text = quoted(f"c{n}")
+            outputs.append(
+                Output(name, text) if column is None else Output(column.name, assigned(text, kind, column, ansi=ansi))
+            )
+        for (name, text), kind in zip(self.partition.items(), kinds, strict=True):
+            outputs.append(Output(name, assigned(text, kind, self._column(name), ansi=ansi)))
+        return outputs
+
+    def _matched(self, found: Columns) -> list[t.Field | None]:
+        """The table's column for each of the query's; None for one to add."""
+        evolves = self.statement.with_schema_evolution
+        names = [name for name, _ in found]
+        if self.listed is None:
+            known = {each.name.lower() for each in self._fields}
+            if both := [name for name in names if name.lower() in {each.lower() for each in self.partition}]:
+                raise InvalidStatement(f"the query has the column {both[0]!r}, which has a value in PARTITION")
+            return [self._column(each) if not evolves or each.lower() in known else None for each in names]
+        is_whole = self.statement.columns is None
+        if len(found) < len(self.listed) or (len(found) > len(self.listed) and not (evolves and is_whole)):
+            wanted = ", ".join(each.name for each in self.listed)
+            raise SchemaMismatch(
+                f"INSERT INTO {self.target.name}: the query has {len(found)} columns ({', '.join(names)}), and they "
+                f"are for {len(self.listed)} ({wanted}). Columns are matched by their places: list those that there "
+                "are, INSERT INTO table (a, b) ..., or match them BY NAME"
+            )
+        return [*self.listed, *[None] * (len(found) - len(self.listed))]
+
+    def projected(self, outputs: Sequence[Output], count: int) -> str:
+        """The query with the columns to write, of those that it has."""
+        columns = ", ".join(f"{each.text} AS {quoted(each.name)}" for each in outputs)
+        names = ", ".join(quoted(f"c{n}") for n in range(count))
+        return f"SELECT {columns} FROM ({self.query}\n) AS `lakescan_rows` ({names})"
+
+    def write(
+        self, rows: Rows, outputs: Sequence[Output], value_of: Callable[[str], Any], *, reads_target: bool
+    ) -> WriteResult:
+        """Write the rows, and commit them.
+
+        Args:
+            rows: The rows.
+            outputs: Their columns.
+            value_of: The value of a constant expression.
+            reads_target: Whether the query reads the table: an overwrite is then a conflict with all commits since.
+        """
+        if not self.statement.overwrite:
+            return append_rows(self.target, rows, self.options)
+        where = self._replaced({each.name: each.text for each in outputs}, value_of)
+        return overwrite_rows(self.target, rows, self.options, where, reads_target=reads_target)
+
+    def _replaced(self, texts: Mapping[str, str], value_of: Callable[[str], Any]) -> Predicate | None:
+        """The rows that an overwrite replaces; None for all, or for those of the partitions of new rows."""
+        if self.statement.replace_where is not None:
+            return as_predicate(with_values(self.statement.replace_where.text, self.values))
+        if not self.partition or self.options.is_dynamic:
+            return None
+        tests: list[Predicate] = []
+        for name in self.partition:
+            value = value_of(texts[name])
+            tests.append(IsNull(quoted(name)) if value is None else Comparison(quoted(name), op="=", value=value))
+        return conjunction(tests)
+
+
+def inserted(
+    statement: Insert,
+    found: ChangedTable,
+    values: Mapping[str, Any],
+    run: Callable[[Insertion], WriteResult],
+    *,
+    dynamic: bool = False,
+) -> WriteResult:
+    """Run an INSERT by an engine.
+
+    Args:
+        statement: The statement.
+        found: Its table.
+        values: The values of its parameters, by name.
+        run: Runs it.
+        dynamic: Whether an overwrite replaces the partitions of its rows, where not all of them have values.
+    """
+    count = found.table.partitioning.count(", ") + 1
+    given = [value for _, value in statement.partition if value is not None]
+    is_dynamic = dynamic and statement.overwrite and statement.replace_where is None and len(given) < count
+    more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}
+    options = {**more, **({"overwrite-mode": "dynamic"} if is_dynamic else {})}
+    return found.run(options, lambda target, checked: run(Insertion(statement, target, checked, values)))
+
+
+def insert(
+    statement: Insert, args: Mapping[str, Any], frames: Mapping[str, Any], within: tuple[str, ...], text: str
+) -> WriteResult:
+    """Run an INSERT of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
+
+    def run(text: str) -> Query:
+        return query(text, args or None, frames, within)
+
+    def value_of(text: str) -> Any:
+        return run(f"SELECT {text} AS v").to_arrow()["v"][0].as_py()
+
+    def written(one: Insertion) -> WriteResult:
+        found = run(one.query)
+        kinds = [run(f"SELECT {text} AS v").columns[0][1] for text in one.partition.values()]
+        outputs = one.outputs(found.columns, kinds, ansi=True)
+        rows = run(one.projected(outputs, len(found.columns)))
+        reader = rows.to_reader()
+        reads_target = rows.reads(one.target.scan.table.location)
+        return one.write(ArrowRows(reader.schema, reader), outputs, value_of, reads_target=reads_target)
+
+    return inserted(statement, changed_table(statement.target, within, frames, text), args, written)

@@ -1,0 +1,104 @@
+"""Statements that change rows, on Spark: of lakescan's tables; those of Spark's own stay with Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lakescan.dml.insert import Insertion, inserted
+from lakescan.dml.parse import parse
+from lakescan.dml.statements import Delete, DmlStatement, Insert, TableName, Update
+from lakescan.dml.target import changed_table, names_table
+from lakescan.errors import LakescanError
+from lakescan.query.dialect.types import of_arrow
+from lakescan.query.statement import Arguments, with_named_parameters
+from lakescan.spark.dml import run_dml
+from lakescan.spark.refused import catalog_in, has_catalog
+from lakescan.spark.session import conf
+from lakescan.spark.statements import (
+    analyzed_frame,
+    current_namespace,
+    session_settings,
+    without_braces,
+)
+from lakescan.spark.types import quoted, schema_of_rows
+from lakescan.spark.write import SparkRows
+from lakescan.transaction.results import ChangeResult, WriteResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MODE = "spark.sql.sources.partitionOverwriteMode"
+_BY_PATH = re.compile(r"\b`?(delta|iceberg)`?\s*\.\s*`", re.IGNORECASE)
+
+
+def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
+    """Run INSERT, DELETE, UPDATE, MERGE or TRUNCATE TABLE.
+
+    Returns:
+        A frame with the numbers of changed rows, as Delta's statements return it. None for a statement that changes no
+        table of lakescan's.
+    """
+    text, frames = without_braces(text, frames)
+    within = current_namespace(spark)
+    try:
+        text, values = with_named_parameters(text, args)
+        statement = parse(text, values)
+    except LakescanError:
+        if within or _BY_PATH.search(text) or catalog_in(spark, text) is not None:
+            raise
+        return None
+    if statement is None or _is_of_spark(spark, statement.target, frames):
+        return None
+    if isinstance(statement, Insert):
+        found = changed_table(statement.target, within, frames, text)
+        is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
+        run = partial(_insert, spark, frames)
+        written = inserted(statement, found, values, run, dynamic=is_dynamic)
+        return _one_row(spark, {"num_affected_rows": written.rows, "num_inserted_rows": written.rows})
+    return _counted(spark, statement, run_dml(spark, statement, values, frames, text))
+
+
+def _is_of_spark(spark: SparkSession, name: TableName, frames: Mapping[str, Any]) -> bool:
+    """Whether a statement changes a table or view of Spark's own catalogs."""
+    if not names_table(name, current_namespace(spark), frames):
+        return True
+    if len(name.parts) > 1:
+        return has_catalog(spark, name.parts[0])
+    is_given = name.parts[0].lower() in {each.lower() for each in frames}
+    return not is_given and spark.catalog.tableExists(quoted(name.parts[0]))
+
+
+def _counted(spark: SparkSession, statement: DmlStatement, result: ChangeResult) -> DataFrame:
+    """The numbers of changed rows, with the columns that Delta's statements have."""
+    counts = {"num_affected_rows": result.inserted + result.updated + result.deleted}
+    if not isinstance(statement, Delete | Update):
+        counts |= {
+            "num_updated_rows": result.updated,
+            "num_deleted_rows": result.deleted,
+            "num_inserted_rows": result.inserted,
+        }
+    return _one_row(spark, counts)
+
+
+def _one_row(spark: SparkSession, values: Mapping[str, int]) -> DataFrame:
+    return spark.createDataFrame([tuple(values.values())], ", ".join(f"{name} bigint" for name in values))
+
+
+def _insert(spark: SparkSession, frames: Mapping[str, Any], one: Insertion) -> WriteResult:
+    """Run an INSERT; Spark's workers write the files."""
+    frame, found = analyzed_frame(spark, one.query, one.values, frames)
+    kinds = [of_arrow(kind) for kind in schema_of_rows(frame.schema).types]
+    columns = list(zip(frame.columns, kinds, strict=True))
+    literals = [spark.sql(f"SELECT {text} AS v").schema for text in one.partition.values()]
+    types = [of_arrow(schema_of_rows(each).types[0]) for each in literals]
+    outputs = one.outputs(columns, types, ansi=session_settings(spark).is_ansi)
+    numbered = frame.toDF(*(f"c{n}" for n in range(len(columns))))
+    rows = numbered.selectExpr(*(each.text for each in outputs)).toDF(*(each.name for each in outputs))
+
+    def value_of(text: str) -> Any:
+        return spark.sql(f"SELECT {text} AS v").toArrow()["v"][0].as_py()
+
+    return one.write(SparkRows(rows), outputs, value_of, reads_target=found.reads(one.target.scan.table.location))
