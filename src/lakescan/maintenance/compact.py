@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.retries import Attempts
-from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.errors import CommitConflict
 from lakescan.executors import PlanningExecutor
+from lakescan.maintenance.arrangement import Arrangement
 from lakescan.maintenance.file_groups import Thresholds
+from lakescan.maintenance.sorted_files import rewrite_sorted
 from lakescan.maintenance.unused_deletes import unused_deletes
 from lakescan.options.compact import CompactOptions
 from lakescan.planning.file_table import FileTable
@@ -41,14 +43,14 @@ def compact(
     Raises `CommitConflict` if another writer changed the files; with partial progress, if this happened to all commits.
     """
     options = options or CompactOptions()
-    if options.strategy != "binpack":
-        raise UnsupportedFeature(f"compaction with strategy={options.strategy}")
     thresholds = Thresholds.of(options, target.writes.target_size)
     scan = _all_rows(target, where)
     if scan.snapshot.id is None:
         return CompactResult(0, 0, 0)
-    work = _Compaction(target, where, scan, scan.plan(), executor, options)
-    groups = thresholds.groups(work.plan.table)
+    arrangement = Arrangement.of(options, target.writes, target.name)
+    plan = scan.plan()
+    groups = thresholds.groups(plan.table)
+    work = _Compaction(target, where, scan, plan, groups, arrangement, executor, options)
     done, conflicts = CompactResult(0, 0, 0), []
     for chosen in _commits(groups, options):
         try:
@@ -81,6 +83,8 @@ class _Compaction:
     where: str | None
     scan: ScanSpec
     plan: ScanPlan
+    groups: np.ndarray  # the group number of each file
+    arrangement: Arrangement | None
     executor: PlanningExecutor | None
     options: CompactOptions
     _gone: list[str] = field(default_factory=list)  # files that earlier commits have rewritten
@@ -88,13 +92,20 @@ class _Compaction:
     def rewrite(self, chosen: np.ndarray) -> CompactResult:
         """Rewrite files in one commit."""
         some = self.scan.plan_of(self.plan, pa.array(chosen))
-        how = Rewriting(self._unused(some.table), self.options.use_starting_sequence_number, self.options.zorder_by)
-        files = rewrite_rows(self.target.writes.of_moved_rows, some, self.scan.read_context(some), self.executor)
+        zorder_by = () if self.arrangement is None else self.arrangement.zorder_by
+        how = Rewriting(self._unused(some.table), self.options.use_starting_sequence_number, zorder_by)
+        files = self._write(some, self.groups[chosen])
         with removed_on_failure(self.target, files):
             _commit_as_planned(self.target, self.where, some.table, files, how)
         self._gone += some.table.files["path"].to_pylist()
         new = saved(files)
         return CompactResult(new.files, new.rows, new.bytes, len(some.table), pc.sum(some.files["size"]).as_py())
+
+    def _write(self, plan: ScanPlan, groups: np.ndarray) -> list[WrittenFile]:
+        writes = self.target.writes.of_moved_rows
+        if self.arrangement is None:
+            return rewrite_rows(writes, plan, self.scan.read_context(plan), self.executor)
+        return rewrite_sorted(writes, self.scan, plan, groups, self.arrangement, self.executor)
 
     def _unused(self, table: FileTable) -> list[tuple[str, int | None]]:
         """The delete files that no file needs once those of the table are rewritten."""

@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
+from lakescan.definition.table_definition import SortTerm
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
 from lakescan.write.column_rules import ColumnRules
+from lakescan.write.sort_keys import SortKey
 from lakescan.write.statistics import FileStatistics
 
 Key = tuple[Any, ...]  # partition values, one per partition field; times as numbers (`partition_key.physical`)
@@ -94,8 +96,24 @@ class TableWrites(Protocol):
     def file_columns(self) -> Sequence[tuple[int, pa.Field]]:
         """The columns stored in files: position in the table schema, and the field under its physical name."""
 
+    @property
+    def own_order(self) -> tuple[SortTerm, ...]:
+        """The table's sort order; empty if it has none."""
+
+    def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
+        """The keys of an order, for rows with the table's columns.
+
+        Raises `NoSuchColumn`, and `InvalidOption` or `UnsupportedFeature` for what rows cannot be sorted by.
+        """
+
+    def of_sorted_rows(self, terms: Sequence[SortTerm]) -> TableWrites:
+        """These writes for rows that arrive in this order over all files, or in another one that is none of columns.
+
+        They stay in their order, and files claim it where the format has a place for that.
+        """
+
     def in_order(self, rows: pa.Table) -> pa.Table:
-        """Sort rows by the table's sort order, if it has one."""
+        """Sort rows by the table's sort order, if it has one, unless they arrive sorted."""
 
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The partition values of conformed rows, one array per partition field."""

@@ -18,6 +18,7 @@ from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import delta_columns
+from lakescan.definition.table_definition import SortTerm
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.schema_json import parse_schema
@@ -29,6 +30,7 @@ from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage, join
 from lakescan.write.column_rules import ColumnRules
+from lakescan.write.sort_keys import SortKey, sort_key
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
@@ -145,6 +147,22 @@ class DeltaWrites(ByOptions):
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The values of the partition columns."""
         return [rows.column(rows.schema.get_field_index(field.name)) for field in self.partition_fields]
+
+    @property
+    def own_order(self) -> tuple[SortTerm, ...]:
+        """None: the format has no sort order."""
+        return ()
+
+    def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
+        """The keys of columns; raises `UnsupportedFeature` for transforms."""
+        for each in terms:
+            if each.term.name != "identity":
+                raise UnsupportedFeature(f"sorting a Delta table by {each.term}", "Sort by columns.")
+        return tuple(sort_key(each, self.schema) for each in terms)
+
+    def of_sorted_rows(self, terms: Sequence[SortTerm]) -> DeltaWrites:
+        """The same settings: rows always stay in their order, and files claim none."""
+        return self
 
     def in_order(self, rows: pa.Table) -> pa.Table:
         """The rows unchanged: the format has no sort order."""

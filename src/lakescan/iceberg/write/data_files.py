@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +15,7 @@ from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.from_rows import iceberg_columns
+from lakescan.definition.table_definition import SortTerm
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.iceberg.metadata.format_versions import VERSIONS, FormatVersion
 from lakescan.iceberg.metadata.schema_json import parse_schema
@@ -23,10 +23,11 @@ from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.metadata.write import metadata_text
 from lakescan.iceberg.write.locations import DataLocations
 from lakescan.iceberg.write.metrics import file_metrics
+from lakescan.iceberg.write.sort_orders import arrow_transform, keys_of, order_id, terms_of
 from lakescan.options.write import WriteOptions
-from lakescan.reading.casting import cast_leaf
 from lakescan.storage import Storage
 from lakescan.write.column_rules import ColumnRules
+from lakescan.write.sort_keys import SortKey, sorting, value_at
 from lakescan.write.statistics import FileStatistics
 from lakescan.write.table_writes import ByOptions, Key
 
@@ -38,14 +39,15 @@ _LEVELS = ("zstd", "gzip", "brotli")  # codecs with levels; Iceberg ignores the 
 class IcebergWrites(ByOptions):
     """Write settings of a table, from pyiceberg's metadata; write options replace its properties.
 
-    With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved. Workers get
-    the metadata as JSON.
+    With `keeps_lineage`, rows include their row id and last-updated sequence number, which are preserved. `arrival` is
+    the order in which rows arrive, if they are to stay in it. Workers get the metadata as JSON.
     """
 
     metadata: Any
     storage: Storage
     options: WriteOptions
     keeps_lineage: bool = False
+    arrival: tuple[SortTerm, ...] | None = None
 
     def __post_init__(self) -> None:
         if (kind := self.properties.file_format) != "parquet":
@@ -149,7 +151,7 @@ class IcebergWrites(ByOptions):
                     f"writing to an Iceberg table that is partitioned by the nanoseconds of {source.name!r}",
                     "pyiceberg cannot read such manifests back: partition by hours(...) or days(...).",
                 )
-            transforms.append((path, _transform(field.transform, source.field_type)))
+            transforms.append((path, arrow_transform(field.transform, source.field_type)))
         return transforms
 
     def _path(self, field_id: int) -> list[int]:
@@ -164,30 +166,32 @@ class IcebergWrites(ByOptions):
     def partition_keys(self, rows: pa.RecordBatch) -> Sequence[pa.Array]:
         """The partition values of rows by the default partition spec."""
         names = self.partition_names
-        keys = [transform(_at(rows, path)) for path, transform in self._transforms]
+        keys = [transform(value_at(rows, path[0], path[1:])) for path, transform in self._transforms]
         return [_of_type(key, name) for key, name in zip(keys, names, strict=True)]
 
     @cached_property
-    def _sort_keys(self) -> list[tuple[list[int], Any, str, bool]]:
-        """For each sort field: the path to its column, its transform, its direction, and whether nulls are first."""
+    def own_order(self) -> tuple[SortTerm, ...]:
+        """The default sort order."""
         order = self.metadata.sort_order_by_id(self.metadata.default_sort_order_id)
-        keys = []
-        for field in order.fields if order is not None else ():
-            source = self.metadata.schema().find_field(field.source_id)
-            direction = "descending" if field.direction.name == "DESC" else "ascending"
-            first = field.null_order.name == "NULLS_FIRST"
-            transform = _transform(field.transform, source.field_type)
-            keys.append((self._path(field.source_id), transform, direction, first))
-        return keys
+        return () if order is None else terms_of(order, self.schema, self.metadata.location)
+
+    def sort_keys(self, terms: Sequence[SortTerm]) -> tuple[SortKey, ...]:
+        """The keys of terms, which may be transforms."""
+        return keys_of(terms, self.metadata, self.schema)
+
+    @cached_property
+    def _own_keys(self) -> tuple[SortKey, ...]:
+        return self.sort_keys(self.own_order)
+
+    def of_sorted_rows(self, terms: Sequence[SortTerm]) -> IcebergWrites:
+        """Settings for rows that arrive sorted: files claim the sort order that the table has with these terms."""
+        return replace(self, arrival=tuple(terms))
 
     def in_order(self, rows: pa.Table) -> pa.Table:
-        """Sort rows by the default sort order; NaN comes after other values."""
-        in_file = {place: number for number, (place, _) in enumerate(self.file_columns())}
-        ranks = [
-            _ranked(transform(_at(rows, [in_file[path[0]], *path[1:]])), direction, nulls_first=first)
-            for path, transform, direction, first in self._sort_keys
-        ]
-        return rows.take(pa.array(np.lexsort(ranks[::-1]))) if ranks else rows
+        """Sort rows by the default sort order, unless they arrive sorted."""
+        if self.arrival is not None or not self._own_keys:
+            return rows
+        return rows.take(pa.array(sorting(self._own_keys, rows)))
 
     @property
     def spec_id(self) -> int:
@@ -233,7 +237,9 @@ class IcebergWrites(ByOptions):
 
     def describe(self, statistics: FileStatistics) -> Mapping[str, Any]:
         """Metrics for the manifest entry: counts, bounds by each column's metrics mode, split offsets; and spec id."""
-        return {**file_metrics(statistics, self.properties), "spec_id": self.metadata.default_spec_id}
+        details = {**file_metrics(statistics, self.properties), "spec_id": self.metadata.default_spec_id}
+        order = order_id(self.arrival or (), self.metadata, self.schema, self.metadata.location)
+        return details if order is None else {**details, "sort_order_id": order}
 
 
 def codec_options(codec: str, level: int | None) -> dict[str, Any]:
@@ -248,18 +254,6 @@ def _level(codec: str, level: int) -> int:
     return level
 
 
-def _at(rows: pa.RecordBatch | pa.Table, path: list[int]) -> pa.Array:
-    """A column, or a nested field of one, by its path of positions."""
-    column = rows.column(path[0])
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if len(path) > 1:
-        column = pc.struct_field(column, path[1:])
-    if pa.types.is_decimal(column.type):  # pyiceberg's transforms need 16-byte aligned buffers: copy
-        column = column.take(pa.array(np.arange(len(column))))
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
-
-
 def _of_type(values: pa.Array, name: str) -> pa.Array:
     """Check partition values; raises `SchemaMismatch` for a decimal that truncation gives too many digits."""
     if not pa.types.is_decimal(values.type) or values.null_count == len(values):
@@ -271,24 +265,6 @@ def _of_type(values: pa.Array, name: str) -> pa.Array:
             f"{kind.scale}) allows: the row cannot be written to this table"
         )
     return values
-
-
-def _transform(transform: Any, kind: Any) -> Any:
-    """pyiceberg's transform of Arrow arrays; nanoseconds are cast to microseconds, except for identity and void."""
-    if not str(kind).endswith("_ns") or str(transform) in ("identity", "void"):
-        return transform.pyarrow_transform(kind)
-    from pyiceberg.types import TimestampType, TimestamptzType
-
-    of_micros = transform.pyarrow_transform(TimestamptzType() if "tz" in str(kind) else TimestampType())
-    return lambda values: of_micros(cast_leaf(values, t.Timestamp("us", zoned="tz" in str(kind)), ""))
-
-
-def _ranked(values: pa.Array, direction: str, *, nulls_first: bool) -> np.ndarray:
-    """The dense rank of each value: equal values have the same rank."""
-    ranks: np.ndarray = pc.rank(values, direction, tiebreaker="dense").to_numpy().astype(np.int64)
-    if nulls_first and values.null_count:
-        ranks[values.is_null().to_numpy(zero_copy_only=False)] = 0
-    return ranks
 
 
 def _with_ids(field: t.Field) -> pa.Field:

@@ -1,0 +1,102 @@
+"""How the rows of a compaction are arranged: sorted by terms, or along a Z-order curve through several columns.
+
+The curve interleaves the bits of the columns' positions among quantiles of a sample, so that each column counts alike
+whatever its range and distribution are. Nulls come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.definition.table_definition import SortTerm
+from lakescan.errors import InvalidOption
+from lakescan.options.compact import CompactOptions
+from lakescan.write.sort_keys import SortKey, plain_terms, ranks_of
+from lakescan.write.table_writes import TableWrites
+
+Ranking = Callable[[pa.Table], list[np.ndarray]]  # rows -> keys, the most significant first; compared within one call
+_BITS, _WORD = 16, 63  # of a column's position, at most; of an interleaved key
+_ZORDER = "zorder"
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """An order of rows: `terms`, or the curve through the columns `zorder_by`. Pickled for workers."""
+
+    terms: tuple[SortTerm, ...] = ()
+    zorder_by: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(options: CompactOptions, writes: TableWrites, name: str) -> Arrangement | None:
+        """The order that options ask for; None for the strategy `binpack`.
+
+        Raises `InvalidOption` if there is nothing to sort by, `NoSuchColumn`.
+        """
+        if options.strategy == "binpack":
+            return None
+        columns = options.zorder_by
+        texts = options.sort_order
+        if len(texts) == 1 and texts[0].lower().replace(" ", "").startswith(f"{_ZORDER}("):  # as in Iceberg's procedure
+            inside = texts[0].strip().partition("(")[2].removesuffix(")")
+            columns, texts = tuple(each.strip() for each in inside.split(",")), ()
+        terms = tuple(SortTerm.parse(each) for each in texts)
+        found = Arrangement((), columns) if columns else Arrangement(terms or writes.own_order)
+        if not found.terms and not found.zorder_by:
+            raise InvalidOption(f"{name} has no sort order: say what to sort by, sort_order='a, b DESC'")
+        if len(found.zorder_by) > _WORD:
+            raise InvalidOption(f"zorder-by has {len(found.zorder_by)} columns: a few are of use, {_WORD} the most")
+        found.keys(writes)  # raises
+        return found
+
+    def keys(self, writes: TableWrites) -> Sequence[SortKey]:
+        """The keys of the terms, or of the columns."""
+        return writes.sort_keys(self.terms or plain_terms(self.zorder_by))
+
+    def columns(self, writes: TableWrites) -> list[str]:
+        """The columns of the table that the keys are made from."""
+        return list(dict.fromkeys(key.column for key in self.keys(writes)))
+
+    def ranking(self, writes: TableWrites, sample: pa.Table) -> Ranking:
+        """How rows are compared, given a sample of all of them."""
+        keys = self.keys(writes)
+        if self.terms:
+            return lambda rows: [key.ranks(rows) for key in keys]
+        bits = min(_BITS, _WORD // len(keys))
+        quantiles = [_quantiles(key.values(sample), (1 << bits) - 1) for key in keys]
+
+        def curve(rows: pa.Table) -> list[np.ndarray]:
+            places = [_position(key.values(rows), bounds, bits) for key, bounds in zip(keys, quantiles, strict=True)]
+            return [interleaved(places, bits)]
+
+        return curve
+
+
+def _quantiles(values: pa.Array, most: int) -> pa.Array:
+    """Distinct values, in order, that divide the others into parts of about the same size."""
+    values = values.drop_null()
+    order = np.argsort(ranks_of(values), kind="stable")
+    places = np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).astype(np.int64)) if len(order) else order
+    chosen = values.take(pa.array(order[places]))
+    _, first = np.unique(ranks_of(chosen), return_index=True)
+    return chosen.take(pa.array(first))
+
+
+def _position(values: pa.Array, bounds: pa.Array, bits: int) -> np.ndarray:
+    """The position of each value among the bounds, spread over the whole range of this many bits; nulls are 0."""
+    ranks = ranks_of(pa.concat_arrays([bounds, values]))
+    place = np.searchsorted(ranks[: len(bounds)], ranks[len(bounds) :], side="right")
+    result: np.ndarray = place * ((1 << bits) - 1) // max(len(bounds), 1)
+    return result
+
+
+def interleaved(places: Sequence[np.ndarray], bits: int) -> np.ndarray:
+    """Numbers whose bits are those of the places in turn, the most significant first; below 2 ** 63."""
+    result = np.zeros(len(places[0]), dtype=np.int64)
+    for bit in reversed(range(bits)):
+        for place in places:
+            result = (result << 1) | ((place >> bit) & 1)
+    return result

@@ -1,0 +1,67 @@
+"""Rewrite groups of files with their rows sorted over each whole group, so that new files cover disjoint ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.executors import PlanningExecutor
+from lakescan.maintenance.arrangement import Arrangement
+from lakescan.maintenance.external_sort import sorted_rows
+from lakescan.planning.plan import ScanPlan, TaskGroup, TaskGroups
+from lakescan.reading.context import ReadContext
+from lakescan.reading.reader import read_group
+from lakescan.scan_spec import ScanSpec
+from lakescan.write.partitioned_writer import new_write_id, remove_written, write_rows
+from lakescan.write.table_writes import TableWrites, WrittenFile
+
+
+@dataclass(frozen=True)
+class _Sorting:
+    """Write the rows of a group, sorted. Pickled for workers."""
+
+    writes: TableWrites
+    arrangement: Arrangement
+    context: ReadContext
+    of_keys: ReadContext
+    write_id: str
+
+    def __call__(self, group: TaskGroup) -> list[WrittenFile]:
+        writes, arrangement = self.writes, self.arrangement
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+            return read_group(group, self.context if columns is None else self.of_keys)
+
+        rows = sorted_rows(read, arrangement.columns(writes), lambda sample: arrangement.ranking(writes, sample))
+        return write_rows(writes.of_sorted_rows(arrangement.terms), rows, self.write_id)
+
+
+def rewrite_sorted(
+    writes: TableWrites,
+    scan: ScanSpec,
+    plan: ScanPlan,
+    groups: np.ndarray,
+    arrangement: Arrangement,
+    executor: PlanningExecutor | None,
+) -> list[WrittenFile]:
+    """Write the rows of a plan, sorted over each group; `groups` has the group number of each file of the plan.
+
+    Groups are sorted one after the other in this process, with bounded memory and files in the temporary folder; an
+    executor has a task for each. All new files are removed on failure.
+    """
+    if not len(plan.table):
+        return []
+    _, numbers = np.unique(groups, return_inverse=True)
+    tasks = TaskGroups(plan.table, plan.splits, numbers.reshape(-1)[plan.splits["file"].to_numpy()])
+    of_keys = scan.narrowed(arrangement.columns(writes)).read_context(plan)
+    write_id = new_write_id()
+    work = _Sorting(writes, arrangement, scan.read_context(plan), of_keys, write_id)
+    try:
+        done = map(work, tasks) if executor is None else executor.map(work, tasks)
+        return [file for files in done for file in files]
+    except BaseException:
+        remove_written(writes, write_id)
+        raise
