@@ -67,6 +67,7 @@ from lakescan.transaction.results import (
     ExpireResult,
     ManifestsResult,
     OrphanResult,
+    PositionDeletesResult,
     WriteResult,
 )
 
@@ -115,6 +116,7 @@ __all__ = [
     "NotATable",
     "NotEnoughMemory",
     "OrphanResult",
+    "PositionDeletesResult",
     "Predicate",
     "Query",
     "QueryFailed",

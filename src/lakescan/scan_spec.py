@@ -275,6 +275,10 @@ class ScanSpec:
         """Plan these files instead of the snapshot's; they have its columns, and may not be committed yet."""
         return self._plan(Candidates.pruned(table, self._pruned_by, {}), ScanMetrics(), parallelism)
 
+    def file_table(self) -> FileTable:
+        """Return the files that may match with all deletes that the format has found, whether they apply or not."""
+        return concatenated(list(self._candidates(ScanMetrics()))).table
+
     def _candidates(self, metrics: ScanMetrics) -> Iterator[Candidates]:
         """Ask the format for the files that may match."""
         request = FileRequest(

@@ -40,9 +40,11 @@ from lakescan.transaction.results import (
     ExpireResult,
     ManifestsResult,
     OrphanResult,
+    PositionDeletesResult,
     WriteResult,
 )
 from lakescan.transaction.rows import rows_of
+from lakescan.write.row_deletes import DeleteLimits
 
 if TYPE_CHECKING:
     import pandas
@@ -455,6 +457,47 @@ class Table:
         checked.check_opened()
         target = self._target(checked)
         return self._written(target, compact(target, where, executor, checked))
+
+    def rewrite_position_deletes(
+        self,
+        *,
+        where: str | None = None,
+        rewrite_all: bool = False,
+        min_input_files: int = 5,
+        min_file_size_bytes: int | None = None,
+        max_file_size_bytes: int | None = None,
+        **options: Unpack[WriteKeywords],
+    ) -> PositionDeletesResult:
+        """Rewrite small files of position deletes of an Iceberg table as fewer ones, in one commit; no row changes.
+
+        Deletes of data files that are gone are dropped. In format version 3, all position deletes that were written
+        before the table was upgraded become deletion vectors. By the table property `write.delete.granularity`, new
+        files are about one data file each (`file`, the default), or about those of a partition: with `file`, there is
+        something to gain only where a data file has several.
+
+        Args:
+            where: Only deletes of data files that may have rows that match.
+            rewrite_all: Rewrite all files of position deletes, whatever their sizes are.
+            min_input_files: Rewrite files of a partition for their sizes only if they are at least as many.
+            min_file_size_bytes: Rewrite smaller files; by default, 75% of `write.delete.target-file-size-bytes`.
+            max_file_size_bytes: Rewrite larger files; by default, 180% of it.
+            options: Write options, such as `compression_codec`.
+
+        Returns:
+            How many files and bytes were replaced, and by how many.
+
+        Raises:
+            UnsupportedFeature: The table is a Delta table, or of format version 1.
+            CommitConflict: Another writer removed one of the files meanwhile, or changed rows for which a vector was
+                written.
+
+        Example:
+            >>> print(orders.rewrite_position_deletes())
+            120 files of position deletes rewritten as 3 (1.2 MB into 210.4 KB)
+        """
+        target = self._target(self._checked(options))
+        limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)
+        return self._written(target, target.rewrite_position_deletes(where, limits))
 
     def expire_snapshots(
         self,

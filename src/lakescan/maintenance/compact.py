@@ -63,6 +63,8 @@ def compact(
             done = replace(done, failed_files=done.failed_files + int(chosen.sum()))
     if conflicts and not done.removed_files:
         raise conflicts[0]
+    if options.remove_dangling_deletes and not done.removed_files:
+        work.remove_dangling()
     return done
 
 
@@ -101,6 +103,11 @@ class _Compaction:
         new = saved(files)
         return CompactResult(new.files, new.rows, new.bytes, len(some.table), pc.sum(some.files["size"]).as_py())
 
+    def remove_dangling(self) -> None:
+        """Remove deletes that apply to no file, in a commit of their own."""
+        if unused := self._unused(FileTable.empty()):
+            self.target.rewrite((), (), Rewriting(unused))
+
     def _write(self, plan: ScanPlan, groups: np.ndarray) -> list[WrittenFile]:
         writes = self.target.writes.of_moved_rows
         if self.arrangement is None:
@@ -112,7 +119,7 @@ class _Compaction:
         everything = self.options.remove_dangling_deletes
         if not everything and not table.used_deletes().deletes.num_rows:
             return []
-        whole = self.plan.table if self.where is None else self.target.scan.plan().table
+        whole = self.target.scan.file_table() if everything or self.where is not None else self.plan.table
         gone = pa.array([*self._gone, *table.files["path"].to_pylist()], pa.string())
         return unused_deletes(whole, pc.is_in(whole.files["path"], value_set=gone).to_numpy(), everything=everything)
 

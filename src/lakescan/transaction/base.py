@@ -23,8 +23,9 @@ from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
 from lakescan.transaction.removed import Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
+from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
+from lakescan.write.row_deletes import DeleteLimits
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
 
@@ -217,6 +218,9 @@ class Target(Protocol):
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite the manifests of the branch; raises `UnsupportedFeature` if the format has none."""
+
+    def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
+        """Rewrite files of position deletes; raises `UnsupportedFeature` if the format has none, `CommitConflict`."""
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version; raises `UnsupportedFeature` if the format has none."""

@@ -49,9 +49,10 @@ from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriti
 from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
 from lakescan.transaction.removed import Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
+from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 from lakescan.write.column_rules import MARKS
+from lakescan.write.row_deletes import DeleteLimits
 from lakescan.write.table_writes import WrittenFile
 
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
@@ -241,6 +242,10 @@ class DeltaTarget:
     def rewrite_manifests(self) -> ManifestsResult:
         """Raise `UnsupportedFeature`: the log has no manifests."""
         raise UnsupportedFeature("manifests of Delta tables", "Their log is summed up by checkpoint().")
+
+    def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
+        """Raise `UnsupportedFeature`: each data file has one vector, if any."""
+        raise UnsupportedFeature("position deletes of Delta tables", "compact(purge=True) applies deletion vectors.")
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version."""

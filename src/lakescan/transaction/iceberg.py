@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import of_storage, translated
@@ -39,6 +40,7 @@ from lakescan.iceberg.write.create import as_schema
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.expire import Retention, commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
+from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
 from lakescan.iceberg.write.row_deletes import IcebergDeletes
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
@@ -47,8 +49,11 @@ from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
 from lakescan.transaction.iceberg_changes import mode_of, validation_of
 from lakescan.transaction.removed import Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult
+from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
+from lakescan.transaction.save import removed_on_failure
+from lakescan.write.partitioned_writer import new_write_id
+from lakescan.write.row_deletes import DeleteLimits
 from lakescan.write.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
@@ -303,6 +308,28 @@ class IcebergTarget:
         if summary is None:
             return ManifestsResult(0, 0)
         return ManifestsResult(int(summary["manifests-replaced"]), int(summary["manifests-created"]))
+
+    def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
+        """Rewrite small files of position deletes together; from format version 3 on, as vectors."""
+        table = self.scan.file_table()
+        chosen = table if where is None else self.scan.where(where).plan().table
+        paths = chosen.files["path"].combine_chunks()
+        metadata = self.opened.metadata
+        writer = IcebergDeletes.of(self.writes, metadata, new_write_id())
+        if metadata.format_version > 2:
+            found = to_vectors(table, paths)
+        else:
+            properties = self.writes.properties
+            by_file = properties.delete_granularity == "file"
+            found = to_few(table, paths, limits, properties.target_delete_file_size, by_file=by_file)
+        if not found.removed:
+            return PositionDeletesResult(0, 0, 0, 0)
+        written = writer.write_again(found.files)
+        files = {each.location: each.details["file"] for each in written}
+        with removed_on_failure(self, list(files.values())), translated(self.identifier):
+            self._commit().rewrite_deletes(found.removed, written, found.sequence_number)
+        added = pa.array([each.size for each in files.values()], pa.int64())
+        return PositionDeletesResult(len(found.removed), len(files), found.size, pc.sum(added).as_py() or 0)
 
     def checkpoint(self) -> CheckpointResult:
         """Raise `UnsupportedFeature`: there is nothing to sum up."""

@@ -281,6 +281,35 @@ class ManifestsResult(_Result):
         return f"{_counted(self.rewritten, 'manifest')} rewritten as {self.written:,}"
 
 
+@dataclass(frozen=True, repr=False)
+class PositionDeletesResult(_Result):
+    """The files of position deletes of an Iceberg table that were rewritten.
+
+    Attributes:
+        rewritten_delete_files: How many files were replaced, or dropped since no data file has their rows any more.
+        added_delete_files: How many files replace them: files of position deletes, or of deletion vectors.
+        rewritten_bytes: The size of the replaced files.
+        added_bytes: The size of the new files.
+
+    Example:
+        >>> print(orders.rewrite_position_deletes())
+        120 files of position deletes rewritten as 3 (1.2 MB into 210.4 KB)
+    """
+
+    rewritten_delete_files: int
+    added_delete_files: int
+    rewritten_bytes: int
+    added_bytes: int
+
+    def __str__(self) -> str:
+        if not self.rewritten_delete_files:
+            return "no position deletes to rewrite"
+        number = self.rewritten_delete_files
+        files = f"{number:,} file{'' if number == 1 else 's'} of position deletes"
+        sizes = f"{human_bytes(self.rewritten_bytes)} into {human_bytes(self.added_bytes)}"
+        return f"{files} rewritten as {self.added_delete_files:,} ({sizes})"
+
+
 def _warn(method: str, what: str, instead: str, *, stacklevel: int = 3) -> None:
     warnings.warn(f"{method} now returns {what}: compare {instead}", DeprecationWarning, stacklevel=stacklevel)
 

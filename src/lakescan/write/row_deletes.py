@@ -27,6 +27,19 @@ class WrittenDeletes:
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True)
+class DeleteLimits:
+    """Which files of position deletes are rewritten: all, or those of partitions that have enough too small or large.
+
+    Sizes are in bytes; None stands for 75% and 180% of the target size.
+    """
+
+    everything: bool = False
+    files: int = 5
+    smallest: int | None = None
+    largest: int | None = None
+
+
 class DeleteWriter(Protocol):
     """Writes deletes of rows by position. Pickled for workers."""
 

@@ -20,6 +20,7 @@ class FileChanges:
     - `unused_deletes`: more delete files to remove, as far as they are still there: no data file needs them.
     - `sequence_number`: the data sequence number of added data files, or None for the snapshot's own. Rewritten files
       keep the number at which their rows were read, so that later equality deletes still apply.
+    - `deletes_sequence_number`: the data sequence number of added delete files, or None for the snapshot's own.
     - `replaces_positions`: files of position deletes among `removed_deletes` may be gone: the added delete files delete
       all their rows, and other commits may have replaced them, too.
     - `removes_all`: remove all data files and delete files of the branch.
@@ -31,5 +32,6 @@ class FileChanges:
     removed_deletes: pa.Table = field(default_factory=DELETE_FILES.empty_table)
     unused_deletes: pa.Table = field(default_factory=DELETE_FILES.empty_table)
     sequence_number: int | None = None
+    deletes_sequence_number: int | None = None
     replaces_positions: bool = False
     removes_all: bool = False

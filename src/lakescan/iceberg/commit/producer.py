@@ -89,7 +89,7 @@ class SnapshotProducer:
         kept_data = self._without_data(data)
         kept_deletes = self._without_deletes(deletes, data, kept_data)
         new_data = self._added(self.changes.added, DATA, self.changes.sequence_number)
-        new_deletes = self._added(self.changes.added_deletes, DELETES, None)
+        new_deletes = self._added(self.changes.added_deletes, DELETES, self.changes.deletes_sequence_number)
         manifests = pa.concat_tables(
             [
                 self._merged(new_data + kept_data.rewritten, data.take(pa.array(kept_data.kept, pa.int64())), DATA),

@@ -56,12 +56,12 @@ class RowChange:
         return FileChanges(
             added_files(self.files, base),
             pa.array(self.removed, pa.string()),
-            self._added_deletes(base),
+            self.added_deletes(base),
             self._replaced,
             replaces_positions=True,
         )
 
-    def _added_deletes(self, base: CommitBase) -> dict[int, pa.Table]:
+    def added_deletes(self, base: CommitBase) -> dict[int, pa.Table]:
         """The delete files, each once: one may be about several data files."""
         files = (each.details["file"] for each in self.deletes)
         by_place = {(each.location, each.details.get("content_offset")): each for each in files}

@@ -143,11 +143,8 @@ class IcebergCommit:
         checked = replace(validation, referenced=whole.referenced, vectors=whole.vectors)
 
         def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
-            if base.format_version != self.base.format_version and deletes:
-                raise CommitConflict(
-                    f"{self._where}: another writer upgraded the table to format version {base.format_version}, in "
-                    "which deletes are written differently. Run the statement again."
-                )
+            if deletes:
+                self._check_version(base)
             nonlocal made
             made = whole
             if rebase is not None and validation.ignores_deletes:
@@ -160,6 +157,33 @@ class IcebergCommit:
         needless = sorted({each.location for each in whole.deletes} - {each.location for each in made.deletes})
         storage, known = self.writes.storage, set(self.opened.metadata.snapshots)
         discard(storage, needless, lambda: added_since(loaded(copy(self.table), storage)[1], known))
+
+    def rewrite_deletes(
+        self, removed: Sequence[str], deletes: Sequence[WrittenDeletes], sequence_number: int | None
+    ) -> None:
+        """Replace files of position deletes by deletes of the same rows, which have this data sequence number.
+
+        Raises `CommitConflict` if others have removed one of the files, or changed rows of the data files of vectors;
+        see `replace`.
+        """
+        whole = RowChange((), tuple(deletes), ())
+        read = Validation.of(self.base, referenced=whole.vectors, vectors=whole.vectors)
+        gone = pa.table([list(removed), [None] * len(removed)], schema=DELETE_FILES)
+
+        def changes(base: CommitBase, _: Rebase | None) -> FileChanges:
+            self._check_version(base)
+            return FileChanges(
+                added_deletes=whole.added_deletes(base), removed_deletes=gone, deletes_sequence_number=sequence_number
+            )
+
+        self._commit("replace", changes, read, COMMITS)
+
+    def _check_version(self, base: CommitBase) -> None:
+        if base.format_version != self.base.format_version:
+            raise CommitConflict(
+                f"{self._where}: another writer upgraded the table to format version {base.format_version}, in "
+                "which deletes are written differently. Run the statement again."
+            )
 
     @property
     def base(self) -> CommitBase:

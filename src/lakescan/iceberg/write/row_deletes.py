@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
@@ -23,10 +23,9 @@ from lakescan.iceberg.manifests.codes import POSITION_DELETES
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.iceberg.write.existing_deletes import ExistingDeletes, Replaced
 from lakescan.iceberg.write.position_deletes import PositionDeleteFile
-from lakescan.planning.delete_file import DeleteFile, DeleteKind, delete_files
 from lakescan.planning.file_table import FileTable
-from lakescan.reading.deletes.positions import DeleteLoader
 from lakescan.storage.faults import shown, storage_boundary
 from lakescan.storage.locations import Places
 from lakescan.write.partition_key import identity, physical
@@ -34,8 +33,6 @@ from lakescan.write.partitioned_writer import remove_written
 from lakescan.write.puffin import PuffinWriter
 from lakescan.write.row_deletes import WrittenDeletes
 from lakescan.write.table_writes import Key, WrittenFile
-
-Replaced = tuple[str, int | None]  # a delete file, and the offset of a vector in it
 
 
 @dataclass(frozen=True)
@@ -82,9 +79,15 @@ class IcebergDeletes:
         A file all of whose rows to delete are deleted by position already gets none. See `DeleteWriter`.
         """
         _check_rows(files, positions)
+        return self._write(self._rows(files, positions))
+
+    def write_again(self, files: FileTable) -> Sequence[WrittenDeletes]:
+        """Write the deletes by position that data files have, as the table's version and granularity have them."""
+        return self._write(self._same_rows(files))
+
+    def _write(self, rows: Iterator[_Rows]) -> Sequence[WrittenDeletes]:
         made: list[str] = []
         try:
-            rows = self._rows(files, positions)
             if self._has_vectors:
                 return self._vectors(rows, made)
             if self._is_by_file:
@@ -112,16 +115,24 @@ class IcebergDeletes:
 
     def _rows(self, files: FileTable, positions: Sequence[BitMap64]) -> Iterator[_Rows]:
         """The rows to delete of each file that has such rows, sorted by partition and path: one file at a time."""
-        paths = files.files["path"].to_pylist()
-        keys = self._keys(files.files)
-        ids = files.files["spec_id"].to_pylist()
-        for place in sorted(range(len(paths)), key=lambda each: (ids[each], repr(identity(keys[each])), paths[each])):
-            old = _Existing.of(files, place, self.writes, self._places)
+        for place, path, spec_id, key in self._by_place(files.files):
+            old = ExistingDeletes.of(files, place, self.writes, self._places)
             if new := positions[place] - old.deleted:
                 deleted, replaced = self._united(new, old)
-                yield _Rows(paths[place], ids[place], keys[place], deleted, len(new), replaced)
+                yield _Rows(path, spec_id, key, deleted, len(new), replaced)
 
-    def _united(self, new: BitMap64, old: _Existing) -> tuple[BitMap64, tuple[Replaced, ...]]:
+    def _same_rows(self, files: FileTable) -> Iterator[_Rows]:
+        for place, path, spec_id, key in self._by_place(files.files):
+            if deleted := ExistingDeletes.of(files, place, self.writes, self._places).deleted:
+                yield _Rows(path, spec_id, key, deleted, len(deleted), ())
+
+    def _by_place(self, files: pa.Table) -> Iterator[tuple[int, str, int, Key]]:
+        """The place of each file in the table, its path, spec and partition, sorted by partition and path."""
+        paths, keys, ids = files["path"].to_pylist(), self._keys(files), files["spec_id"].to_pylist()
+        for place in sorted(range(len(paths)), key=lambda each: (ids[each], repr(identity(keys[each])), paths[each])):
+            yield place, paths[place], ids[place], keys[place]
+
+    def _united(self, new: BitMap64, old: ExistingDeletes) -> tuple[BitMap64, tuple[Replaced, ...]]:
         if self._has_vectors:
             return new | old.deleted, old.replaced
         if self._is_by_file:  # files about several data files stay: what they delete need not be said again
@@ -230,42 +241,6 @@ class IcebergDeletes:
 
     def _new_name(self, ending: str) -> str:
         return f"{self.write_id}-{uuid.uuid4().hex[:12]}-deletes.{ending}"
-
-
-@dataclass(frozen=True)
-class _Existing:
-    """The rows of a data file that are deleted by position; those of the deletes that a new one replaces; and these.
-
-    Replaced are deletes that are about this data file alone.
-    """
-
-    deleted: BitMap64
-    replaced_rows: BitMap64 = field(default_factory=BitMap64)
-    replaced: tuple[Replaced, ...] = ()
-
-    @staticmethod
-    def of(files: FileTable, place: int, writes: IcebergWrites, places: Places) -> _Existing:
-        row = files.files.slice(place, 1)
-        numbers = row["deletes"].combine_chunks().flatten()
-        deletes = [each for each in delete_files(files.deletes.take(numbers)) if each.kind != DeleteKind.EQUALITY]
-        if not deletes:
-            return _Existing(BitMap64())
-        path, same_place, rows = (row[name][0].as_py() for name in ("path", "same_place", "record_count"))
-        loader = DeleteLoader(writes.storage, [path], places=places)
-        own = [each for each in deletes if _is_about(each, path, same_place, loader)]
-        return _Existing(
-            loader.selection(path, deletes, same_place, rows).deleted,
-            loader.selection(path, own, same_place, rows).deleted,
-            tuple((each.location, each.offset) for each in own),
-        )
-
-
-def _is_about(delete: DeleteFile, path: str, same_place: Sequence[str] | None, loader: DeleteLoader) -> bool:
-    """Whether a delete is about this data file alone. What it says is known: it is read anyway."""
-    if delete.kind == DeleteKind.VECTOR:
-        return True
-    positions = loader.positions(delete)
-    return list(positions.by_name) == [path] or (not same_place and len(positions.by_place) == 1)
 
 
 def _check_rows(files: FileTable, positions: Sequence[BitMap64]) -> None:

@@ -1,0 +1,106 @@
+"""Which files of position deletes are rewritten, by the rules of Iceberg's `rewrite_position_delete_files`.
+
+In format version 2, files of a partition that are too small or too large are rewritten together. From version 3 on, all
+files of position deletes are: they become deletion vectors. Files that no data file needs are dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.write.row_deletes import DeleteLimits
+
+_SMALL, _LARGE = 0.75, 1.8  # of the target size of a delete file
+
+
+@dataclass(frozen=True)
+class DeletesToRewrite:
+    """Delete files that go, their size in bytes, and the data files whose deletes are written again.
+
+    `files` have no other deletes than those that are written again. `sequence_number` is the newest of the old deletes.
+    """
+
+    files: FileTable
+    removed: tuple[str, ...]
+    size: int
+    sequence_number: int | None
+
+
+def to_vectors(table: FileTable, within: pa.Array) -> DeletesToRewrite:
+    """All position deletes of the data files `within` (locations), which get vectors instead."""
+    uses = _Uses.of(table)
+    inside = pc.is_in(table.files["path"], value_set=within).to_numpy()
+    elsewhere = np.bincount(uses.delete[~inside[uses.file]], minlength=len(uses.is_position)) > 0
+    written = uses.is_position & (np.bincount(uses.delete[inside[uses.file]], minlength=len(elsewhere)) > 0)
+    return uses.rewriting(written, (written & ~elsewhere) | uses.unused, inside)
+
+
+def to_few(table: FileTable, within: pa.Array, limits: DeleteLimits, target: int, *, by_file: bool) -> DeletesToRewrite:
+    """The position deletes of partitions with too many too small files, as far as they apply to data files `within`.
+
+    `target` is the target size of delete files. With `by_file`, new files are about one data file each, so that there
+    is nothing to gain where each data file has one already.
+    """
+    smallest = int(_SMALL * target) if limits.smallest is None else limits.smallest
+    largest = int(_LARGE * target) if limits.largest is None else limits.largest
+    uses = _Uses.of(table)
+    inside = pc.is_in(table.files["path"], value_set=within).to_numpy()
+    known = uses.is_position & (np.bincount(uses.delete[inside[uses.file]], minlength=len(uses.is_position)) > 0)
+    sizes = pc.fill_null(table.deletes["size"], 0).to_numpy()
+    is_large = sizes > largest
+    chosen = known & (limits.everything | is_large | (sizes < smallest))
+    if not limits.everything and chosen.any():
+        scope = pc.fill_null(table.deletes["scope"], "").combine_chunks().dictionary_encode().indices.to_numpy()
+        count = int(scope.max()) + 1
+        numbers = np.bincount(scope[chosen], minlength=count)
+        enough = (numbers >= max(limits.files, 2)) | (np.bincount(scope[chosen & is_large], minlength=count) > 0)
+        if by_file:
+            pairs = chosen[uses.delete]
+            of_scope = np.unique(np.stack([scope[uses.delete[pairs]], uses.file[pairs]]), axis=1)[0]
+            enough &= np.bincount(of_scope, minlength=count) < numbers
+        chosen &= enough[scope]
+    return uses.rewriting(chosen, chosen | uses.unused, np.ones(len(table), dtype=bool))
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """Which deletes apply to which files: pairs of row numbers; and which of the deletes are files of positions."""
+
+    table: FileTable
+    file: np.ndarray
+    delete: np.ndarray
+    is_position: np.ndarray
+
+    @staticmethod
+    def of(table: FileTable) -> _Uses:
+        file = np.repeat(np.arange(len(table)), delete_counts(table.files).to_numpy())
+        delete = table.files["deletes"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        kinds = pc.equal(table.deletes["kind"], DeleteKind.POSITION)
+        return _Uses(table, file, delete, kinds.to_numpy(zero_copy_only=False))
+
+    @property
+    def unused(self) -> np.ndarray:
+        result: np.ndarray = self.is_position & (np.bincount(self.delete, minlength=len(self.is_position)) == 0)
+        return result
+
+    def rewriting(self, written: np.ndarray, removed: np.ndarray, inside: np.ndarray) -> DeletesToRewrite:
+        """The files with the deletes that are `written` again."""
+        wanted = written[self.delete] & inside[self.file]
+        counts = np.bincount(self.file[wanted], minlength=len(self.table))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+        lists = pa.ListArray.from_arrays(offsets, pa.array(self.delete[wanted], pa.int32()))
+        files = self.table.with_deletes(lists, self.table.deletes).filter(pa.array(counts > 0))
+        gone = self.table.deletes.filter(pa.array(removed))
+        again = self.table.deletes.filter(pa.array(written))
+        return DeletesToRewrite(
+            files.used_deletes(),
+            tuple(dict.fromkeys(gone["path"].to_pylist())),
+            pc.sum(gone["size"]).as_py() or 0,
+            pc.max(again["sequence_number"]).as_py(),
+        )
