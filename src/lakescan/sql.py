@@ -23,7 +23,7 @@ from lakescan.definition.statements import (
 )
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.dml.run import run_statement
-from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
+from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, UnsupportedFeature, nearest
 from lakescan.options.write import WriteOptions
 from lakescan.query.lazy import query
 from lakescan.query.namespace import current_namespace, use
@@ -87,6 +87,8 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
     match statement.kind:
         case Kind.QUERY:
             return query(statement.text, args, frames, current_namespace())
+        case Kind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
+            raise UnsupportedFeature(f"EXPLAIN of {inner.name}", "Explain the query of its rows, or of its condition.")
         case Kind.EXPLAIN:
             plan = query(statement.text, args, frames, current_namespace()).explain()
             return query("SELECT * FROM plan", None, {"plan": pa.table({"plan": [plan]})}, ())

@@ -122,7 +122,7 @@ def test_what_cannot_be_made_is_refused(local, columns, options, error, message)
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("TRUNCATE TABLE local.db.t", lakescan.UnsupportedFeature, "queries are run by lakescan.sql"),
+        ("ANALYZE TABLE local.db.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "queries are run by lakescan.sql"),
         ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "no catalog that is known"),
         ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "it takes catalog.namespace.table"),
         ("CREATE TABLE local.db.t (id INT) CLUSTERED BY (id) INTO 4 BUCKETS", lakescan.UnsupportedFeature, "CLUSTERED"),
@@ -175,3 +175,9 @@ def test_a_partition_field_whose_column_another_writer_dropped_is_said(version_1
     with pytest.raises(lakescan.UnsupportedFeature, match="partition field 'part' has lost its column"):
         lakescan.table("local.db.t").append(pa.table({"id": [2]}))
     assert lakescan.table("local.db.t").count() == 1
+
+
+@pytest.mark.parametrize("clause", ["GENERATED ALWAYS AS (a * 2)", "GENERATED ALWAYS AS IDENTITY", "CHECK (b > 0)"])
+def test_rules_of_columns_that_are_not_made_are_refused(local, clause) -> None:
+    with pytest.raises(lakescan.UnsupportedFeature, match="of the column 'b' in CREATE TABLE"):
+        lakescan.sql(f"CREATE TABLE local.db.rules (a INT, b BIGINT {clause}) USING delta")

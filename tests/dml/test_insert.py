@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.common import types as t
 from lakescan.dml import insert as inserting
+from lakescan.dml.defaults import with_defaults
 from lakescan.errors import (
     CommitConflict,
     InvalidStatement,
@@ -23,6 +25,7 @@ from lakescan.errors import (
     UnsupportedFeature,
 )
 from lakescan.query.namespace import _CURRENT
+from lakescan.write.column_rules import ColumnRules
 from tests.support.delta_rules import identity, table_of
 
 FORMATS = ("iceberg", "delta")
@@ -99,6 +102,7 @@ def test_columns_are_matched_by_position_whatever_their_names_are(lake: Path) ->
         ("INSERT INTO ins.db.t.snapshots VALUES (1)", NoSuchTable, "snapshots"),
         ("INSERT INTO ins.db.t SELECT * FROM ins.db.nothing", NoSuchTable, "nothing"),
         ("INSERT INTO ins.db.t SELEC 1", InvalidStatement, "Did you mean 'SELECT'"),
+        ("EXPLAIN INSERT INTO ins.db.t VALUES (1, 2)", UnsupportedFeature, "EXPLAIN of INSERT"),
         ("INSERT OVERWRITE DIRECTORY '/x' USING parquet SELECT 1", UnsupportedFeature, "DIRECTORY"),
     ],
 )
@@ -206,6 +210,27 @@ def check_defaults(table: str, text: str) -> None:
         lakescan.sql(f"INSERT INTO {table} BY NAME SELECT DEFAULT, 4")
 
 
+def test_default_is_for_the_rows_that_have_it_alone(lake: Path) -> None:
+    made("id INT, n INT DEFAULT 7", more="TBLPROPERTIES ('format-version' = '3')")
+    lakescan.sql("INSERT INTO ins.db.t SELECT id, default FROM frame", frame=pa.table({"id": [1], "default": [6]}))
+    assert rows() == [(1, 6)]
+    columns = (t.Field(1, "id", t.INT), t.Field(2, "n", t.INT, write_default=7))
+    for text, expected, left_out in (
+        ("VALUES (1, DEFAULT), (2, default)", "VALUES (1, NULL), (2, NULL)", {1}),
+        ("VALUES (1, DEFAULT) UNION ALL SELECT 2, 3", "VALUES (1, 7) UNION ALL SELECT 2, 3", set()),
+        ("SELECT 1, DEFAULT UNION ALL VALUES (4, 5)", "SELECT 1, 7 UNION ALL VALUES (4, 5)", set()),
+        ("SELECT DISTINCT 1, DEFAULT WHERE true", "SELECT DISTINCT 1, NULL WHERE true", {1}),
+        ("VALUES (1, `default`), (2, 'DEFAULT')", "VALUES (1, `default`), (2, 'DEFAULT')", set()),
+        ("SELECT id, DEFAULT FROM s", "SELECT id, DEFAULT FROM s", set()),
+    ):
+        assert with_defaults(text, columns, ColumnRules()) == (expected, left_out)
+
+
+def test_nulls_without_a_type_are_stored(lake: Path) -> None:
+    lakescan.sql("INSERT INTO ins.db.delta SELECT 1, NULL, NULL")
+    assert rows("delta") == [(1, None, None)]
+
+
 def test_default_of_a_column_without_one_is_null(lake: Path) -> None:
     made("a INT NOT NULL, b INT")
     lakescan.sql("INSERT INTO ins.db.t VALUES (1, DEFAULT), (2, 3)")
@@ -236,6 +261,9 @@ def test_tables_are_named_as_in_queries(lake: Path) -> None:
     lakescan.sql("INSERT INTO mine (id) SELECT * FROM frame", mine=given, frame=pa.table({"x": [4]}))
     assert given.count() == 4
     assert [row[0] for row in rows("delta")] == [1, 2, 3, 4]
+    for statement in (f"INSERT INTO delta.`{location}@v1` (id) VALUES (2)", f"DELETE FROM delta.`{location}@v1`"):
+        with pytest.raises(InvalidStatement, match="a state or a part of a table"):
+            lakescan.sql(statement)
     with pytest.raises(InvalidStatement, match="cannot be changed"):
         lakescan.sql("INSERT INTO frame SELECT 1", frame=pa.table({"x": [4]}))
 

@@ -134,6 +134,9 @@ def test_statements_of_sparks_own_tables_stay_with_spark(spark: Any, lake: Path)
         assert [row.a for row in spark.table("own_table").sort("a").collect()] == [1, 2, 3, 4, 5]
         lakescan.spark.sql(spark, "TRUNCATE TABLE own_table")
         assert spark.table("own_table").count() == 0
+        assert "own_table" in str(lakescan.spark.sql(spark, "EXPLAIN INSERT INTO own_table VALUES (1)").collect())
+        with pytest.raises(UnsupportedFeature, match="EXPLAIN of INSERT"):
+            lakescan.spark.sql(spark, "EXPLAIN INSERT INTO sparkins.db.delta VALUES (1, 'a', NULL)")
         with pytest.raises(UnsupportedFeature, match="INSERT with tables of lakescan's catalog"):
             lakescan.spark.sql(spark, "INSERT INTO own_table SELECT id FROM sparkins.db.delta")
     finally:

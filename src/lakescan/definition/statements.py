@@ -190,6 +190,9 @@ class _TableClauses:
 def _column(node: exp.ColumnDef) -> t.Field:
     from sqlglot import exp
 
+    for each in node.args.get("constraints") or ():
+        if not isinstance(each.kind, _known_constraints()):
+            raise UnsupportedFeature(f"{each.sql('spark')!r} of the column {node.name!r} in CREATE TABLE")
     comment = _constraint(node, exp.CommentColumnConstraint)
     not_null = _constraint(node, exp.NotNullColumnConstraint)
     required = not_null is not None and not not_null.args.get("allow_null")
@@ -224,6 +227,17 @@ def _type(node: exp.DataType) -> t.Type:
     if name in _TYPES:
         return _TYPES[name]
     raise UnsupportedFeature(f"column type {node.sql('spark')}")
+
+
+def _known_constraints() -> tuple[type, ...]:
+    from sqlglot import exp
+
+    return (
+        exp.CommentColumnConstraint,
+        exp.NotNullColumnConstraint,
+        exp.PrimaryKeyColumnConstraint,
+        exp.DefaultColumnConstraint,
+    )
 
 
 def _constraint(node: exp.ColumnDef, kind: Any) -> Any:

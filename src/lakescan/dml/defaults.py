@@ -15,9 +15,11 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.query.statement import edited
 from lakescan.write.column_rules import ColumnRules
 
+_SETS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
+
 
 def with_defaults(query: str, columns: Sequence[t.Field] | None, rules: ColumnRules) -> tuple[str, frozenset[int]]:
-    """A query with values in the place of `DEFAULT`: in VALUES, and in the list of a SELECT.
+    """A query with values in the place of `DEFAULT`: in VALUES, and in the list of a SELECT without FROM.
 
     Args:
         query: The text.
@@ -43,7 +45,8 @@ def with_defaults(query: str, columns: Sequence[t.Field] | None, rules: ColumnRu
     if columns is None:
         at = next(row[min(found)][0] for row, found in zip(rows, marked, strict=True) if found)
         raise words.error("DEFAULT is for values that are matched by their places, not BY NAME", at)
-    everywhere = frozenset.intersection(*(frozenset(each) for each in marked))
+    is_alone = words.find(lambda n: any(words.spells(n, each) for each in _SETS)) == len(words.words)
+    everywhere = frozenset.intersection(*(frozenset(each) for each in marked)) if is_alone else frozenset()
     edits = []
     for row, places in zip(rows, marked, strict=True):
         for n in places:
@@ -68,8 +71,11 @@ def _rows(words: Words) -> list[list[tuple[int, int]]]:
         return rows
     if words.find(lambda n: n > start and words.spells(n, "SELECT")) < end:
         return []  # of several queries, each may have other values
+    if words.find(lambda n: words.spells(n, "FROM")) < end:
+        return []  # whose tables may have a column of this name
     first = start + 1 + (words.spells(start + 1, "ALL") or words.spells(start + 1, "DISTINCT"))
-    return [words.listed(first, words.find(lambda n: words.spells(n, "FROM") or words.spells(n, "WHERE"), first))]
+    ends = ("WHERE", "LIMIT", *_SETS)
+    return [words.listed(first, words.find(lambda n: any(words.spells(n, each) for each in ends), first))]
 
 
 def _default_of(column: t.Field, rules: ColumnRules) -> str:

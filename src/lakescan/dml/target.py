@@ -10,6 +10,7 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
 from lakescan.dml.statements import TableName
 from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
+from lakescan.expressions.predicate import TRUE
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
@@ -102,6 +103,11 @@ def _is_path(parts: tuple[str, ...]) -> bool:
 
 def _of_path(parts: tuple[str, ...]) -> ChangedTable:
     table = open_table(parts[1], ReadOptions.of({"format": parts[0].lower()}))
+    spec = table.scan().spec
+    if spec.selector is not None or spec.condition != TRUE:  # /table@v3, /table/date=2026-01-31
+        raise InvalidStatement(
+            f"{parts[1]} is a state or a part of a table: its rows cannot be changed. Name the table"
+        )
     return ChangedTable(table, _branch(parts[2]) if len(parts) > 2 else {})
 
 

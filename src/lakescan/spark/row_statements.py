@@ -42,23 +42,39 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         table of lakescan's.
     """
     text, frames = without_braces(text, frames)
-    within = current_namespace(spark)
-    try:
-        text, values = with_named_parameters(text, args)
-        statement = parse(text, values)
-    except LakescanError:
-        if within or _BY_PATH.search(text) or catalog_in(spark, text) is not None:
-            raise
+    parsed = _own_statement(spark, text, args, frames)
+    if parsed is None:
         return None
-    if statement is None or _is_of_spark(spark, statement.target, frames):
-        return None
+    statement, text, values = parsed
     if isinstance(statement, Insert):
-        found = changed_table(statement.target, within, frames, text)
+        found = changed_table(statement.target, current_namespace(spark), frames, text)
         is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
         run = partial(_insert, spark, frames)
         written = inserted(statement, found, values, run, dynamic=is_dynamic)
         return _one_row(spark, {"num_affected_rows": written.rows, "num_inserted_rows": written.rows})
     return _counted(spark, statement, run_dml(spark, statement, values, frames, text))
+
+
+def changes_own_table(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> bool:
+    """Whether a statement changes a table of lakescan's."""
+    text, frames = without_braces(text, frames)
+    return _own_statement(spark, text, args, frames) is not None
+
+
+def _own_statement(
+    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
+) -> tuple[DmlStatement, str, Mapping[str, Any]] | None:
+    """A statement that changes a table of lakescan's, its text with named parameters, and their values."""
+    try:
+        text, values = with_named_parameters(text, args)
+        statement = parse(text, values)
+    except LakescanError:
+        if current_namespace(spark) or _BY_PATH.search(text) or catalog_in(spark, text) is not None:
+            raise
+        return None
+    if statement is None or _is_of_spark(spark, statement.target, frames):
+        return None
+    return statement, text, values
 
 
 def _is_of_spark(spark: SparkSession, name: TableName, frames: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakescan.catalogs.registry import is_known
 from lakescan.changes import Changes
 from lakescan.definition.statements import parse_statement
-from lakescan.errors import InvalidOption, InvalidStatement, LakescanError
+from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import GivenFrames
@@ -53,6 +53,12 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
         case Kind.QUERY:
             text, given = without_braces(statement.text, frames)
             return _frame(spark, _analyzed(spark, text, args, given), given)
+        case Kind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
+            from lakescan.spark.row_statements import changes_own_table
+
+            if not changes_own_table(spark, statement.text, args, frames):
+                return spark.sql(text, args, **frames) if frames or args else spark.sql(text)
+            raise UnsupportedFeature(f"EXPLAIN of {inner.name}", "Explain the query of its rows, or of its condition.")
         case Kind.EXPLAIN:
             return _explained(spark, statement.text, statement.mode, args, frames)
         case Kind.USE:
