@@ -113,6 +113,11 @@ def table_of(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(TABLE.names, row, strict=True)) for row in rows], schema=TABLE)
 
 
+def source_of(rows: list[Row]) -> Any:
+    """New rows as a statement gets them."""
+    return table_of(rows)
+
+
 def by_value(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: [(value is not None, value) for value in row])
 
@@ -187,12 +192,12 @@ def run(step: tuple[Any, ...]) -> None:
         case ("update", condition, values):
             now().update({name: said.text for name, said in values.items()}, condition.text)
         case ("merge", new, clauses):
-            merge = now().merge(table_of(new), on="t.k = s.k")
+            merge = now().merge(source_of(new), on="t.k = s.k")
             for kind, condition in clauses:
                 merge = _with(merge, kind, condition.text)
             merge.execute()
         case ("upsert", new):
-            now().upsert(table_of(new), keys="k")
+            now().upsert(source_of(new), keys="k")
         case ("compact",):
             now().compact()
 
@@ -259,16 +264,21 @@ def check_law(kind: str, partition_by: tuple[str, ...], examples: int) -> None:
     @given(STEPS.map(_valid))
     def check(steps: list[tuple[Any, ...]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            local = lakescan.catalog("local", warehouse=folder)
-            local.create_namespace("db")
-            properties = dict(KINDS[kind])
-            if mode := properties.pop("mode", None):
-                properties |= {f"write.{each}.mode": mode for each in ("delete", "update", "merge")}
-            make = maker(kind.split(",")[0], local)
-            make("k BIGINT, part STRING, n INT", partition_by=partition_by, properties=properties)
+            new_table(kind, partition_by, folder)
             follow(steps)
 
     check()
+
+
+def new_table(kind: str, partition_by: tuple[str, ...], folder: str) -> None:
+    """Make the table of a kind, without rows."""
+    local = lakescan.catalog("local", warehouse=folder)
+    local.create_namespace("db")
+    properties = dict(KINDS[kind])
+    if mode := properties.pop("mode", None):
+        properties |= {f"write.{each}.mode": mode for each in ("delete", "update", "merge")}
+    make = maker(kind.split(",")[0], local)
+    make("k BIGINT, part STRING, n INT", partition_by=partition_by, properties=properties)
 
 
 def follow(steps: list[tuple[Any, ...]]) -> None:

@@ -1,0 +1,161 @@
+"""DELETE, UPDATE, MERGE and upserts that Spark's workers run: the same results as in this process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyspark.sql import DataFrame, SparkSession
+
+import lakescan
+from lakescan import engines
+from lakescan.dml.statements import Assignment, Delete, Sql, TableName, Update
+from lakescan.errors import AmbiguousMerge, SchemaMismatch
+from tests.dml import test_laws as laws
+from tests.support import own_catalog
+from tests.transaction.support import maker, now, pairs, rows
+
+local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+MODES = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+KINDS = {
+    "iceberg": {},
+    "iceberg, merge-on-read": MODES,
+    "iceberg version 3, merge-on-read": MODES,
+    "delta": {},
+    "delta, vectors and feed": {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"},
+}
+T = TableName(("t",))
+
+
+@pytest.fixture(params=KINDS)
+def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> lakescan.Table:
+    """Rows 1 to 4 of three partitions, in several files, of each format, version and mode in turn."""
+    maker(request.param.split(",")[0], local)(properties=KINDS[request.param])
+    now().append(rows((1, "a"), (2, "a"), (3, "b"), (4, None)))
+    return now()
+
+
+def change(spark: SparkSession, statement: Any) -> Any:
+    """Run a statement on the table as SQL on Spark does."""
+    return now()._changed({}, lambda target: engines.load("spark").change(spark, target, statement, {}))
+
+
+def frame(spark: SparkSession, *found: tuple[int | None, str | None]) -> DataFrame:
+    return spark.createDataFrame(list(found), "id long, part string")
+
+
+def test_delete_by_a_filter_and_by_any_condition(spark: SparkSession, table: lakescan.Table) -> None:
+    assert change(spark, Delete(T, Sql("t.id >= 2 AND part = 'a'"))).deleted == 1
+    assert pairs() == [(1, "a"), (3, "b"), (4, None)]
+    assert change(spark, Delete(T, Sql("sqrt(id) = 2 -- four"))).deleted == 1
+    assert change(spark, Delete(T)).deleted == 2
+    assert pairs() == []
+
+
+def test_update_computes_values_of_the_old_row(spark: SparkSession, table: lakescan.Table) -> None:
+    values = Assignment(("part",), Sql("concat(part, id)")), Assignment(("t", "id"), Sql("id + 10"))
+    assert change(spark, Update(T, values, Sql("id < 4"))).updated == 3
+    assert pairs() == [(4, None), (11, "a1"), (12, "a2"), (13, "b3")]
+
+
+def test_merge_of_a_frame(spark: SparkSession, table: lakescan.Table) -> None:
+    result = (
+        table.merge(frame(spark, (1, "drop"), (2, "x"), (8, "n"), (None, "null")), on="t.id = s.id")
+        .when_matched_delete("s.part = 'drop'")
+        .when_matched_update_all()
+        .when_not_matched_insert_all("s.id IS NOT NULL")
+        .when_not_matched_by_source_update({"part": "'left'"}, "t.part IS NULL")
+        .execute()
+    )
+    assert (result.inserted, result.updated, result.deleted) == (1, 2, 1)
+    assert pairs() == [(2, "x"), (3, "b"), (4, "left"), (8, "n")]
+
+
+def test_upsert_of_a_frame(spark: SparkSession, table: lakescan.Table) -> None:
+    result = table.upsert(frame(spark, (1, "z"), (9, "n")), keys="id")
+    assert (result.inserted, result.updated) == (1, 1)
+    assert pairs() == [(1, "z"), (2, "a"), (3, "b"), (4, None), (9, "n")]
+    with pytest.raises(AmbiguousMerge, match="2 of the new rows have id = 5"):
+        table.upsert(frame(spark, (5, "z"), (5, "n")), keys="id")
+
+
+@pytest.mark.parametrize("join", ["t.id = s.id", "t.id BETWEEN s.id AND s.id"], ids=["hash", "loop"])
+def test_a_row_with_several_matches_is_an_error_and_leaves_no_files(
+    spark: SparkSession, table: lakescan.Table, tmp_path: Path, join: str
+) -> None:
+    before = sorted(tmp_path.rglob("*.parquet"))
+    source = frame(spark, *((2, str(n)) for n in range(40)), (3, "x")).repartition(8)
+    with pytest.raises(AmbiguousMerge, match="the row with id = 2"):
+        table.merge(source, on=join).when_matched_update_all().execute()
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+    assert table.merge(source, on=join).when_matched_delete().execute().deleted == 2
+
+
+def test_the_source_is_read_once(spark: SparkSession, table: lakescan.Table) -> None:
+    read = spark.sparkContext.accumulator(0)
+
+    def counted(batches: Any) -> Any:
+        for batch in batches:
+            read.add(batch.num_rows)
+            yield batch
+
+    source = frame(spark, (1, "x"), (9, "y")).mapInArrow(counted, "id long, part string")
+    table.merge(source, on="t.id = s.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert read.value == 2
+    assert pairs()[0] == (1, "x")
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_values_that_do_not_fit_fail_the_statement(spark: SparkSession, local: lakescan.Catalog, ansi: str) -> None:
+    table = local.create_table("db.t", "id INT, part STRING")
+    table.append(pa.table({"id": pa.array([2_000_000_000], pa.int32()), "part": ["a"]}))
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for value in ("CAST(id AS BIGINT) * 2", "'12x'"):
+            with pytest.raises(Exception, match=r"(?i)overflow|does not fit|CAST_INVALID_INPUT|malformed"):
+                change(spark, Update(T, (Assignment(("id",), Sql(value)),)))
+        with pytest.raises(SchemaMismatch, match="store assignment"):
+            change(spark, Update(T, (Assignment(("id",), Sql("current_date()")),)))
+        change(spark, Update(T, (Assignment(("id",), Sql("'12'")),)))
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+    assert pairs() == [(12, "a")]
+
+
+def test_changes_are_recorded_in_the_feed(spark: SparkSession, local: lakescan.Catalog) -> None:
+    maker("delta", local)(properties=KINDS["delta, vectors and feed"])
+    now().append(rows((1, "a"), (2, "a"), (3, "b")))
+    version = now().version
+    source = frame(spark, (1, "x"), (7, "n"))
+    now().merge(source, on="t.id = s.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    found = now().changes(version).to_arrow().select(["id", "part", "_change_type"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [
+        (1, "a", "update_preimage"),
+        (1, "x", "update_postimage"),
+        (7, "n", "insert"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["iceberg version 3", "iceberg, merge-on-read", "delta, vectors and row tracking"])
+def test_a_table_has_the_rows_that_a_list_would_have(
+    spark: SparkSession, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The law of histories in this process, with frames of Spark as sources."""
+    plain: Callable[[Any], pa.Table] = laws.table_of
+    monkeypatch.setattr(laws, "source_of", lambda found: spark.createDataFrame(plain(found)))
+
+    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(laws.STEPS.map(laws._valid))
+    def check(steps: list[tuple[Any, ...]]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            laws.new_table(kind, ("part",), folder)
+            laws.follow(steps)
+
+    check()
