@@ -334,7 +334,7 @@ class Table:
             >>> print(orders.delete("status = 'cancelled'"))
             12 rows deleted (deletes of 3 files)
         """
-        return self._changed(options, lambda target: engines.load("dml").delete(target, where, executor))
+        return self.changed_by(options, lambda target: engines.load("dml").delete(target, where, executor))
 
     def update(
         self, set: Mapping[str, str], where: str | None = None, **options: Unpack[WriteKeywords]
@@ -360,7 +360,7 @@ class Table:
             >>> print(orders.update({"price": "price * 1.1"}, where="country = 'NO'"))
             40 rows updated (1 file written, 2.1 KB; deletes of 2 files)
         """
-        return self._changed(options, lambda target: engines.load("dml").update(target, set, where))
+        return self.changed_by(options, lambda target: engines.load("dml").update(target, set, where))
 
     def merge(
         self,
@@ -391,7 +391,7 @@ class Table:
             ...     .execute()
         """
         self._checked(options)
-        run = partial(self._changed, options)
+        run = partial(self.changed_by, options)
         found: MergeBuilder = engines.load("dml").merge(run, source, on, source_alias, target_alias)
         return found
 
@@ -417,10 +417,25 @@ class Table:
             >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
         """
         names = [keys] if isinstance(keys, str) else keys
-        return self._changed(options, lambda target: engines.load("dml").upsert(target, rows, names))
+        return self.changed_by(options, lambda target: engines.load("dml").upsert(target, rows, names))
 
-    def _changed(self, options: Mapping[str, Any], change: Callable[[Target], ChangeResult]) -> ChangeResult:
-        """Run a statement on the table as it is now."""
+    def changed_by(self, options: Mapping[str, Any], change: Callable[[Target], ChangeResult]) -> ChangeResult:
+        """Change rows of the table as it is now by a function, such as one that runs a statement of SQL.
+
+        Args:
+            options: Write options by name.
+            change: What changes rows of the target that it gets, in one commit.
+
+        Returns:
+            What the function returns.
+
+        Raises:
+            InvalidOption: An option is not one of statements that change rows.
+            CommitConflict: Another table has the name now.
+
+        Example:
+            >>> orders.changed_by({}, lambda target: change(target, statement, {}))
+        """
         checked = self._checked(options)
         checked.check_changes()
         target = self._target(checked)

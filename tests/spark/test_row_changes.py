@@ -42,7 +42,7 @@ def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> lakescan.T
 
 def change(spark: SparkSession, statement: Any) -> Any:
     """Run a statement on the table as SQL on Spark does."""
-    return now()._changed({}, lambda target: engines.load("spark").change(spark, target, statement, {}))
+    return now().changed_by({}, lambda target: engines.load("spark").change(spark, target, statement, {}))
 
 
 def frame(spark: SparkSession, *found: tuple[int | None, str | None]) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from lakescan.errors import AmbiguousMerge, InvalidOption, InvalidStatement, Uns
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
 from lakescan.query.given_frames import arrow_table
-from lakescan.query.lazy import Query, query
+from lakescan.query.lazy import Query, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -41,6 +42,11 @@ from lakescan.write.partitioned_writer import new_write_id
 _UNSTABLE = re.compile(
     r"\b(rand|randn|random|uuid|shuffle|monotonically_increasing_id|spark_partition_id)\s*\(", re.IGNORECASE
 )
+_RECORDED = {
+    When.MATCHED: "matchedPredicates",
+    When.NOT_MATCHED: "notMatchedPredicates",
+    When.NOT_MATCHED_BY_SOURCE: "notMatchedBySourcePredicates",
+}
 _SHOWN = 5  # columns of a row in a message
 
 
@@ -187,8 +193,8 @@ class Change:
     @property
     def _parameters(self) -> Mapping[str, str]:
         match self.statement:
-            case Merge(on=on):
-                return {"predicate": on.text}
+            case Merge(on=on, clauses=clauses):
+                return {"predicate": on.text, **{name: _recorded(clauses, when) for when, name in _RECORDED.items()}}
             case Delete(where=where) | Update(where=where):
                 return {} if where is None else {"predicate": where.text}
         return {}
@@ -212,6 +218,16 @@ class Change:
 def read_by(scan: ScanSpec) -> Predicate:
     """What a scan says of the rows that it read."""
     return conjunction([scan.condition, scan.pruning])
+
+
+def _recorded(clauses: Sequence[Clause], when: When) -> str:
+    """Clauses of a MERGE as Delta's history has them."""
+    found = []
+    for each in clauses:
+        if each.when == when:
+            condition = {} if each.condition is None else {"predicate": each.condition.text}
+            found.append({**condition, "actionType": each.action.value})
+    return json.dumps(found)
 
 
 def _updates(statement: Statement) -> bool:
@@ -253,10 +269,10 @@ def change(
         run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     selecting = one.selecting
     raw = run(selecting.query().text)
-    types = [kind for _, kind in raw.columns]
+    types = [kind for _, kind in columns_of(raw)]
     if isinstance(statement, Merge):
-        own = raw.scan_of(TARGET).plan().report.records
-        selecting = replace(selecting, streams_source=own is not None and raw.most_rows(besides=TARGET) > own)
+        own = scan_of(raw, TARGET).plan().report.records
+        selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)
     found = selecting.query(lambda place, value, column: assigned(value, types[place], column, ansi=True))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
@@ -270,7 +286,7 @@ def change(
     except BaseException:
         sink.undo()
         raise
-    return one.commit(sunk, rows.scan_of(TARGET), executor)
+    return one.commit(sunk, scan_of(rows, TARGET), executor)
 
 
 def _read_again(name: str, frame: Any) -> Any:

@@ -98,50 +98,6 @@ class Query:
         with run.faults():
             return run.schema
 
-    @property
-    def columns(self) -> Sequence[tuple[str, Type]]:
-        """The columns with their types in Spark, as `lakescan.spark.sql` returns them; nothing is read.
-
-        Example:
-            >>> [name for name, _ in query.columns]
-        """
-        return self._found.translated.columns
-
-    def scan_of(self, name: str) -> ScanSpec:
-        """The scan of a table that was given by name, with what the statement says about it.
-
-        Args:
-            name: The name that the statement has for it.
-
-        Example:
-            >>> query.scan_of("orders").plan()
-        """
-        return next(spec for each, spec in self._found.scans.items() if each.names == (name,))
-
-    def most_rows(self, besides: str) -> int:
-        """The number of rows of the largest of the statement's tables and frames, as far as metadata has it.
-
-        Args:
-            besides: The name of a table that does not count.
-
-        Example:
-            >>> query.most_rows(besides="orders")
-        """
-        scans = [spec for each, spec in self._found.scans.items() if each.names != (besides,)]
-        planned = [spec.plan().report.records or 0 for spec in scans]
-        return max([*planned, *(frame.num_rows for frame in self._frames.values())], default=0)
-
-    def reads(self, location: str) -> bool:
-        """Whether it reads the table of a location.
-
-        Args:
-            location: The table's location, as `Scan` has it.
-
-        Example:
-            >>> query.reads("/lake/orders")
-        """
-        return self._found.reads(location)
-
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as an Arrow stream.
 
@@ -442,3 +398,20 @@ def query(
         found.tables.refuse_changes(each)
     rows = {name: views.table(name) for name in others}
     return Query(replace(found, frames=rows), rows, keeps_sides=keeps_sides)
+
+
+def columns_of(query: Query) -> Sequence[tuple[str, Type]]:
+    """The columns of a query with their types in Spark; nothing is read."""
+    return query._found.translated.columns
+
+
+def scan_of(query: Query, name: str) -> ScanSpec:
+    """The scan of a table that was given by name, with what the statement says about it."""
+    return next(spec for each, spec in query._found.scans.items() if each.names == (name,))
+
+
+def most_rows(query: Query, besides: str) -> int:
+    """The number of rows of the largest of a statement's tables and frames but one, as far as metadata has it."""
+    scans = [spec for each, spec in query._found.scans.items() if each.names != (besides,)]
+    planned = [spec.plan().report.records or 0 for spec in scans]
+    return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
