@@ -62,7 +62,7 @@ def test_what_is_returned_is_typed_and_exported(name: str, module: ModuleType, a
     assert annotation != "nothing is said", f"{name} does not say what it returns"
     exported = {id(getattr(each, known)) for each in MODULES for known in each.__all__}
     for word in re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", annotation):
-        known = getattr(module, word, vars(builtins).get(word))
+        known = getattr(module, word, getattr(lakescan, word, vars(builtins).get(word)))
         if known is None and word != "None":
             assert word in EXTERNAL, f"{name} returns {word}, which {module.__name__} does not know"
         is_own = inspect.isclass(known) and known.__module__.startswith("lakescan")

@@ -13,6 +13,7 @@ from lakescan.catalog import Catalog, catalog
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.changes import Changes
 from lakescan.common.cache import set_cache_limit
+from lakescan.dml.merge import MergeBuilder
 from lakescan.doctor import Check, Diagnosis, doctor
 from lakescan.encryption import FileKey, KeyManager
 from lakescan.errors import (
@@ -104,6 +105,7 @@ __all__ = [
     "LakescanError",
     "LimitExceeded",
     "ManifestsResult",
+    "MergeBuilder",
     "MissingDependency",
     "MissingFile",
     "NoSuchCatalog",

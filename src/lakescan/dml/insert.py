@@ -20,7 +20,7 @@ from lakescan.dml.target import ChangedTable, changed_table
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.options.write import WriteOptions
-from lakescan.query.lazy import Query, query
+from lakescan.query.lazy import Query, columns_of, query, reads
 from lakescan.query.statement import tokens
 from lakescan.scan_spec import as_predicate
 from lakescan.transaction.base import Target
@@ -225,12 +225,12 @@ def insert(
         return run(f"SELECT {text} AS v").to_arrow()["v"][0].as_py()
 
     def written(one: Insertion) -> WriteResult:
-        found = run(one.query)
-        kinds = [run(f"SELECT {text} AS v").columns[0][1] for text in one.partition.values()]
-        outputs = one.outputs(found.columns, kinds, ansi=True)
-        rows = run(one.projected(outputs, len(found.columns)))
+        columns = columns_of(run(one.query))
+        kinds = [columns_of(run(f"SELECT {text} AS v"))[0][1] for text in one.partition.values()]
+        outputs = one.outputs(columns, kinds, ansi=True)
+        rows = run(one.projected(outputs, len(columns)))
         reader = rows.to_reader()
-        reads_target = rows.reads(one.target.scan.table.location)
+        reads_target = reads(rows, one.target.scan.table.location)
         return one.write(ArrowRows(reader.schema, reader), outputs, value_of, reads_target=reads_target)
 
     return inserted(statement, changed_table(statement.target, within, frames, text), args, written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lakescan.common.references import parse_reference
@@ -14,7 +14,6 @@ from lakescan.transaction.results import ChangeResult
 SOURCE = "__lakescan_source"  # the name of the source's rows in the query
 
 
-@dataclass(frozen=True)
 class MergeBuilder:
     """A MERGE of rows into a table, made by `Table.merge`: clauses are added, `execute` commits it.
 
@@ -30,8 +29,8 @@ class MergeBuilder:
         ...     .execute()
     """
 
-    _statement: Merge
-    _run: Callable[[Merge], ChangeResult]
+    def __init__(self, statement: Merge, run: Callable[[Merge], ChangeResult]) -> None:
+        self._statement, self._run = statement, run
 
     def when_matched_update(self, set: Mapping[str, str], condition: str | None = None) -> MergeBuilder:
         """Update rows that match.
@@ -143,7 +142,7 @@ class MergeBuilder:
             raise InvalidStatement(
                 f"a clause for rows that are {when} comes after one without a condition, and would never be used"
             )
-        return replace(self, _statement=replace(self._statement, clauses=(*self._statement.clauses, clause)))
+        return MergeBuilder(replace(self._statement, clauses=(*self._statement.clauses, clause)), self._run)
 
 
 def assignments_of(values: Mapping[str, Any]) -> tuple[Assignment, ...]:

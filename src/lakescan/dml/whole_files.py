@@ -61,13 +61,12 @@ def by_filter(change: Change) -> ByFilter | None:
     is_read = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     read = np.zeros(len(plan.table), dtype=bool)
     read[plan.splits["file"].filter(is_read).to_numpy()] = True
-    rows = _live_rows(plan.table)
-    read |= rows < 0
     if change.records_changes and read.any():
         return None
     scan = scan.select_columns(scan.selectable.select([FILE.name, POS.name]))
     others = scan.plan_table(plan.table.filter(pa.array(read)))
-    return ByFilter(found, plan.table.filter(pa.array(~read)), int(rows[~read].sum()), scan, others)
+    whole = plan.table.filter(pa.array(~read))
+    return ByFilter(found, whole, _count(whole, target.scan), scan, others)
 
 
 def delete_by_filter(change: Change, executor: PlanningExecutor | None) -> ChangeResult | None:
@@ -101,6 +100,18 @@ def _filter_of(statement: Delete) -> Predicate | None:
         return as_predicate(text)
     except LakescanError:
         return None
+
+
+def _count(files: FileTable, scan: ScanSpec) -> int:
+    """How many rows files still have: by metadata, and where that does not say it, by their deletes."""
+    rows = _live_rows(files)
+    unknown = files.filter(pa.array(rows < 0))
+    counted = 0
+    if len(unknown):
+        positions = scan.select_columns(scan.selectable.select([POS.name]))
+        plan = positions.plan_table(unknown)
+        counted = sum(batch.num_rows for batch in read_batches([(plan, positions.read_context(plan))]))
+    return int(rows[rows >= 0].sum()) + counted
 
 
 def _live_rows(files: FileTable) -> np.ndarray:

@@ -415,3 +415,8 @@ def most_rows(query: Query, besides: str) -> int:
     scans = [spec for each, spec in query._found.scans.items() if each.names != (besides,)]
     planned = [spec.plan().report.records or 0 for spec in scans]
     return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
+
+
+def reads(query: Query, location: str) -> bool:
+    """Whether a query reads the table of a location, as `Scan` has it."""
+    return query._found.reads(location)
