@@ -19,6 +19,7 @@ from lakescan.errors import (
     CommitConflict,
     InvalidStatement,
     NoSuchColumn,
+    NoSuchSnapshot,
     NoSuchTable,
     QueryFailed,
     SchemaMismatch,
@@ -271,6 +272,8 @@ def test_tables_are_named_as_in_queries(lake: Path) -> None:
 def test_branches_are_written(lake: Path) -> None:
     table = made("a INT")
     lakescan.sql("INSERT INTO ins.db.t VALUES (1)")
+    with pytest.raises(NoSuchSnapshot, match="audit"):
+        lakescan.sql("INSERT INTO ins.db.t.branch_audit VALUES (3)")
     table.refresh().append(pa.table({"a": pa.array([2], pa.int32())}), branch="audit")
     lakescan.sql("INSERT INTO ins.db.t.branch_audit VALUES (3)")
     assert rows() == [(1,)]

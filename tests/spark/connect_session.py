@@ -58,6 +58,16 @@ def one_state(spark: SparkSession, path: str) -> None:
 def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
     """A frame saved and appended, then streamed from an Iceberg table into a Delta table."""
     lakescan.catalog("local", warehouse=f"{folder}/lake").create_namespace("db")
+    lakescan.sql("CREATE TABLE local.db.sql (n INT, day DATE) USING delta PARTITIONED BY (day)")
+    day = "DATE'2026-01-31'"
+    for text in (
+        "INSERT INTO local.db.sql VALUES (1, NULL), (2, NULL)",
+        f"INSERT OVERWRITE local.db.sql PARTITION (day = {day}) SELECT n + 2 FROM local.db.sql",
+        "UPDATE local.db.sql SET n = n * 10 WHERE day IS NULL",
+        "DELETE FROM local.db.sql WHERE n = 4",
+    ):
+        assert lakescan.spark.sql(spark, text).columns[0] == "num_affected_rows"
+    assert sorted(lakescan.table("local.db.sql").to_arrow()["n"].to_pylist()) == [3, 10, 20]
     lakescan.spark.register(spark)
     assert lakescan.save(frame, "local.db.t").rows == frame.count()
     frame.write.format("iceberg").mode("append").save("local.db.t")

@@ -108,7 +108,7 @@ def _of_path(parts: tuple[str, ...]) -> ChangedTable:
         raise InvalidStatement(
             f"{parts[1]} is a state or a part of a table: its rows cannot be changed. Name the table"
         )
-    return ChangedTable(table, _branch(parts[2]) if len(parts) > 2 else {})
+    return _of_branch(table, parts[2]) if len(parts) > 2 else ChangedTable(table, {})
 
 
 def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable:
@@ -132,11 +132,14 @@ def _of_catalog(parts: tuple[str, ...], within: tuple[str, ...]) -> ChangedTable
             except (NoSuchTable, NoSuchNamespace) as error:
                 missing = missing or error
             else:
-                return ChangedTable(table, {} if branch is None else _branch(branch))
+                return ChangedTable(table, {}) if branch is None else _of_branch(table, branch)
     raise missing or NoSuchTable(f"there is no table {'.'.join(parts)!r}: tables are named catalog.namespace.table")
 
 
-def _branch(part: str) -> Mapping[str, Any]:
+def _of_branch(table: Table, part: str) -> ChangedTable:
+    """A branch of a table, which is there: a statement makes none by a mistyped name."""
     if not part.lower().startswith(_BRANCH):
         raise NoSuchTable(f"{part!r} is no branch: rows of a table, or of table.branch_<name>, can be changed")
-    return {"branch": part[len(_BRANCH) :]}
+    branch = part[len(_BRANCH) :]
+    table.scan().as_of(branch=branch).spec.snapshot  # noqa: B018  raises for a branch that the table does not have
+    return ChangedTable(table, {"branch": branch})
