@@ -18,6 +18,7 @@ from benchmarks import (
     local_read,
     planning,
     planning_growth,
+    row_changes,
     spark_read,
     streaming,
     tpch,
@@ -36,6 +37,7 @@ BENCHMARKS = {
     "streaming": streaming,
     "appending": appending,
     "commits": commits,
+    "row_changes": row_changes,
     "tpch": tpch,
 }
 console = Console()

@@ -69,6 +69,29 @@ def _write(session: Any, form: str, parquet: str, folder: str) -> None:
     frame.writeTo(name).using("iceberg").create()
 
 
+def _change(session: Any, asked: dict[str, Any]) -> float:
+    """The seconds of a statement on a new table of all rows."""
+    session.read.parquet(asked["source"]).createOrReplaceTempView("changes")
+    frame, mode = session.read.parquet(asked["parquet"]), asked["mode"]
+    if asked["format"] == "delta":
+        table = f"delta.`{asked['folder']}/delta_{time.time_ns()}`"
+        place = table.split("`")[1]
+        vectors = "true" if mode == "merge-on-read" else "false"
+        frame.write.format("delta").option("delta.enableDeletionVectors", vectors).save(place)
+    else:
+        table = f"bench.n.t{time.time_ns()}"
+        session.conf.set("spark.sql.catalog.bench", "org.apache.iceberg.spark.SparkCatalog")
+        session.conf.set("spark.sql.catalog.bench.type", "hadoop")
+        session.conf.set("spark.sql.catalog.bench.warehouse", asked["folder"])
+        writer = frame.writeTo(table).using("iceberg").tableProperty("format-version", asked["version"])
+        for each in ("delete", "update", "merge"):
+            writer = writer.tableProperty(f"write.{each}.mode", mode)
+        writer.create()
+    started = time.perf_counter()
+    session.sql(asked["change"].format(table=table)).collect()
+    return time.perf_counter() - started
+
+
 def _commit(jvm: Any, tables: Any, folder: str, commits: int) -> None:
     """A new Iceberg table in a folder, and appends to it of one file each, which exists in name only."""
     types, place = jvm.org.apache.iceberg.types.Types, f"{folder}/jvm_{time.time_ns()}"
@@ -100,6 +123,9 @@ def main() -> None:
         if "write" in asked:
             _write(session, asked["format"], asked["write"], asked["folder"])
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
+            continue
+        if "change" in asked:
+            print(json.dumps({"seconds": _change(session, asked)}), flush=True)
             continue
         if "commits" in asked:
             _commit(jvm, tables, asked["folder"], asked["commits"])
