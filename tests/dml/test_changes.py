@@ -16,6 +16,7 @@ from lakescan.errors import (
     AmbiguousMerge,
     InvalidOption,
     InvalidStatement,
+    LimitExceeded,
     NoSuchColumn,
     QueryFailed,
     SchemaMismatch,
@@ -282,3 +283,21 @@ def test_the_mode_is_an_option(made: Make) -> None:
     result = now().delete("id = 1", row_change_mode="copy-on-write")
     assert (result.files, result.removed_files, result.delete_files) == (1, 1, 0)
     assert pairs() == [(2, "b")]
+
+
+def test_rows_beyond_the_memory_limit_wait_in_files(local: lakescan.Catalog) -> None:
+    """The join holds 60 MB of texts."""
+    table = local.create_table("db.t", "id BIGINT, part STRING")
+    numbers = pa.array(range(400_000), pa.int64())
+    table.append(pa.table({"id": numbers, "part": pa.array(["a text of some length"] * 400_000)}))
+    source = pa.table({"id": numbers, "part": pa.array([f"{n:0150d}" for n in range(400_000)])})
+
+    def merged(limit: str) -> int:
+        merge = table.merge(source, on="t.id = s.id", memory_limit=limit).when_matched_update_all()
+        return merge.execute().updated
+
+    assert merged("56m") == 400_000
+    with pytest.raises(LimitExceeded, match="memory-limit"):
+        merged("8m")
+    with pytest.raises(InvalidOption, match="memory-limit"):
+        table.append(source, memory_limit="1g")

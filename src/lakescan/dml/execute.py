@@ -27,7 +27,7 @@ from lakescan.errors import AmbiguousMerge, InvalidOption, InvalidStatement, Uns
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
 from lakescan.query.given_frames import arrow_table
-from lakescan.query.lazy import Query, columns_of, most_rows, query, scan_of
+from lakescan.query.lazy import Joins, Query, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -296,7 +296,8 @@ def _read_again(name: str, frame: Any) -> Any:
 
 
 def _query(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
-    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, keeps_sides=True)
+    joins = Joins(one.target.writes.options.memory_limit)
+    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins)
 
 
 def run(

@@ -251,6 +251,9 @@ class WriteKeywords(TypedDict, total=False):
     files of changed rows again (copy-on-write). Takes merge-on-read or copy-on-write. By default: Iceberg: table
     property `write.delete.mode`, `write.update.mode` or `write.merge.mode`, else copy-on-write; Delta: merge-on-read if
     `delta.enableDeletionVectors` is true, else copy-on-write."""
+    memory_limit: int | str
+    """The memory, in bytes, that the query of a DELETE, UPDATE or MERGE takes in this process. Rows beyond it wait in
+    files in the temporary directory. Takes bytes, or a size such as 128m. By default: 80% of the machine's memory."""
     validate_from_snapshot_id: int | str
     """The snapshot that the new rows of an overwrite or a row change were made from: conflicts with all commits since
     are found. Takes a snapshot id. By default: the snapshot that is current when the write begins. (Iceberg)"""

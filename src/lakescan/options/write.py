@@ -95,6 +95,14 @@ class WriteOptions(OptionSet):
         unset="Iceberg: table property `write.delete.mode`, `write.update.mode` or `write.merge.mode`, else "
         "copy-on-write; Delta: merge-on-read if `delta.enableDeletionVectors` is true, else copy-on-write",
     )
+    memory_limit: int | None = option(
+        "memory-limit",
+        parse_size,
+        "The memory, in bytes, that the query of a DELETE, UPDATE or MERGE takes in this process. Rows beyond it "
+        "wait in files in the temporary directory.",
+        MODE,
+        unset="80% of the machine's memory",
+    )
     validate_from_snapshot_id: int | None = option(
         "validate-from-snapshot-id",
         snapshot,
@@ -266,5 +274,5 @@ class WriteOptions(OptionSet):
             )
 
     def _check_rows_stay(self) -> None:
-        if self.row_change_mode is not None:
-            raise InvalidOption("row-change-mode is for delete, update, merge and upsert only")
+        if self.row_change_mode is not None or self.memory_limit is not None:
+            raise InvalidOption("row-change-mode and memory-limit are for delete, update, merge and upsert only")

@@ -8,7 +8,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +16,14 @@ import pyarrow.compute as pc
 
 from lakescan.changes import Changes
 from lakescan.common.types import Type
-from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, QueryFailed, missing_dependency
+from lakescan.errors import (
+    InvalidOption,
+    InvalidStatement,
+    LakescanError,
+    LimitExceeded,
+    QueryFailed,
+    missing_dependency,
+)
 from lakescan.explain import plan_as_text
 from lakescan.expressions.scalar.typed import UNEQUAL, quoted
 from lakescan.formats.metadata_table import as_table
@@ -42,6 +49,17 @@ _BATCH_ROWS = 100_000
 _FAILURE = re.compile(r"^Conversion Error: Could not convert string ['\"](.*)['\"] to INT8$", re.DOTALL)
 
 
+@dataclass(frozen=True)
+class Joins:
+    """How joins run: they hold the rows of their right side, and those of the left one stream past them.
+
+    By itself, DuckDB chooses the side by numbers of rows, which it does not know of streams. `memory` is the most that
+    they take, in bytes; None for DuckDB's own limit.
+    """
+
+    memory: int | None = None
+
+
 class Query:
     """The rows of a SELECT, which is run in this process by DuckDB when they are asked for.
 
@@ -52,10 +70,10 @@ class Query:
         >>> query.to_pandas()
     """
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, keeps_sides: bool = False) -> None:
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None = None) -> None:
         self._found = found
         self._frames = frames
-        self._keeps_sides = keeps_sides
+        self._joins = joins
 
     def __repr__(self) -> str:
         return f"Query({' '.join(self._found.text.split())[:80]!r})"
@@ -70,7 +88,7 @@ class Query:
         Example:
             >>> query.to_arrow().num_rows
         """
-        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
+        run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
             schema, batches = run.started()
             return pa.Table.from_batches(list(batches), schema=schema)
@@ -82,7 +100,7 @@ class Query:
             >>> for batch in query.to_batches():
             ...     print(batch.num_rows)
         """
-        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
+        run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
             _, batches = run.started()
             yield from batches
@@ -94,7 +112,7 @@ class Query:
         Example:
             >>> query.schema.names
         """
-        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
+        run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
             return run.schema
 
@@ -104,7 +122,7 @@ class Query:
         Example:
             >>> polars.from_arrow(query.to_reader())
         """
-        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
+        run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
             schema = run.schema
         return pa.RecordBatchReader.from_batches(schema, _batches_of(run))
@@ -150,13 +168,13 @@ class Query:
         Example:
             >>> query.show()
         """
-        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
+        run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
             run.relation.limit(rows).show(max_rows=rows)
 
     def _repr_html_(self) -> str:
         """The first rows, as notebooks show them."""
-        run = _Run(self._found, self._frames, keeps_sides=self._keeps_sides)
+        run = _Run(self._found, self._frames, joins=self._joins)
         with run.faults():
             table = run.relation.limit(20).to_arrow_table()
         html: str = table.to_pandas()._repr_html_()
@@ -244,7 +262,7 @@ def _new_folder() -> str:
 class _Run:
     """One run of a query: a connection of its own, with the scans under names of their own."""
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, keeps_sides: bool) -> None:
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None) -> None:
         try:
             import duckdb
         except ImportError as error:
@@ -263,8 +281,11 @@ class _Run:
             self.connection.execute(f"SET {setting}")
         # A call of DuckDB's own error() keeps conditions from being pushed below joins: it is volatile, a cast is not.
         self.connection.execute("CREATE TEMP MACRO error(what) AS CAST(CAST(what AS TINYINT) AS VARCHAR)")
-        if keeps_sides:
+        if joins is not None:
             self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+            self.connection.execute("SET preserve_insertion_order = false")
+            if joins.memory is not None:
+                self.connection.execute(f"SET memory_limit = '{joins.memory}B'")
         self._streams: list[_Stream] = []
         self._found = found
         self._check = with_known_years if found.translated.computes_times else lambda batch: batch
@@ -369,6 +390,11 @@ class _Faults:
         if isinstance(error, duckdb.Error):
             what = _FAILURE.sub(r"\1", str(error).split("\n\nLINE")[0].strip())
             static = duckdb.BinderException | duckdb.CatalogException | duckdb.ParserException
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise LimitExceeded(
+                    f"DuckDB, which runs SQL in this process, has not enough memory: {what.splitlines()[0]}. "
+                    "Statements that change rows take more by the option memory-limit"
+                ) from error
             if isinstance(error, static | duckdb.NotImplementedException):
                 raise InvalidStatement(f"DuckDB, which runs SQL in this process, refuses it: {what}") from error
             _, unequal, value = what.partition(UNEQUAL)
@@ -381,13 +407,9 @@ class _Faults:
 
 
 def query(
-    text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[str, ...], *, keeps_sides: bool = False
+    text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[str, ...], *, joins: Joins | None = None
 ) -> Query:
-    """A query to run in this process; its tables are opened now.
-
-    With `keeps_sides`, joins hold the rows of their right side, and those of the left one stream past them. By itself,
-    DuckDB chooses by numbers of rows, which it does not know of streams.
-    """
+    """A query to run in this process; its tables are opened now."""
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
     views = GivenFrames(others)
@@ -397,7 +419,7 @@ def query(
             raise found.tables.unknown(each, lambda: list(others))
         found.tables.refuse_changes(each)
     rows = {name: views.table(name) for name in others}
-    return Query(replace(found, frames=rows), rows, keeps_sides=keeps_sides)
+    return Query(replace(found, frames=rows), rows, joins=joins)
 
 
 def columns_of(query: Query) -> Sequence[tuple[str, Type]]:
