@@ -43,6 +43,25 @@ class ShufflingExecutor(PlanningExecutor, Protocol):
         """Split each item into (key, table) pairs, then merge all tables of one key; yields a result per key."""
 
 
+@runtime_checkable
+class ExchangingExecutor(PlanningExecutor, Protocol):
+    """An executor whose workers also exchange rows: they divide items into shares, and take whole shares."""
+
+    def exchange(
+        self,
+        split: Callable[[T], Iterable[tuple[int, pa.Table]]],
+        items: Iterable[T],
+        take: Callable[[Iterator[pa.Table]], R],
+        shares: int,
+        /,
+    ) -> Iterator[R]:
+        """Split each item into (share, table) pairs, then take the tables of each share one by one.
+
+        Unlike `ShufflingExecutor.shuffle`, no worker has all tables of a share at once. `shares` is how many there are,
+        numbered from 0. The results are in no order.
+        """
+
+
 class ReadAhead:
     """A thread pool that stays only a few items ahead of its consumer, so memory is bounded."""
 

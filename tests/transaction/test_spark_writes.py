@@ -120,6 +120,67 @@ def test_workers_compact_a_table_and_write_the_rows_that_an_overwrite_leaves(
     assert pairs() == [(0, "a"), (1, "b"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (8, "a")]
 
 
+RECORDED = {
+    "delta.enableDeletionVectors": "true",
+    "delta.enableRowTracking": "true",
+    "delta.columnMapping.mode": "name",
+    "delta.enableChangeDataFeed": "true",
+}
+SORTED: list[dict[str, Any]] = [
+    {},
+    {"strategy": "sort", "sort_order": "id DESC"},
+    {"strategy": "zorder", "zorder_by": ["id", "n"]},
+]
+
+
+@pytest.mark.parametrize("options", SORTED, ids=["binpack", "sort", "zorder"])
+@pytest.mark.parametrize(
+    ("kind", "properties"),
+    [("delta", RECORDED), ("iceberg version 3", {"write.delete.mode": "merge-on-read"})],
+    ids=["delta", "iceberg"],
+)
+def test_workers_compact_files_with_vectors(
+    here: Any, local: lakescan.Catalog, kind: str, properties: dict[str, str], options: dict[str, Any]
+) -> None:
+    """Rows keep their ids, no change is recorded, and streams skip the commit."""
+    maker(kind, local)("id BIGINT, part STRING, n INT", properties=properties)
+    for start in range(0, 60, 20):
+        more = pa.array([n % 7 for n in range(20)], pa.int32())
+        now().append(rows(*((n, "ab"[n % 2]) for n in range(start, start + 20))).append_column("n", more))
+    now().delete("id % 10 = 3")
+    before, versions = lineage(), now().history().num_rows
+    done = now().compact(executor=lakescan.spark.SparkExecutor(here), max_records_per_file=9, **options)
+    assert (done.removed_files, done.rows) == (6, 54)
+    assert now().history().num_rows == versions + 1
+    assert lineage() == before
+    now().append(rows((100, "a")).append_column("n", pa.array([0], pa.int32())))
+    begin: dict[str, Any] = {"startingVersion": versions}
+    if kind != "delta":
+        begin = {"starting-strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT", "skip-operations": "delete"}
+    found = [n for batch in now().stream(wait=False, **begin) for n in batch["id"].to_pylist()]
+    assert sorted(found) == ([100] if kind == "delta" else [*range(60), 100])
+    if kind == "delta":
+        assert now().changes(versions).to_arrow()["id"].to_pylist() == [100]
+    if options.get("strategy") == "sort":
+        assert now().scan().where("id = 41 and part = 'b'").plan().files.num_rows == 1
+
+
+def test_workers_share_a_group_that_is_sorted(here: Any, local: lakescan.Catalog) -> None:
+    """Ranges of a group are files of their own, which several workers write; equal keys are in several ranges."""
+    maker("iceberg", local)("id BIGINT, part STRING", ())
+    for start in range(4):
+        now().append(pa.table({"id": [n * 7 % 10_007 for n in range(start, 20_000, 4)], "part": ["x"] * 5_000}))
+    size = sum(now().scan().plan().files["size"].to_pylist())
+    before = pairs()
+    options: dict[str, Any] = {"target_file_size_bytes": size // 5, "executor": lakescan.spark.SparkExecutor(here)}
+    done = now().compact(strategy="sort", sort_order="id", **options)
+    assert done.files >= 4
+    assert now().scan().where("id = 4321").plan().files.num_rows <= 2
+    now().compact(strategy="sort", sort_order="part", **options)
+    assert now().scan().plan().files.num_rows >= 2
+    assert pairs() == before
+
+
 def test_an_overwrite_may_give_a_delta_table_other_columns(here: Any, local: lakescan.Catalog) -> None:
     maker("delta", local)().append(rows((1, "a")))
     new = here.createDataFrame([("b", 1.5)], "part string, price double")

@@ -50,7 +50,7 @@ def sorted_rows(
     ranges = int(min(_RANGES, max(2, count * per_row // min(_RANGE, memory))))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakescan-sort-")))
-        for path in _divided(read(None), columns, compare, _bounds(sample, compare, ranges), folder, memory // 2):
+        for path in _divided(read(None), columns, compare, bounds_of(sample, compare, ranges), folder, memory // 2):
             with pa.memory_map(str(path)) as file:
                 rows = pa.ipc.open_file(file).read_all()
                 if rows.num_rows:
@@ -77,7 +77,7 @@ def _sample(batches: Iterator[pa.RecordBatch]) -> tuple[pa.Table, int]:
     for batch in batches:
         numbers = np.arange(count, count + batch.num_rows)
         mask = numbers % step == 0
-        kept.append(_numbered(pa.Table.from_batches([batch.filter(pa.array(mask))]), numbers[mask]))
+        kept.append(numbered(pa.Table.from_batches([batch.filter(pa.array(mask))]), numbers[mask]))
         count, rows = count + batch.num_rows, rows + int(mask.sum())
         while rows > 2 * _SAMPLE:
             step *= 2
@@ -89,11 +89,12 @@ def _sample(batches: Iterator[pa.RecordBatch]) -> tuple[pa.Table, int]:
 _NUMBER = "__lakescan_number"
 
 
-def _numbered(rows: pa.Table, numbers: np.ndarray) -> pa.Table:
+def numbered(rows: pa.Table, numbers: np.ndarray) -> pa.Table:
+    """Rows with their numbers, which divide those with equal keys."""
     return rows.append_column(_NUMBER, pa.array(numbers, pa.int64()))
 
 
-def _bounds(sample: pa.Table, compare: Ranking, ranges: int) -> pa.Table:
+def bounds_of(sample: pa.Table, compare: Ranking, ranges: int) -> pa.Table:
     """The rows of the sample at which ranges begin. Numbers of rows divide those with equal keys."""
     order = np.lexsort([sample[_NUMBER].to_numpy(), *compare(sample)[::-1]])
     places = np.unique(np.linspace(0, len(order), ranges + 1).astype(np.int64)[1:-1])
@@ -115,9 +116,9 @@ def _divided(
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         writers = [stack.enter_context(pa.ipc.new_file(str(path), first.schema, options=options)) for path in paths]
         start = 0
-        for rows in _collected(chain([first], batches), most):
+        for rows in collected(chain([first], batches), most):
             numbers = np.arange(start, start + rows.num_rows)
-            place = _places(_numbered(rows.select(columns), numbers), compare, bounds)
+            place = places_of(numbered(rows.select(columns), numbers), compare, bounds)
             order = np.argsort(place, kind="stable")
             ends = np.searchsorted(place[order], np.arange(len(paths)), side="right")
             begin = 0
@@ -129,7 +130,7 @@ def _divided(
     return paths
 
 
-def _collected(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+def collected(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     """Join batches into tables of up to `most` bytes, or one batch."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -143,7 +144,7 @@ def _collected(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Tabl
         yield pa.Table.from_batches(held)
 
 
-def _places(rows: pa.Table, compare: Ranking, bounds: pa.Table) -> np.ndarray:
+def places_of(rows: pa.Table, compare: Ranking, bounds: pa.Table) -> np.ndarray:
     """The number of the range of each row: how many bounds are not above it."""
     both = pa.concat_tables([bounds.select(rows.column_names), rows])
     order = np.lexsort([both[_NUMBER].to_numpy(), *compare(both)[::-1]])

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakescan.executors import PlanningExecutor
+from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.arrangement import Arrangement
+from lakescan.maintenance.exchanged_sort import exchange_sorted
 from lakescan.maintenance.external_sort import sorted_rows
 from lakescan.planning.plan import ScanPlan, TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
@@ -49,17 +50,20 @@ def rewrite_sorted(
 ) -> list[WrittenFile]:
     """Write the rows of a plan, sorted over each group; `groups` has the group number of each file of the plan.
 
-    Groups are sorted one after the other in this process, with bounded memory and files in the temporary folder; an
-    executor has a task for each. All new files are removed on failure.
+    Groups are sorted one after the other in this process, with bounded memory and files in the temporary folder. An
+    executor has a task for each; if it can exchange rows, as Spark can, workers share groups. All new files are removed
+    on failure.
     """
     if not len(plan.table):
         return []
-    _, numbers = np.unique(groups, return_inverse=True)
-    tasks = TaskGroups(plan.table, plan.splits, numbers.reshape(-1)[plan.splits["file"].to_numpy()])
-    of_keys = scan.narrowed(arrangement.columns(writes)).read_context(plan)
+    numbers = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    context, of_keys = scan.read_context(plan), scan.narrowed(arrangement.columns(writes)).read_context(plan)
     write_id = new_write_id()
-    work = _Sorting(writes, arrangement, scan.read_context(plan), of_keys, write_id)
     try:
+        if isinstance(executor, ExchangingExecutor):
+            return exchange_sorted(writes, plan, numbers, (context, of_keys), arrangement, executor, write_id)
+        tasks = TaskGroups(plan.table, plan.splits, numbers[plan.splits["file"].to_numpy()])
+        work = _Sorting(writes, arrangement, context, of_keys, write_id)
         done = map(work, tasks) if executor is None else executor.map(work, tasks)
         return [file for files in done for file in files]
     except BaseException:

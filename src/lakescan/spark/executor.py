@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -94,6 +96,51 @@ class SparkExecutor:
         if (frame := self._distributed(items)) is not None:
             shares = frame.mapInArrow(split_items, _SHARES).groupBy("share").applyInArrow(merge_share, _SHARES)
             for value in shares.toArrow().sort_by("share")["data"]:
+                yield pickle.loads(value.as_py())
+
+    def exchange(
+        self,
+        split: Callable[[T], Iterable[tuple[int, pa.Table]]],
+        items: Iterable[T],
+        take: Callable[[Iterator[pa.Table]], R],
+        shares: int,
+        /,
+    ) -> Iterator[R]:
+        """Split items into tables of numbered shares, exchange these, and take those of each share one by one.
+
+        Spark holds what is exchanged on disk; a worker has one batch of it at a time.
+
+        Args:
+            split: Makes pairs of a share's number and a table from an item, on the workers.
+            items: One task each.
+            take: Makes a result from the tables of one share, on the workers. It takes all of them.
+            shares: How many shares there are, numbered from 0.
+
+        Returns:
+            The results, in no order.
+
+        Example:
+            >>> list(executor.exchange(divide_by_range, task_groups, sort_and_write, 100))
+        """
+
+        def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for data in batch.column(1).to_pylist():
+                    for share, table in split(pickle.loads(data)):
+                        packed = pickle.dumps(table, protocol=5)
+                        yield pa.record_batch([[share], pa.array([packed], pa.binary())], _SHARE_COLUMNS)
+
+        def take_shares(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            pairs = ((share.as_py(), data) for batch in batches for share, data in zip(*batch.columns, strict=True))
+            for share, some in groupby(pairs, key=itemgetter(0)):
+                result = take(pickle.loads(data.as_py()) for _, data in some)
+                packed = pa.array([pickle.dumps(result, protocol=5)], pa.binary())
+                yield pa.record_batch([[share], packed], _SHARE_COLUMNS)
+
+        if (frame := self._distributed(items)) is not None:
+            divided = frame.mapInArrow(split_items, _SHARES).repartition(max(shares, 1), "share")
+            taken = divided.sortWithinPartitions("share").mapInArrow(take_shares, _SHARES)
+            for value in taken.toArrow()["data"]:
                 yield pickle.loads(value.as_py())
 
     def _distributed(self, items: Iterable[Any]) -> DataFrame | None:
