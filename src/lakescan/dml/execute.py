@@ -333,7 +333,7 @@ def merge(
 
 def upsert(target: Target, rows: Any, keys: Sequence[str] | None) -> ChangeResult:
     """Update rows by keys, and insert the others; see `Table.upsert`."""
-    names = _keys(target, keys)
+    names = keys_of(target, keys)
     on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
     every = (
         Clause(When.MATCHED, Action.UPDATE, None, None),
@@ -365,7 +365,8 @@ def _check_unique(target: Target, rows: Any, keys: Sequence[str]) -> None:
         )
 
 
-def _keys(target: Target, keys: Sequence[str] | None) -> list[str]:
+def keys_of(target: Target, keys: Sequence[str] | None) -> list[str]:
+    """The columns that identify a row: those that are given, else the table's identifier fields."""
     schema = target.scan.snapshot.schema
     if keys:
         return [schema.column(name).name for name in keys]

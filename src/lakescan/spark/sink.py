@@ -6,7 +6,6 @@ records the ids of the query and the micro-batch, so that a micro-batch that Spa
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +17,8 @@ from lakescan.catalogs.registry import give_all
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import as_predicate
+from lakescan.spark.batch_target import query_of
 from lakescan.spark.workers import task_number
-from lakescan.storage import Storage, join
 from lakescan.storage.removal import discard
 from lakescan.transaction.base import Target
 from lakescan.transaction.open import open_target
@@ -170,8 +169,7 @@ class MicroBatchWriter(_Tasks, DataSourceStreamArrowWriter):
                 "a streaming write needs the checkpoint as an option of the query, "
                 '.option("checkpointLocation", ...): commits record the query id that is stored there'
             )
-        text = Storage(options.storage_options or {}).read(join(options.checkpoint_location, "metadata"))
-        return str(json.loads(text)["id"])
+        return query_of(options.checkpoint_location, options.storage_options or {})
 
 
 def _files(messages: list[WriterCommitMessage | None]) -> list[WrittenFile]:

@@ -40,7 +40,7 @@ class TableWriter:
     def __init__(self, frame: DataFrame, name: str, within: tuple[str, ...]) -> None:
         if frame.isStreaming:
             raise InvalidOption("the rows of a stream are written by lakescan.spark.to_table")
-        self._frame, self._target = frame, _Target.of(name, within)
+        self._frame, self._target = frame, NamedTable.of(name, within)
         self._format: str | None = None
         self._options: dict[str, Any] = {}
         self._properties: dict[str, str] = {}
@@ -266,7 +266,7 @@ class TableWriter:
         )
 
 
-class _Target:
+class NamedTable:
     """The table that a name means: one of a catalog, or in a folder (``delta.`/path` ``)."""
 
     def __init__(self, parts: tuple[str, ...], path: str | None, format: str | None) -> None:
@@ -296,13 +296,13 @@ class _Target:
         return exists(self.path, {}) if self.path is not None else self.catalog.table_exists(self.within)
 
     @staticmethod
-    def of(name: str, within: tuple[str, ...]) -> _Target:
+    def of(name: str, within: tuple[str, ...]) -> NamedTable:
         """Resolve a name as statements do; `within` are the catalog and namespace of short names."""
         parts = parts_of(name) if isinstance(name, str) else None
         if parts is None:
             raise InvalidOption(f"{name!r} is not the name of a table: catalog.namespace.table, or delta.`/path`")
         if len(parts) == 2 and parts[0].lower() in FORMATS:
-            return _Target((), parts[1], parts[0].lower())
+            return NamedTable((), parts[1], parts[0].lower())
         if len(parts) < 3 or not is_known(parts[0]):
             if not within:
                 raise NoSuchTable(
@@ -312,7 +312,7 @@ class _Target:
             parts = (*within, *parts) if len(parts) == 1 else (within[0], *parts)
         if len(parts) < 3:
             raise InvalidOption(f"{name!r} has no namespace: give catalog.namespace.table")
-        return _Target(parts, None, None)
+        return NamedTable(parts, None, None)
 
 
 def _text_of(column: str | Column) -> str:
@@ -339,7 +339,7 @@ def save_as_table(
     if chosen not in _MODES:
         raise InvalidOption(f"mode {mode!r} is unknown.{nearest(chosen, _MODES)} Valid: {', '.join(_MODES)}")
     writer = TableWriter(frame, name, within).options(**options)
-    target = _Target.of(name, within)
+    target = NamedTable.of(name, within)
     there = chosen not in ("error", "errorifexists") and target.exists
     if chosen == "ignore" and there:
         return WriteResult(0, 0, 0)
@@ -370,7 +370,7 @@ def to_table(
     options: dict[str, Any],
 ) -> StreamingQuery:
     """Start a stream into a table by name; see `lakescan.spark.to_table`."""
-    target = _Target.of(name, within)
+    target = NamedTable.of(name, within)
     writer: DataStreamWriter = stream.writeStream if hasattr(stream, "writeStream") else stream
     if partition_by is not None:
         options = {"partition-by": ", ".join(terms(partition_by)), **options}

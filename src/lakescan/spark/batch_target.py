@@ -1,0 +1,129 @@
+"""The table that a function for `foreachBatch` changes: each batch of a query once.
+
+A commit records the ids of the query and the batch, as those of `df.writeStream.format(...)` do. A batch that Spark
+repeats is not run again if it was committed; else it is run again as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.catalogs.identifiers import location_of, parts_of
+from lakescan.catalogs.lookup import identifier_of
+from lakescan.catalogs.registry import give_all, given
+from lakescan.common.retries import Attempts
+from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
+from lakescan.options.write import WriteOptions
+from lakescan.spark.session import is_connect
+from lakescan.spark.table_writer import NamedTable
+from lakescan.storage import Storage, join
+from lakescan.table import Table
+from lakescan.transaction.base import Target
+from lakescan.transaction.formats import FORMATS
+from lakescan.transaction.open import exists, open_target
+from lakescan.transaction.results import ChangeResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUERY = "sql.streaming.queryId"  # Spark's local property of the thread that runs a query
+
+
+@dataclass(frozen=True)
+class BatchTarget:
+    """A table by its path or name, with write options; pickled by Connect.
+
+    `query` names the stream, instead of the id that Spark gives it.
+    """
+
+    path: str
+    format: str | None
+    options: WriteOptions = field(repr=False)  # may hold secrets, as the next
+    catalogs: Mapping[str, Mapping[str, str]] = field(repr=False)
+    query: str | None = None
+
+    @staticmethod
+    def of(
+        target: str | os.PathLike[str] | Table,
+        query: str | None,
+        within: tuple[str, ...],
+        options: Mapping[str, object],
+    ) -> BatchTarget:
+        """The table; raises `InvalidOption` for options that a stream cannot have."""
+        path, format = _named(target, within)
+        checked = WriteOptions.of(options, format)
+        if checked.txn_app_id is not None:
+            raise InvalidOption("txnAppId and txnVersion are set for each batch: name the stream, query=...")
+        return BatchTarget(path, format, checked, given(), query)
+
+    def change(self, spark: SparkSession, batch_id: int | None, work: Callable[[Target], ChangeResult]) -> ChangeResult:
+        """Change the table, unless the batch is committed; again after commits of others that conflict.
+
+        `batch_id` None: the change is recorded for no stream.
+        """
+        give_all(self.catalogs)
+        options = self.options
+        if batch_id is not None:
+            options = replace(options, txn_app_id=self._query_id(spark), txn_version=batch_id)
+        attempts: Attempts | None = None
+        while True:
+            target = self._open(options)
+            if target.has_committed():
+                return ChangeResult()
+            attempts = attempts or Attempts(target.retries)
+            try:
+                return work(target)
+            except CommitConflict as error:
+                attempts.again(target.name, error)
+
+    def _open(self, options: WriteOptions) -> Target:
+        settings = options.storage_options or {}
+        if not exists(self.path, settings):
+            raise NoSuchTable(f"there is no table {self.path} to change: create it first (lakescan.catalog, or save)")
+        return open_target(self.path, self.format, options, settings, pa.schema([]))
+
+    def _query_id(self, spark: SparkSession) -> str:
+        """What names the query; it is the same after a restart from the checkpoint."""
+        if self.query is not None:
+            return self.query
+        if self.options.checkpoint_location is not None:
+            return query_of(self.options.checkpoint_location, self.options.storage_options or {})
+        if not is_connect(spark) and (found := spark.sparkContext.getLocalProperty(_QUERY)):
+            return str(found)
+        raise InvalidOption(
+            "which query this batch belongs to is not known here, and without it a repeated batch could not be told: "
+            "name the stream, query=..., or its checkpoint, checkpoint_location=..."
+        )
+
+
+def query_of(checkpoint: str, settings: Mapping[str, Any]) -> str:
+    """The id of the query that a checkpoint belongs to."""
+    return str(json.loads(Storage(settings).read(join(checkpoint, "metadata")))["id"])
+
+
+def _named(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tuple[str, str | None]:
+    """The path or full name of a table, and its format if that is known."""
+    if isinstance(table, Table):
+        return str(table.name or table.location), table.format
+    target = location_of(table)
+    parts = parts_of(target) or ()
+    if identifier_of(target) is not None or "/" in target.split("`")[0]:
+        return target, None
+    if within or (len(parts) == 2 and parts[0].lower() in FORMATS):
+        named = NamedTable.of(target, within)
+        return str(named), named.format
+    return target, None
+
+
+def with_new_columns(target: Target, rows: pa.Schema) -> Target:
+    """The target with the columns of rows that it lacks, added in a commit of their own."""
+    known = {name.lower() for name in target.writes.schema.names}
+    new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
+    return target.with_columns(TableDefinition(numbered(new))) if new else target

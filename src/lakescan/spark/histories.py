@@ -1,0 +1,201 @@
+"""Streams that keep history (slowly changing dimensions of type 2): one row for each version of a key.
+
+A version is valid from `__START_AT` until before `__END_AT`, null for the present one. For the keys of a batch, one
+query cuts their history anew from the versions that the table has and the rows of the batch, wherever these belong; one
+MERGE records what is different. Both read the same state of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakescan.dml.execute import change, keys_of
+from lakescan.dml.merge import SOURCE, merge_of
+from lakescan.dml.select import quoted
+from lakescan.dml.statements import Action, Clause, Merge, Sql, When
+from lakescan.errors import InvalidOption, SchemaMismatch
+from lakescan.scan import Scan
+from lakescan.spark.batch_target import BatchTarget
+from lakescan.spark.keyed_rows import (
+    DELETES,
+    SEQUENCE,
+    SequenceBy,
+    keys_in,
+    named,
+    newest,
+    told,
+    with_marks,
+)
+from lakescan.spark.upserts import fitted
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import ChangeResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+START, END = "__START_AT", "__END_AT"
+_RANK, _ENDED, _IS_END = "__lakescan_rank", "__lakescan_ended", "__lakescan_is_end"
+_DOES, _VERSION = "__lakescan_does", "__lakescan_version"
+# What an event of a key is; of those with the same sequence, the least counts: what the table has is there already.
+_KNOWN, _KNOWN_DELETE, _KNOWN_END, _NEW = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class HistorySink:
+    """Adds the versions of a batch to a table, made by `lakescan.spark.history_sink`.
+
+    Example:
+        >>> sink = lakescan.spark.history_sink("local.shop.customers", "id", sequence_by="changed_at")
+        >>> stream.writeStream.foreachBatch(sink).option("checkpointLocation", "/lake/checkpoint").start()
+    """
+
+    _target: BatchTarget
+    _keys: tuple[str, ...]
+    _sequence_by: str
+    _deletes_when: str | None
+    _left_out: tuple[str, ...]
+    _tracked: tuple[str, ...] | None
+    _keeps_deletes: bool
+
+    def __call__(self, frame: DataFrame, batch_id: int | None = None) -> ChangeResult:
+        """Add the versions of a batch to the table, unless they were added before.
+
+        Args:
+            frame: The rows of the batch.
+            batch_id: Its number, by which a repeated batch is told; None adds the rows in any case.
+
+        Returns:
+            How many rows were inserted, updated and deleted; nothing for a batch that was committed before.
+
+        Raises:
+            AmbiguousMerge: Rows of the batch have the same key and sequence, and differ; nothing is committed.
+            SchemaMismatch: A row has no key or no sequence, or does not fit the table; or the table has no
+                `__START_AT` and `__END_AT`.
+            CommitConflict, CommitStateUnknown: As for `Table.merge`.
+
+        Example:
+            >>> sink(frame)
+        """
+        return self._target.change(frame.sparkSession, batch_id, lambda target: self._merge(target, frame))
+
+    def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
+        adds, texts = self._target.options.merge_schema, (self._sequence_by, self._deletes_when)
+        target, columns = fitted(target, frame, texts, (*self._left_out, START, END), adds=adds)
+        table = target.writes.schema.names
+        if missing := [name for name in (START, END) if name not in table]:
+            raise SchemaMismatch(
+                f"{target.name} keeps history, but has no column {missing[0]}: add __START_AT and __END_AT with the "
+                "type of the sequence"
+            )
+        keys = keys_of(target, self._keys)
+        if missing := [each for each in table if named(each, (*columns, *keys, START, END)) is None]:
+            raise SchemaMismatch(
+                f"the stream has no column {missing[0]!r}, which {target.name} has: each version has all columns"
+            )
+        sequence = SequenceBy.of(self._sequence_by, frame.columns, table, in_order=True)
+        rows = with_marks(frame, columns, sequence, self._deletes_when)
+        by = keys_in(rows, keys)
+        rows = newest(rows, by, [*by, SEQUENCE], f"changes of {target.name}", has_sequence=True)
+        rows = rows.persist()  # read twice: for its keys, and its rows
+        try:
+            given = {SOURCE: self._changed(rows, target, keys)}
+            with told():
+                return change(target, self._statement(keys), given)
+        finally:
+            rows.unpersist()
+
+    def _statement(self, keys: Sequence[str]) -> Merge:
+        on = [f"t.{quoted(name)} = s.{quoted(name)}" for name in (*keys, START)]
+        return replace(
+            merge_of(" AND ".join(on), "t", "s"),
+            clauses=(
+                Clause(When.MATCHED, Action.DELETE, Sql(f"s.{_DOES} = 'delete'")),
+                Clause(When.MATCHED, Action.UPDATE, Sql(f"s.{_DOES} = 'update'"), None),
+                Clause(When.NOT_MATCHED, Action.INSERT, Sql(f"s.{_DOES} = 'insert'"), None),
+            ),
+        )
+
+    def _changed(self, rows: DataFrame, target: Target, keys: Sequence[str]) -> DataFrame:
+        """The versions of the batch's keys that are new, different or gone, and which of these they are."""
+        of_keys = ", ".join(map(quoted, keys))
+        values = [name for name in target.writes.schema.names if name not in (*keys, START, END)]
+        cut = _events(rows, target, keys, values)
+        # One event for each sequence, with whether the one before it, and the one behind, begin a version.
+        cut = cut.selectExpr(
+            "*", f"row_number() OVER (PARTITION BY {of_keys}, {SEQUENCE} ORDER BY {_RANK}) AS __lakescan_row"
+        ).where("__lakescan_row = 1")
+        order = f"OVER (PARTITION BY {of_keys} ORDER BY {SEQUENCE})"
+        begins = "TRUE"
+        if (tracked := self._tracked_of(values)) is not None:
+            goes_on = f"lag({DELETES}) {order} <=> FALSE AND NOT {DELETES} AND lag({tracked}) {order} <=> {tracked}"
+            begins = f"NOT ({goes_on})"
+        cut = cut.selectExpr(
+            "*",
+            f"lead({SEQUENCE}) {order} AS __lakescan_next",
+            f"coalesce(lag({DELETES}) {order}, TRUE) AS __lakescan_after_none",
+            f"{begins} AS __lakescan_begins",
+        ).selectExpr("*", f"sum(int(__lakescan_begins)) {order} AS {_VERSION}")
+        # A version begins with its first event, and has the values, and the end, of its last.
+        version = f"OVER (PARTITION BY {of_keys}, {_VERSION} ORDER BY {SEQUENCE} ROWS BETWEEN UNBOUNDED PRECEDING"
+        last = f"{version} AND UNBOUNDED FOLLOWING)"
+        keeps = f"__lakescan_after_none AND ({self._keeps_deletes} OR {_RANK} = {_KNOWN_DELETE})"
+        is_known = f"{_RANK} IN ({_KNOWN}, {_KNOWN_DELETE})"
+        cut = cut.selectExpr(
+            *map(quoted, keys),
+            *(f"last({quoted(name)}) {last} AS {quoted(name)}" for name in values),
+            f"{SEQUENCE} AS {quoted(START)}",
+            f"if({DELETES}, {SEQUENCE}, last(__lakescan_next) {last}) AS {quoted(END)}",
+            f"{_ENDED}",
+            f"last({_RANK}) {last} <> {_KNOWN} AND NOT {DELETES} AS __lakescan_differs",
+            f"if({DELETES}, {keeps}, __lakescan_begins) AS __lakescan_stays",
+            f"{is_known} AS __lakescan_known",
+            f"{DELETES}",
+        )
+        differs = f"NOT ({quoted(END)} <=> {_ENDED}) OR __lakescan_differs"
+        does = (
+            f"CASE WHEN __lakescan_known AND NOT __lakescan_stays THEN 'delete' "
+            f"WHEN __lakescan_known AND NOT {DELETES} AND ({differs}) THEN 'update' "
+            "WHEN NOT __lakescan_known AND __lakescan_stays THEN 'insert' END"
+        )
+        cut = cut.selectExpr("*", f"{does} AS {_DOES}").where(f"{_DOES} IS NOT NULL")
+        return cut.selectExpr(*(quoted(name) for name in (*keys, *values, START, END)), _DOES)
+
+    def _tracked_of(self, values: Sequence[str]) -> str | None:
+        """The columns a difference in which makes a version; None if each row makes one."""
+        if self._tracked is None:
+            return None
+        found = [named(name, values) for name in self._tracked]
+        for name, column in zip(self._tracked, found, strict=True):
+            if column is None:
+                raise InvalidOption(f"track_history_columns: the table has no column {name!r}, or it is a key")
+        return f"struct({', '.join(quoted(name) for name in found if name is not None)})" if found else "TRUE"
+
+
+def _events(rows: DataFrame, target: Target, keys: Sequence[str], values: Sequence[str]) -> DataFrame:
+    """What happened to the keys of a batch: rows of the batch, and starts and ends of versions that the table has."""
+    new = rows.selectExpr(
+        *(f"{quoted(name)} AS {quoted(name)}" for name in keys),
+        *(f"if({DELETES}, NULL, {quoted(name)}) AS {quoted(name)}" for name in values),
+        SEQUENCE,
+        DELETES,
+        f"{_NEW} AS {_RANK}",
+        f"NULL AS {_ENDED}",
+    )
+    known = Scan(target.scan).to_spark(rows.sparkSession)
+    known = known.join(new.select(*map(quoted, keys)).distinct(), list(keys), "left_semi")
+    is_delete = f"({quoted(START)} <=> {quoted(END)})"
+    has_end = f"{quoted(END)} IS NOT NULL AND NOT {is_delete}"
+    known = known.selectExpr(
+        *map(quoted, (*keys, *values, START, END)),
+        f"explode(if({has_end}, array(FALSE, TRUE), array(FALSE))) AS {_IS_END}",
+    ).selectExpr(
+        *map(quoted, keys),
+        *(f"if({_IS_END}, NULL, {quoted(name)}) AS {quoted(name)}" for name in values),
+        f"if({_IS_END}, {quoted(END)}, {quoted(START)}) AS {SEQUENCE}",
+        f"({_IS_END} OR {is_delete}) AS {DELETES}",
+        f"CASE WHEN {_IS_END} THEN {_KNOWN_END} WHEN {is_delete} THEN {_KNOWN_DELETE} ELSE {_KNOWN} END AS {_RANK}",
+        f"if({_IS_END}, NULL, {quoted(END)}) AS {_ENDED}",
+    )
+    return known.unionByName(new)

@@ -1,0 +1,216 @@
+"""Rows with keys and a sequence: what columns of a stream are for, and the newest row of each key.
+
+All of it is Spark's SQL over the stream's rows, so that a batch is one query. What is wrong with rows fails that query,
+with a message of this module's, which `told` makes an error of lakescan's again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakescan.common.metadata_columns import (
+    CHANGE,
+    CHANGE_ORDINAL,
+    COMMIT_SNAPSHOT,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+)
+from lakescan.dml.select import quoted, text_literal
+from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as s
+
+SEQUENCE, DELETES = "__lakescan_sequence", "__lakescan_deletes"
+CHANGE_SEQUENCE = "_change_sequence"
+# Columns that streams of changes have beside those of their tables.
+OF_CHANGES = frozenset(
+    each.name.lower() for each in (CHANGE, CHANGE_ORDINAL, COMMIT_SNAPSHOT, COMMIT_TIMESTAMP, COMMIT_VERSION)
+) | {CHANGE_SEQUENCE}
+_NAMED = re.compile(r"(?s)(.+?)\s+as\s+(`(?:[^`]|``)+`|\w+)\s*", re.IGNORECASE)
+_TOLD = re.compile(r"(?s)\[lakescan (\w+)\] (.*?) \[end\]")
+_ERRORS = {"ambiguous": AmbiguousMerge, "null": SchemaMismatch}
+
+
+@dataclass(frozen=True)
+class SequenceBy:
+    """What orders the rows of a key: `text` is SQL over the source; `column` the table's column that keeps its value.
+
+    Without a column, rows of one batch are compared alone.
+    """
+
+    text: str
+    column: str | None
+
+    @staticmethod
+    def of(text: str, source: Sequence[str], table: Sequence[str], *, in_order: bool) -> SequenceBy:
+        """Parse `sequence_by`: a column, `expression AS column`, or with `in_order` any expression.
+
+        Raises `InvalidOption` if the table has no column that keeps the sequence.
+        """
+        plain = named(text, source)
+        alias = _NAMED.fullmatch(text.strip()) if plain is None else None
+        sql = quoted(plain) if plain is not None else text if alias is None else alias[1]
+        if in_order:
+            return SequenceBy(sql, None)
+        name = plain if plain is not None else None if alias is None else _unquoted(alias[2])
+        column = None if name is None else named(name, table)
+        if column is None:
+            wanted = f"column {name!r}" if name is not None else "name (write 'expression AS column')"
+            raise InvalidOption(
+                f"sequence_by={text!r}: the table has no {wanted} that keeps the sequence, and later batches could not "
+                "tell which rows are late. Add such a column to the table; or, for batches that come in order, such as "
+                "changes of a table, set in_order=True"
+            )
+        return SequenceBy(sql, column)
+
+
+def named(name: str, columns: Sequence[str]) -> str | None:
+    """The column of a name, with or without backquotes and in any case; None if there is none."""
+    plain = _unquoted(name.strip())
+    if plain in columns:
+        return plain
+    return next((each for each in columns if each.lower() == plain.lower()), None)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if len(name) > 2 and name[0] == name[-1] == "`" else name
+
+
+def used_by(texts: Sequence[str | None], columns: Sequence[str]) -> set[str]:
+    """The columns, in lower case, that SQL expressions may name."""
+    words = {each.lower() for text in texts if text is not None for each in _names_in(text)}
+    return {each.lower() for each in columns if each.lower() in words}
+
+
+def _names_in(text: str) -> Iterator[str]:
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.errors.SqlglotError:
+        yield from re.findall(r"\w+", text)
+        return
+    for each in tree.find_all(exp.Column):
+        yield from (part.name for part in each.parts)
+
+
+def kept_columns(
+    frame: DataFrame, table: Sequence[str], texts: Sequence[str | None], *, adds_others: bool, left_out: Collection[str]
+) -> list[str]:
+    """The columns of a source that the table takes.
+
+    Columns that only expressions use are left out, as are those that describe changes. Raises `SchemaMismatch` for
+    others that the table lacks, unless these are added.
+    """
+    out = {each.lower() for each in left_out}
+    helpers = used_by(texts, frame.columns) | OF_CHANGES
+    kept = []
+    for name in frame.columns:
+        if name.lower() in out:
+            continue
+        if named(name, table) is not None or (adds_others and name.lower() not in helpers):
+            kept.append(name)
+        elif name.lower() not in helpers:
+            raise SchemaMismatch(
+                f"the stream has a column {name!r} that the table lacks.{nearest(name, table)} Select the columns to "
+                "write, or set mergeSchema to add it"
+            )
+    return kept
+
+
+def keys_in(frame: DataFrame, keys: Sequence[str]) -> list[str]:
+    """The columns of a source that are keys of the table; raises `NoSuchColumn`."""
+    found = []
+    for key in keys:
+        name = named(key, frame.columns)
+        if name is None:
+            raise NoSuchColumn(
+                f"the rows of the stream have no column {key!r}, which is a key.{nearest(key, frame.columns)}"
+            )
+        found.append(name)
+    return found
+
+
+def with_marks(
+    frame: DataFrame, columns: Sequence[str], sequence: SequenceBy | None, deletes_when: str | None
+) -> DataFrame:
+    """The columns, with the value of the sequence (`SEQUENCE`), and whether a row deletes its key (`DELETES`)."""
+    expressions, kept = [], None if sequence is None else sequence.column
+    for name in columns:
+        if kept is None or name.lower() != kept.lower():
+            expressions.append(quoted(name))
+    if sequence is not None and kept is not None:
+        expressions.append(f"{_whole(sequence.text)} AS {quoted(kept)}")
+    order = "NULL" if sequence is None else _whole(sequence.text)
+    deletes = "FALSE" if deletes_when is None else f"coalesce({_whole(deletes_when)}, FALSE)"
+    return frame.selectExpr(*expressions, f"{order} AS {SEQUENCE}", f"{deletes} AS {DELETES}")
+
+
+def newest(frame: DataFrame, keys: Sequence[str], by: Sequence[str], what: str, *, has_sequence: bool) -> DataFrame:
+    """One row for each group of `by`: the one with the greatest sequence, among those of `with_marks`.
+
+    The query fails for null keys and sequences, and for several rows that may be the one, unless they say the same: the
+    same values, or that the key is deleted.
+    """
+    others = [field for field in frame.schema.fields if field.name not in (*by, SEQUENCE, DELETES)]
+    values = ", ".join(_comparable(field) for field in others)
+    content = f"struct({DELETES}" + (f", if({DELETES}, NULL, struct({values})))" if others else ")")
+    group = f"PARTITION BY {', '.join(quoted(name) for name in by)} ORDER BY {SEQUENCE} DESC NULLS FIRST"
+    ranked = frame.selectExpr("*", f"{content} AS __lakescan_content").selectExpr(
+        "*",
+        f"rank() OVER ({group}) AS __lakescan_rank",
+        f"row_number() OVER ({group}) AS __lakescan_row",
+        f"first(__lakescan_content) OVER ({group}) AS __lakescan_first",
+    )
+    key = f"to_json(struct({', '.join(quoted(name) for name in keys)}))"
+    same = "have the same sequence" if has_sequence else "have the same key, and there is no sequence_by"
+    no_key = _failing("null", what, "a row has no key: ", key, ". Null matches no row: filter such rows, or fill them")
+    no_order = _failing("null", what, "the row with ", key, " has no sequence (null): it has no place among the others")
+    doubt = _failing("ambiguous", what, "rows with ", key, f" {same}, and differ: which of them counts is not defined")
+    is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in keys)
+    kept = (
+        f"CASE WHEN {is_null} THEN {no_key} "
+        + (f"WHEN {SEQUENCE} IS NULL THEN {no_order} " if has_sequence else "")
+        + f"WHEN __lakescan_rank > 1 THEN FALSE WHEN NOT (__lakescan_content <=> __lakescan_first) THEN {doubt} "
+        "ELSE __lakescan_row = 1 END"
+    )
+    return ranked.where(kept).selectExpr(*(quoted(name) for name in frame.columns))
+
+
+def _failing(kind: str, what: str, before: str, key: str, after: str) -> str:
+    """An expression that fails its query with an error of a kind."""
+    first, last = f"[lakescan {kind}] {what}: {before}", f"{after}. Nothing was changed [end]"
+    return f"CAST(raise_error(concat({text_literal(first)}, {key}, {text_literal(last)})) AS BOOLEAN)"
+
+
+def _comparable(field: s.StructField) -> str:
+    """A column as Spark can compare it: maps and variants as JSON."""
+    text = field.dataType.simpleString()
+    name = quoted(field.name)
+    if "map<" in text or "variant" in text:
+        return f"to_json(struct({name}), map('ignoreNullFields', 'false')) AS {name}"
+    return name
+
+
+def _whole(text: str) -> str:
+    """A part of the user's text, which may end in a comment."""
+    return f"({text}\n)"
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise lakescan's errors for queries that failed with a message of `newest`."""
+    try:
+        yield
+    except Exception as error:
+        found = _TOLD.search(str(error))
+        if found is None:
+            raise
+        raise _ERRORS[found[1]](found[2]) from None

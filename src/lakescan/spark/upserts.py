@@ -1,0 +1,108 @@
+"""Streams that upsert: a function for `foreachBatch` that merges each batch into a table by keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakescan.dml.execute import change, keys_of
+from lakescan.dml.merge import SOURCE, merge_of
+from lakescan.dml.select import quoted
+from lakescan.dml.statements import Action, Clause, Sql, When
+from lakescan.spark.batch_target import BatchTarget, with_new_columns
+from lakescan.spark.keyed_rows import (
+    DELETES,
+    SEQUENCE,
+    SequenceBy,
+    kept_columns,
+    keys_in,
+    newest,
+    told,
+    with_marks,
+)
+from lakescan.spark.types import schema_of_rows
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import ChangeResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class UpsertSink:
+    """Merges batches into a table, made by `lakescan.spark.upsert_sink`: `df.writeStream.foreachBatch(sink)`.
+
+    Example:
+        >>> sink = lakescan.spark.upsert_sink("local.shop.customers", sequence_by="changed_at")
+        >>> stream.writeStream.foreachBatch(sink).option("checkpointLocation", "/lake/checkpoint").start()
+    """
+
+    _target: BatchTarget
+    _keys: tuple[str, ...]
+    _sequence_by: str | None
+    _deletes_when: str | None
+    _in_order: bool
+    _left_out: tuple[str, ...] = ()
+
+    def __call__(self, frame: DataFrame, batch_id: int | None = None) -> ChangeResult:
+        """Merge a batch into the table, unless it was merged before.
+
+        Args:
+            frame: The rows of the batch.
+            batch_id: Its number, by which a repeated batch is told; None merges the rows in any case.
+
+        Returns:
+            How many rows were inserted, updated and deleted; nothing for a batch that was committed before.
+
+        Raises:
+            AmbiguousMerge: Rows of the batch have the same key and sequence, and differ; nothing is committed.
+            SchemaMismatch: A row has no key or no sequence, or does not fit the table.
+            CommitConflict, CommitStateUnknown: As for `Table.merge`.
+
+        Example:
+            >>> sink(frame)
+        """
+        return self._target.change(frame.sparkSession, batch_id, lambda target: self._merge(target, frame))
+
+    def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
+        adds, texts = self._target.options.merge_schema, (self._sequence_by, self._deletes_when)
+        target, columns = fitted(target, frame, texts, self._left_out, adds=adds)
+        table = target.writes.schema.names
+        sequence = None
+        if self._sequence_by is not None:
+            sequence = SequenceBy.of(self._sequence_by, frame.columns, table, in_order=self._in_order)
+        keys = keys_of(target, self._keys)
+        rows = with_marks(frame, columns, sequence, self._deletes_when)
+        of_rows = keys_in(rows, keys)
+        rows = newest(rows, of_rows, of_rows, f"upsert into {target.name}", has_sequence=sequence is not None)
+        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
+        statement = replace(
+            merge_of(on, "t", "s"),
+            clauses=tuple(self._clauses(None if sequence is None else sequence.column)),
+            with_schema_evolution=adds,
+        )
+        with told():
+            return change(target, statement, {SOURCE: rows})
+
+    def _clauses(self, kept: str | None) -> Iterator[Clause]:
+        """What happens to rows; `kept` is the column of the table with the sequence of its rows."""
+        is_newer = None
+        if kept is not None:
+            is_newer = f"(t.{quoted(kept)} IS NULL OR s.{SEQUENCE} > t.{quoted(kept)})"
+        if self._deletes_when is not None:
+            deletes = f"s.{DELETES}" + ("" if is_newer is None else f" AND {is_newer}")
+            yield Clause(When.MATCHED, Action.DELETE, Sql(deletes))
+        yield Clause(When.MATCHED, Action.UPDATE, None if is_newer is None else Sql(is_newer), None)
+        stays = None if self._deletes_when is None else Sql(f"NOT s.{DELETES}")
+        yield Clause(When.NOT_MATCHED, Action.INSERT, stays, None)
+
+
+def fitted(
+    target: Target, frame: DataFrame, texts: Sequence[str | None], left_out: Sequence[str], *, adds: bool
+) -> tuple[Target, list[str]]:
+    """The columns of a source that the table takes, and the table, with those that the options let it add."""
+    columns = kept_columns(frame, target.writes.schema.names, texts, adds_others=adds, left_out=left_out)
+    if adds:
+        target = with_new_columns(target, schema_of_rows(frame.select(*map(quoted, columns)).schema))
+    return target, columns
