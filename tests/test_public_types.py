@@ -46,7 +46,7 @@ def annotated() -> Iterator[tuple[str, ModuleType, str]]:
                     continue
                 yield f"{name}.{member}".rstrip("."), sys.modules[function.__module__], returned(function)
             if dataclasses.is_dataclass(found) and name not in FOR_ENGINES:
-                for field in dataclasses.fields(found):
+                for field in (each for each in dataclasses.fields(found) if not each.name.startswith("_")):
                     yield f"{name}.{field.name}", sys.modules[found.__module__], str(field.type)  # type: ignore[union-attr]
 
 

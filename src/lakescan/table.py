@@ -403,7 +403,8 @@ class Table:
         Args:
             rows: The new rows; see `merge`. They have all columns of the table.
             keys: The columns that identify a row; by default the table's identifier fields (its primary key).
-            options: Write options, such as `row_change_mode`.
+            options: Write options, such as `row_change_mode`. With `upsert_mode="equality"` (Iceberg), the table is not
+                read: equality deletes are written for the keys, and all rows count as inserted.
 
         Returns:
             How many rows were inserted and updated.
@@ -417,14 +418,20 @@ class Table:
             >>> customers.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Lin"]}), keys="id")
         """
         names = [keys] if isinstance(keys, str) else keys
-        return self.changed_by(options, lambda target: engines.load("dml").upsert(target, rows, names))
+        mode = self._checked(options).upsert_mode
+        return self.changed_by(
+            options, lambda target: engines.load("dml").upsert(target, rows, names, mode), upserts=True
+        )
 
-    def changed_by(self, options: Mapping[str, Any], change: Callable[[Target], ChangeResult]) -> ChangeResult:
+    def changed_by(
+        self, options: Mapping[str, Any], change: Callable[[Target], ChangeResult], *, upserts: bool = False
+    ) -> ChangeResult:
         """Change rows of the table as it is now by a function, such as one that runs a statement of SQL.
 
         Args:
             options: Write options by name.
             change: What changes rows of the target that it gets, in one commit.
+            upserts: Whether it upserts: only then are options of upserts taken.
 
         Returns:
             What the function returns.
@@ -437,7 +444,7 @@ class Table:
             >>> orders.changed_by({}, lambda target: change(target, statement, {}))
         """
         checked = self._checked(options)
-        checked.check_changes()
+        checked.check_changes(upserts=upserts)
         target = self._target(checked)
         return self._written(target, change(target))
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import lakescan
 import lakescan.spark
-from lakescan.errors import AmbiguousMerge, InvalidOption, SchemaMismatch
+from lakescan.catalogs.registry import connection
+from lakescan.errors import AmbiguousMerge, InvalidOption, SchemaMismatch, UnsupportedFeature
+from lakescan.transaction.iceberg import IcebergTarget
 from tests.support import own_catalog
 from tests.transaction.support import Make, maker
 
@@ -117,7 +122,7 @@ def test_only_tracked_columns_make_versions(spark: Any, iceberg: Make) -> None:
     assert there() == [(1, "a", "second", 10, 15), (1, "b", "latest", 15, None)]
     with pytest.raises(InvalidOption, match="no column 'price'"):
         lakescan.spark.history_sink("local.db.t", "id", sequence_by="seq", track_history_columns="price")(
-            frame_of(spark, (1, "a", "", 1, "U"))
+            frame_of(spark, (1, "a", "", 1, "U")).drop("kind")
         )
 
 
@@ -126,10 +131,148 @@ def test_what_a_history_needs(spark: Any, iceberg: Make) -> None:
     sink = lakescan.spark.history_sink("local.db.t", "id", sequence_by="seq", deletes_when="kind = 'D'")
     with pytest.raises(SchemaMismatch, match="has no column __START_AT"):
         sink(frame_of(spark, (1, "a", "", 1, "U")))
-    lakescan.catalog("local").drop_table("db.t")
+    lakescan.Catalog("local").drop_table("db.t")
     iceberg(HISTORY, partition_by=())
     with pytest.raises(AmbiguousMerge):
         sink(frame_of(spark, (1, "a", "", 1, "U"), (1, "b", "", 1, "U")))
     with pytest.raises(SchemaMismatch, match="no column 'note'"):
         sink(frame_of(spark, (1, "a", "", 1, "U")).drop("note"))
     assert there() == []
+
+
+def test_changes_of_a_delta_table_are_applied_to_another(spark: Any, local: lakescan.Catalog, tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    source = local.create_table("db.s", "id BIGINT, value STRING", format="delta", properties=feed)
+    local.create_table("db.t", "id BIGINT, value STRING", format="iceberg")
+    local.create_table("db.h", "id BIGINT, value STRING, __START_AT BIGINT, __END_AT BIGINT", format="delta")
+
+    def applied() -> None:
+        stream = spark.readStream.format("delta").option("readChangeFeed", True).load(source.location)
+        rows = lakescan.spark.change_rows(stream)
+        for name, scd_type in (("t", 1), ("h", 2)):
+            lakescan.spark.apply_changes(
+                f"local.db.{name}",
+                rows,
+                "id",
+                "_change_sequence",
+                scd_type=scd_type,
+                apply_as_deletes="_change_type = 'delete'",
+                checkpoint=tmp_path / name,
+                trigger={"availableNow": True},
+            ).awaitTermination()
+
+    source.append(pa.table({"id": [1, 2, 3], "value": ["a", "b", "c"]}))
+    applied()
+    source.update({"value": "upper(value)"}, "id < 3")
+    source.delete("id = 1")
+    source.append(pa.table({"id": [4], "value": ["d"]}))
+    applied()
+    assert there() == [(2, "B"), (3, "c"), (4, "d")]
+    versions = [
+        (row["id"], row["value"], row["__END_AT"] is None)
+        for row in lakescan.table("local.db.h").to_arrow().to_pylist()
+    ]
+    assert sorted(versions) == [
+        (1, "A", False),
+        (1, "a", False),
+        (2, "B", True),
+        (2, "b", False),
+        (3, "c", True),
+        (4, "d", True),
+    ]
+
+
+def test_changes_of_an_iceberg_table_are_applied_to_another(
+    spark: Any, local: lakescan.Catalog, tmp_path: Path
+) -> None:
+    lakescan.spark.register(spark)  # whose sources know the catalogs of then
+    source = local.create_table("db.s", "id BIGINT, value STRING", format="iceberg")
+    local.create_table("db.t", "id BIGINT, value STRING", format="delta")
+    source.append(pa.table({"id": [1, 2, 3], "value": ["a", "b", "c"]}))
+    source.update({"value": "upper(value)"}, "id < 3")
+    source.delete("id = 1")
+    stream = spark.readStream.format("iceberg").option("on-change", "changelog")
+    rows = lakescan.spark.change_rows(
+        stream.option("starting-strategy", "INCREMENTAL_FROM_EARLIEST_SNAPSHOT").load("local.db.s")
+    )
+    lakescan.spark.apply_changes(
+        "local.db.t",
+        rows,
+        "id",
+        "_change_sequence",
+        apply_as_deletes="_change_type = 'delete'",
+        checkpoint=tmp_path / "checkpoint",
+        trigger={"availableNow": True},
+    ).awaitTermination()
+    assert there() == [(2, "B"), (3, "c")]
+    local.create_table("db.h", "id BIGINT, value STRING, __START_AT BIGINT, __END_AT BIGINT")
+    schema = "id long, value string, _change_type string, _change_ordinal int"
+    batch = lakescan.spark.change_rows(spark.createDataFrame([(1, "a", "INSERT", 0)], schema))
+    sink = lakescan.spark.history_sink("local.db.h", "id", sequence_by="_change_sequence")
+    with pytest.raises(UnsupportedFeature, match="begin anew"):
+        sink(batch)
+
+
+def test_rows_of_changes_are_those_after_them(spark: Any) -> None:
+    schema = "id int, _change_type string, _commit_version long"
+    rows = [(1, "insert", 3), (1, "update_preimage", 4), (1, "update_postimage", 4), (1, "delete", 5)]
+    found = lakescan.spark.change_rows(spark.createDataFrame(rows, schema)).collect()
+    assert [(row["_change_type"], row["_change_sequence"]) for row in found] == [
+        ("insert", 7),
+        ("update", 9),
+        ("delete", 10),
+    ]
+    with pytest.raises(InvalidOption, match="no _change_type"):
+        lakescan.spark.change_rows(spark.range(1))
+
+
+class Broken(Exception):
+    """A failure at a step of a batch."""
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("point", ["before the commit", "after the commit"])
+def test_a_stream_that_fails_at_a_step_applies_each_change_once(
+    spark: Any, local: lakescan.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, scd_type: int
+) -> None:
+    maker("iceberg", local)(
+        HISTORY if scd_type == 2 else "id BIGINT, value STRING, note STRING, seq BIGINT", partition_by=()
+    )
+    commit, failed = IcebergTarget.change, []
+
+    def change(target: Any, changes: Any) -> None:
+        fails = len(failed) < 2  # and the batch, when it is tried again, once more
+        if fails and point == "before the commit":
+            failed.append(1)
+            raise Broken
+        commit(target, changes)
+        if fails:
+            failed.append(1)
+            raise Broken
+
+    folder = tmp_path / "source"
+    frame_of(spark, (1, "a", "", 1, "U"), (2, "b", "", 1, "U")).coalesce(1).write.parquet(str(folder))
+    stream = spark.readStream.schema(SOURCE).parquet(str(folder))
+    monkeypatch.setattr(IcebergTarget, "change", change)
+    runs = 0
+    while runs < 4:
+        runs += 1
+        query = lakescan.spark.apply_changes(
+            "local.db.t",
+            stream,
+            "id",
+            "seq",
+            scd_type=scd_type,
+            apply_as_deletes="kind = 'D'",
+            checkpoint=tmp_path / "checkpoint",
+            trigger={"availableNow": True},
+        )
+        try:
+            query.awaitTermination()
+            break
+        except StreamingQueryException:
+            continue
+    assert runs == (3 if point == "before the commit" else 2)
+    end = (None,) if scd_type == 2 else ()
+    assert there() == [(1, "a", "", 1, *end), (2, "b", "", 1, *end)]
+    assert len(connection("local").load_table(("db", "t")).snapshots()) == 1

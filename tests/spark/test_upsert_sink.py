@@ -9,7 +9,7 @@ import pytest
 
 import lakescan
 import lakescan.spark
-from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, NoSuchTable, SchemaMismatch
+from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, NoSuchTable, SchemaMismatch, UnsupportedFeature
 from lakescan.transaction.results import ChangeResult
 from tests.support import own_catalog
 from tests.transaction.support import Make, maker
@@ -227,3 +227,37 @@ def test_a_stream_is_merged_and_continues_from_its_checkpoint(spark: Any, make: 
     again = lakescan.spark.upsert_sink("local.db.t", "id", checkpoint_location=str(tmp_path / "checkpoint"))
     rows = frame_of(spark, (9, "z", 1), schema="id long, value string, seq long")
     assert (again(rows, 2), again(rows, 3).inserted) == (NOTHING, 1)
+
+
+@pytest.mark.parametrize("by_property", [False, True])
+def test_batches_are_upserted_without_reading_the_table(spark: Any, local: lakescan.Catalog, by_property: bool) -> None:
+    properties = {"write.upsert.enabled": str(by_property).lower()}
+    local.create_table("db.t", "id BIGINT, value STRING", partition_by=("bucket(2, id)",), properties=properties)
+    mode = {} if by_property else {"upsert_mode": "equality"}
+    sink = sink_of(in_order=True, **mode)
+    sink(frame_of(spark, (1, "a", 1, "I"), (2, "b", 1, "I"), (2, "B", 2, "U"), (3, "c", 1, "I")), 0)
+    for _ in range(2):
+        sink(frame_of(spark, (1, "A", 3, "U"), (3, None, 3, "D"), (4, "d", 3, "I"), (4, None, 4, "D")), 1)
+    assert there() == [(1, "A"), (2, "B")]
+    from lakescan.catalogs.registry import connection
+
+    table = connection("local").load_table(("db", "t"))
+    assert len(table.snapshots()) == 2
+    assert set(table.inspect.delete_files()["content"].to_pylist()) == {2}
+    with pytest.raises(SchemaMismatch, match="a row has no key"):
+        sink(frame_of(spark, (None, "a", 1, "I")), 2)
+
+
+def test_equality_deletes_cannot_tell_late_rows(spark: Any, iceberg: Make) -> None:
+    iceberg(TABLE, partition_by=())
+    with pytest.raises(InvalidOption, match="late rows would not be told"):
+        sink_of(upsert_mode="equality")(frame_of(spark, (1, "a", 1, "I")), 0)
+    with pytest.raises(UnsupportedFeature, match=r"write.upsert.enabled"):
+        iceberg_upserts(spark)
+
+
+def iceberg_upserts(spark: Any) -> None:
+    """An append by `df.write` to a table that streams upsert."""
+    catalog = lakescan.Catalog("local")
+    catalog.create_table("db.u", "id BIGINT", properties={"write.upsert.enabled": "true"})
+    lakescan.spark.write_to(spark.range(1), "local.db.u").append()

@@ -15,6 +15,7 @@ from lakescan import engines
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.dml.assignment import assigned, with_plain_columns
+from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
 from lakescan.dml.positions import FoundTwice
@@ -331,9 +332,11 @@ def merge(
     return MergeBuilder(statement, lambda found: run(lambda target: change(target, found, {SOURCE: source})))
 
 
-def upsert(target: Target, rows: Any, keys: Sequence[str] | None) -> ChangeResult:
+def upsert(target: Target, rows: Any, keys: Sequence[str] | None, mode: str | None = None) -> ChangeResult:
     """Update rows by keys, and insert the others; see `Table.upsert`."""
     names = keys_of(target, keys)
+    if mode == "equality":
+        return _upsert_by_equality(target, rows, names)
     on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
     every = (
         Clause(When.MATCHED, Action.UPDATE, None, None),
@@ -342,6 +345,20 @@ def upsert(target: Target, rows: Any, keys: Sequence[str] | None) -> ChangeResul
     source = _read_again("rows", rows)
     _check_unique(target, source, names)
     return change(target, replace(merge_of(on, "t", "s"), clauses=every), {SOURCE: source})
+
+
+def _upsert_by_equality(target: Target, rows: Any, keys: Sequence[str]) -> ChangeResult:
+    if target.has_committed():
+        return ChangeResult()
+    if hasattr(rows, "sparkSession"):
+        raise UnsupportedFeature(
+            "Table.upsert of a Spark frame with upsert-mode=equality", "Use lakescan.spark.upsert_sink(...)(frame)."
+        )
+    source = rows.scan() if isinstance(rows, Table) else rows
+    table = source.to_arrow() if isinstance(source, Scan) else arrow_table("rows", source)
+    of_keys = check_keys(table, keys, target.name)
+    _check_unique(target, table, of_keys)
+    return upsert_by_equality(target, table, keys)
 
 
 def _check_unique(target: Target, rows: Any, keys: Sequence[str]) -> None:

@@ -254,6 +254,11 @@ class WriteKeywords(TypedDict, total=False):
     memory_limit: int | str
     """The memory, in bytes, that the query of a DELETE, UPDATE or MERGE takes in this process. Rows beyond it wait in
     files in the temporary directory. Takes bytes, or a size such as 128m. By default: 80% of the machine's memory."""
+    upsert_mode: str
+    """How rows are upserted: by reading the table's keys (merge), or without, by files of equality deletes (equality),
+    which readers apply until `Table.convert_equality_deletes` or `Table.compact`. Takes merge or equality. By default:
+    merge; streams without a sequence in the table: equality if table property `write.upsert.enabled` is true.
+    (Iceberg)"""
     validate_from_snapshot_id: int | str
     """The snapshot that the new rows of an overwrite or a row change were made from: conflicts with all commits since
     are found. Takes a snapshot id. By default: the snapshot that is current when the write begins. (Iceberg)"""

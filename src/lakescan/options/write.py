@@ -29,6 +29,7 @@ from lakescan.options.declaration import DELTA, ICEBERG, Group, OptionSet, optio
 MODE, FILES, COMMIT, CREATE, OPENING = Group.MODE, Group.FILES, Group.COMMIT, Group.CREATE, Group.OPENING
 _MODES = one_of("static", "dynamic")
 _CODECS = one_of("zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed", "none")
+_UPSERTS = "upsert-mode is for Table.upsert and lakescan.spark.upsert_sink"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -102,6 +103,16 @@ class WriteOptions(OptionSet):
         "wait in files in the temporary directory.",
         MODE,
         unset="80% of the machine's memory",
+    )
+    upsert_mode: str | None = option(
+        "upsert-mode",
+        one_of("merge", "equality"),
+        "How rows are upserted: by reading the table's keys (merge), or without, by files of equality deletes "
+        "(equality), which readers apply until `Table.convert_equality_deletes` or `Table.compact`.",
+        MODE,
+        ICEBERG,
+        unset="merge; streams without a sequence in the table: equality if table property `write.upsert.enabled` is "
+        "true",
     )
     validate_from_snapshot_id: int | None = option(
         "validate-from-snapshot-id",
@@ -245,8 +256,10 @@ class WriteOptions(OptionSet):
         user = {} if self.user_metadata is None else {"userMetadata": self.user_metadata}
         return {**self.snapshot_properties, **user}
 
-    def check_changes(self) -> None:
-        """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE do not have."""
+    def check_changes(self, *, upserts: bool = False) -> None:
+        """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE, or with `upserts` upserts, do not have."""
+        if self.upsert_mode is not None and not upserts:
+            raise InvalidOption(_UPSERTS)
         for name, is_given in (
             ("replaceWhere", self.replace_where is not None),
             ("overwrite-mode", self.overwrite_mode is not None and self.is_dynamic),
@@ -276,3 +289,5 @@ class WriteOptions(OptionSet):
     def _check_rows_stay(self) -> None:
         if self.row_change_mode is not None or self.memory_limit is not None:
             raise InvalidOption("row-change-mode and memory-limit are for delete, update, merge and upsert only")
+        if self.upsert_mode is not None:
+            raise InvalidOption(_UPSERTS)

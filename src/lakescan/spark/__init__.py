@@ -7,19 +7,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakescan import engines
 from lakescan.errors import InvalidOption
 from lakescan.opening import table as open_table
-from lakescan.options.keywords import OpenKeywords, WriteKeywords
+from lakescan.options.keywords import OpenKeywords
 from lakescan.query.statement import Arguments
 from lakescan.scan import Scan
 from lakescan.spark.executor import SparkExecutor
+from lakescan.spark.histories import HistorySink
 from lakescan.spark.session import register
+from lakescan.spark.stream_changes import apply_changes, change_rows, history_sink, upsert_sink
 from lakescan.spark.table_writer import TableWriter
-from lakescan.table import Table
+from lakescan.spark.upserts import UpsertSink
 from lakescan.transaction.results import WriteResult
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-    from lakescan.spark.batch_target import BatchTarget
-    from lakescan.spark.histories import HistorySink
-    from lakescan.spark.upserts import UpsertSink
-
 __all__ = [
+    "HistorySink",
     "SparkExecutor",
     "TableWriter",
+    "UpsertSink",
+    "apply_changes",
+    "change_rows",
     "create_view",
     "explain",
     "history_sink",
@@ -260,121 +261,6 @@ def to_table(
         raise InvalidOption("no Spark session is active: give the streaming frame instead of its writer")
     register(session, names=("lakescan",))
     return start(stream, name, format, outputMode, partitionBy, queryName, _namespace(session), options)
-
-
-def upsert_sink(
-    target: str | os.PathLike[str] | Table,
-    keys: str | Sequence[str] | None = None,
-    *,
-    sequence_by: str | None = None,
-    deletes_when: str | None = None,
-    in_order: bool = False,
-    query: str | None = None,
-    **options: Unpack[WriteKeywords],
-) -> UpsertSink:
-    """A function for `foreachBatch` that merges each batch into a table by keys, exactly once.
-
-    A row updates the row of the table with its keys, deletes it, or is inserted. Each batch is one commit, which
-    records the query and the batch: a batch that Spark repeats after a failure changes nothing. After a commit of
-    others that conflicts, the batch is run again.
-
-    Of rows with the same keys, the one with the greatest sequence counts, in a batch and against the table: late rows,
-    as old as what the table has or older, are left out. Nothing is remembered of deleted keys: an older row that comes
-    in a later batch than the delete is inserted. To keep deleted keys, keep a column that says so, without
-    `deletes_when`. Rows whose keys or sequences are null fail their batch.
-
-    Args:
-        target: The table: its name or path, or an open table. It must be there.
-        keys: The columns that identify a row; by default the table's identifier fields (its primary key).
-        sequence_by: What orders the rows of a key: a column that the table has, too, or `expression AS column` with the
-            column of the table that keeps its value. Without, the rows of a batch have different keys, or are equal.
-        deletes_when: An SQL condition over the source: such rows delete the row with their keys.
-        in_order: Batches come in the order of the sequence, such as the changes of a table: rows are compared with
-            those of their batch alone, and the table needs no column for `sequence_by`.
-        query: A name for the stream, if Spark's id of the query is not known: in Connect sessions (there,
-            `checkpoint_location` says it, too) and for batch frames.
-        options: Write options, such as `row_change_mode`. With `merge_schema`, columns that the table lacks are added;
-            else the source has none but those that `sequence_by` and `deletes_when` use, and those of changes.
-
-    Returns:
-        A function of a frame and the number of its batch.
-
-    Raises:
-        InvalidOption: The table keeps no sequence, or has no keys.
-
-    Example:
-        >>> sink = lakescan.spark.upsert_sink("local.shop.orders", "id", sequence_by="at", deletes_when="kind = 'D'")
-        >>> changes.writeStream.foreachBatch(sink).option("checkpointLocation", "/lake/checkpoint").start()
-    """
-    from lakescan.spark.upserts import UpsertSink
-
-    return UpsertSink(_batch_target(target, query, options), _names(keys), sequence_by, deletes_when, in_order)
-
-
-def history_sink(
-    target: str | os.PathLike[str] | Table,
-    keys: str | Sequence[str] | None = None,
-    *,
-    sequence_by: str,
-    deletes_when: str | None = None,
-    except_columns: str | Sequence[str] = (),
-    track_history_columns: str | Sequence[str] | None = None,
-    keep_deletes: bool = False,
-    query: str | None = None,
-    **options: Unpack[WriteKeywords],
-) -> HistorySink:
-    """A function for `foreachBatch` that keeps the history of rows (slowly changing dimension of type 2), exactly once.
-
-    Each row of the stream is a version of its key, which is valid from its sequence (`__START_AT`) until before that of
-    the next one, or of a delete (`__END_AT`; null for the present version). Late rows are put into their place: the
-    versions around them are cut anew. A row with the sequence of one that the table has is left out.
-
-    Args:
-        target: The table: its name or path, or an open table. It has the columns of the stream, and `__START_AT` and
-            `__END_AT` with the type of the sequence.
-        keys: The columns that identify a row; by default the table's identifier fields.
-        sequence_by: The column or SQL expression that orders the versions of a key.
-        deletes_when: An SQL condition over the source: such rows end the version of their key.
-        except_columns: Columns of the source that are not written.
-        track_history_columns: Only a change of one of these makes a version; other columns are updated in the version
-            that there is, so that a late row cannot tell any more which values it had before. By default each row makes
-            a version.
-        keep_deletes: Keep deletes that end no version, as rows with `__START_AT = __END_AT` and otherwise only keys.
-            Without, nothing is remembered of them: a row that is older, and comes in a later batch, has no end.
-        query: A name for the stream; see `upsert_sink`.
-        options: Write options, such as `row_change_mode`.
-
-    Returns:
-        A function of a frame and the number of its batch.
-
-    Raises:
-        InvalidOption: An option is wrong.
-
-    Example:
-        >>> sink = lakescan.spark.history_sink("local.shop.prices", "id", sequence_by="at", deletes_when="kind = 'D'")
-        >>> changes.writeStream.foreachBatch(sink).option("checkpointLocation", "/lake/checkpoint").start()
-        >>> lakescan.spark.sql(spark, "SELECT * FROM local.shop.prices WHERE __END_AT IS NULL").show()
-    """
-    from lakescan.spark.histories import HistorySink
-
-    table = _batch_target(target, query, options)
-    tracked = None if track_history_columns is None else _names(track_history_columns)
-    return HistorySink(table, _names(keys), sequence_by, deletes_when, _names(except_columns), tracked, keep_deletes)
-
-
-def _batch_target(
-    target: str | os.PathLike[str] | Table, query: str | None, options: Mapping[str, object]
-) -> BatchTarget:
-    from pyspark.sql import SparkSession
-
-    from lakescan.spark.batch_target import BatchTarget
-
-    session = SparkSession.getActiveSession()
-    return BatchTarget.of(target, query, () if session is None else _namespace(session), options)
-
-
-def _names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns or ())
 
 
 def _namespace(spark: SparkSession) -> tuple[str, ...]:

@@ -59,6 +59,7 @@ class BatchTarget:
         """The table; raises `InvalidOption` for options that a stream cannot have."""
         path, format = _named(target, within)
         checked = WriteOptions.of(options, format)
+        checked.check_changes(upserts=True)
         if checked.txn_app_id is not None:
             raise InvalidOption("txnAppId and txnVersion are set for each batch: name the stream, query=...")
         return BatchTarget(path, format, checked, given(), query)

@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakescan.common.metadata_columns import CHANGE_ORDINAL
 from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.select import quoted
 from lakescan.dml.statements import Action, Clause, Merge, Sql, When
-from lakescan.errors import InvalidOption, SchemaMismatch
+from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.scan import Scan
 from lakescan.spark.batch_target import BatchTarget
 from lakescan.spark.keyed_rows import (
+    CHANGE_SEQUENCE,
     DELETES,
     SEQUENCE,
     SequenceBy,
@@ -88,6 +90,11 @@ class HistorySink:
             raise SchemaMismatch(
                 f"{target.name} keeps history, but has no column {missing[0]}: add __START_AT and __END_AT with the "
                 "type of the sequence"
+            )
+        if self._sequence_by == CHANGE_SEQUENCE and named(CHANGE_ORDINAL.name, frame.columns) is not None:
+            raise UnsupportedFeature(
+                "a history in the order of an Iceberg changelog, whose numbers begin anew in each batch",
+                "Give a column of the table that orders its rows, sequence_by=...",
             )
         keys = keys_of(target, self._keys)
         if missing := [each for each in table if named(each, (*columns, *keys, START, END)) is None]:

@@ -70,6 +70,24 @@ class SequenceBy:
         return SequenceBy(sql, column)
 
 
+def changed_rows(frame: DataFrame) -> DataFrame:
+    """The rows of a stream of changes without images before updates; see `lakescan.spark.change_rows`."""
+    commit = named(COMMIT_VERSION.name, frame.columns) or named(CHANGE_ORDINAL.name, frame.columns)
+    if named(CHANGE.name, frame.columns) is None or commit is None:
+        raise InvalidOption(
+            f"the frame has no {CHANGE.name} with {COMMIT_VERSION.name} (Delta) or {CHANGE_ORDINAL.name} (Iceberg): "
+            "read the changes of a table, by readChangeFeed or on-change=changelog"
+        )
+    kind = f"lower({CHANGE.name})"
+    updated = "('update_postimage', 'update_after')"
+    others = [quoted(name) for name in frame.columns if name.lower() not in (CHANGE.name, CHANGE_SEQUENCE)]
+    return frame.where(f"{kind} NOT IN ('update_preimage', 'update_before')").selectExpr(
+        *others,
+        f"CASE WHEN {kind} IN {updated} THEN 'update' ELSE {kind} END AS {CHANGE.name}",
+        f"2 * bigint({commit}) + int({kind} <> 'delete') AS {CHANGE_SEQUENCE}",
+    )
+
+
 def named(name: str, columns: Sequence[str]) -> str | None:
     """The column of a name, with or without backquotes and in any case; None if there is none."""
     plain = _unquoted(name.strip())

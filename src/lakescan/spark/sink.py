@@ -67,6 +67,7 @@ class _Tasks:
             options.check_overwrites(options.replace_where)
         else:
             options.check_appends()
+            target.check_appends()
         self._writes: TableWrites = target.writes
         self._dynamic = options.is_dynamic
         text = options.replace_where if is_overwrite else None

@@ -10,7 +10,9 @@ from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.select import quoted
 from lakescan.dml.statements import Action, Clause, Sql, When
+from lakescan.errors import InvalidOption
 from lakescan.spark.batch_target import BatchTarget, with_new_columns
+from lakescan.spark.equality_upserts import upsert_rows
 from lakescan.spark.keyed_rows import (
     DELETES,
     SEQUENCE,
@@ -21,7 +23,6 @@ from lakescan.spark.keyed_rows import (
     told,
     with_marks,
 )
-from lakescan.spark.types import schema_of_rows
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 
@@ -43,7 +44,7 @@ class UpsertSink:
     _sequence_by: str | None
     _deletes_when: str | None
     _in_order: bool
-    _left_out: tuple[str, ...] = ()
+    _left_out: tuple[str, ...]
 
     def __call__(self, frame: DataFrame, batch_id: int | None = None) -> ChangeResult:
         """Merge a batch into the table, unless it was merged before.
@@ -76,6 +77,9 @@ class UpsertSink:
         rows = with_marks(frame, columns, sequence, self._deletes_when)
         of_rows = keys_in(rows, keys)
         rows = newest(rows, of_rows, of_rows, f"upsert into {target.name}", has_sequence=sequence is not None)
+        if self._is_by_equality(target, sequence):
+            with told():
+                return upsert_rows(target, rows, keys, DELETES, SEQUENCE)
         on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
         statement = replace(
             merge_of(on, "t", "s"),
@@ -84,6 +88,19 @@ class UpsertSink:
         )
         with told():
             return change(target, statement, {SOURCE: rows})
+
+    def _is_by_equality(self, target: Target, sequence: SequenceBy | None) -> bool:
+        """Whether rows are upserted without reading the table; it cannot be asked for sequences then."""
+        mode = self._target.options.upsert_mode
+        is_compared = sequence is not None and sequence.column is not None
+        if mode is None:
+            return target.upserts_by_default and not is_compared
+        if mode == "equality" and is_compared:
+            raise InvalidOption(
+                "upsert-mode=equality does not read the table, so that late rows would not be told: leave out "
+                "sequence_by, or set in_order=True if batches come in the order of the sequence"
+            )
+        return mode == "equality"
 
     def _clauses(self, kept: str | None) -> Iterator[Clause]:
         """What happens to rows; `kept` is the column of the table with the sequence of its rows."""
@@ -104,5 +121,7 @@ def fitted(
     """The columns of a source that the table takes, and the table, with those that the options let it add."""
     columns = kept_columns(frame, target.writes.schema.names, texts, adds_others=adds, left_out=left_out)
     if adds:
+        from lakescan.spark.types import schema_of_rows
+
         target = with_new_columns(target, schema_of_rows(frame.select(*map(quoted, columns)).schema))
     return target, columns

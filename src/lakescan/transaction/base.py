@@ -138,6 +138,9 @@ class Target(Protocol):
     def has_dynamic_overwrites(self) -> bool:
         """Whether a dynamic overwrite replaces the partitions of its rows; otherwise it replaces the whole table."""
 
+    def check_appends(self) -> None:
+        """Raise `UnsupportedFeature` if the table's properties say that new rows replace those with their keys."""
+
     def check_removable(self) -> None:
         """Raise `UnsupportedFeature` if files of the table cannot be replaced."""
 
@@ -187,6 +190,19 @@ class Target(Protocol):
 
         Raises `CommitConflict` if another commit changed what the statement read, or retries run out; see `append`.
         """
+
+    def key_writes(self, keys: Sequence[str]) -> TableWrites:
+        """How to write the keys of rows to delete, whatever files they are in; raises `UnsupportedFeature`."""
+
+    def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
+        """Commit new rows, and deletes of all older rows by files of keys; it is retried after concurrent commits.
+
+        Raises `CommitConflict` if retries run out, or the table is partitioned in another way now; see `append`.
+        """
+
+    @property
+    def upserts_by_default(self) -> bool:
+        """Whether the table's properties say that streams upsert, by such files of keys."""
 
     def with_columns(self, new: TableDefinition) -> Target:
         """Add columns, in a commit of its own, and reopen the table; raises `CommitConflict`."""

@@ -289,6 +289,22 @@ class DeltaTarget:
         prefix_length = properties.prefix_length if properties.random_prefixes else 0
         return VectorWriter(self.location, self.storage, write_id, prefix_length)
 
+    def key_writes(self, keys: Sequence[str]) -> DeltaWrites:
+        """Raise `UnsupportedFeature`: Delta has no deletes by key."""
+        raise UnsupportedFeature(f"equality deletes in the Delta table {self.name}", "Use upsert-mode=merge.")
+
+    def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
+        """Raise `UnsupportedFeature`, as `key_writes`."""
+        self.key_writes(())
+
+    @property
+    def upserts_by_default(self) -> bool:
+        """False."""
+        return False
+
+    def check_appends(self) -> None:
+        """Accept all tables."""
+
     def change(self, changes: RowChanges) -> None:
         """Commit the changes; raises `CommitConflict` if another commit changed what the statement read."""
         if changes.removed or changes.deletes:

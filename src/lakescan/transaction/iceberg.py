@@ -38,6 +38,7 @@ from lakescan.iceberg.write.branches import with_branch
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.create import as_schema
 from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.write.expire import Retention, commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
 from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
@@ -268,6 +269,29 @@ class IcebergTarget:
             commit = self._commit()
             read = validation_of(changes, commit.base, self.options)
             commit.change([each.location for each in changes.removed], changes.deletes, changes.files, read)
+
+    def key_writes(self, keys: Sequence[str]) -> EqualityDeleteWrites:
+        """How to write equality deletes."""
+        return EqualityDeleteWrites.of(self.writes, keys, self.name)
+
+    def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
+        """Commit new rows and equality deletes, onto any commits since: nothing was read."""
+        with translated(self.identifier):
+            self._commit().upsert(files, deletes)
+
+    @property
+    def upserts_by_default(self) -> bool:
+        """`write.upsert.enabled`, which Flink's writer has."""
+        return self.opened.metadata.table_properties.upserts
+
+    def check_appends(self) -> None:
+        """Raise `UnsupportedFeature` for a table with `write.upsert.enabled`, whose keys would be there twice."""
+        if self.upserts_by_default:
+            raise UnsupportedFeature(
+                f"appending to {self.name}, whose property write.upsert.enabled is true",
+                "Its writers replace rows by their keys: use Table.upsert, or lakescan.spark.upsert_sink. To append "
+                "rows beside those with the same keys, set 'write.upsert.enabled'='false' first.",
+            )
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
         """Add columns in a commit of its own, and reload the table."""

@@ -19,6 +19,7 @@ def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResul
     if target.has_committed():
         return WriteResult(0, 0, 0)
     options.check_appends()
+    target.check_appends()
     target = prepared(target, rows.schema, options)
     return append(target, rows.write(target, new_write_id(), None))
 

@@ -69,6 +69,9 @@ class IcebergProperties(ReadProperties):
         one_of("file", "partition"),
         "whether a file of position deletes is about one data file, or about those of a partition",
     )
+    upserts = Property(
+        "write.upsert.enabled", False, boolean, "whether streams replace rows by their keys, as Flink's writer does"
+    )
     target_delete_file_size = Property(
         "write.delete.target-file-size-bytes",
         64 * 2**20,

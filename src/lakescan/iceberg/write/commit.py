@@ -126,6 +126,22 @@ class IcebergCommit:
 
         self._commit(operation_of(changes), checked, whole, COMMITS)
 
+    def upsert(self, files: Iterable[WrittenFile], deletes: Iterable[WrittenFile]) -> None:
+        """Commit new data files, and equality deletes of all rows that the table had before; see `append`.
+
+        They go onto any commits. Raises `CommitConflict` if one of them changed the partitioning: deletes apply to
+        files of their own partition spec alone.
+        """
+        written, keys, spec = list(files), list(deletes), self.opened.metadata.default_spec_id
+
+        def changes(base: CommitBase, rebase: Rebase | None) -> FileChanges:
+            if base.metadata.default_spec_id != spec and not base.metadata.specs[spec].is_unpartitioned:
+                raise CommitConflict(f"{self._where}: another writer changed the partitioning. Upsert the rows again.")
+            return FileChanges(added_files(written, base), added_deletes=added_files(keys, base))
+
+        known = changes(self.base, None)
+        self._commit(operation_of(known), changes, None, APPENDS)
+
     def change(
         self,
         removed: Collection[str],

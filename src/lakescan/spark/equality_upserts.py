@@ -1,0 +1,52 @@
+"""Upserts that do not read the table, by Spark's workers."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakescan.dml.equality import commit_upserts
+from lakescan.spark.workers import use_this_python
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import ChangeResult
+from lakescan.write.partitioned_writer import new_write_id, remove_written
+from lakescan.write.table_writes import TableWrites
+from lakescan.write.upserts import Upserted, UpsertWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: str, *others: str) -> ChangeResult:
+    """Upsert rows, each key once; those where the column `deletes` is true delete their keys.
+
+    The columns `others` are not written.
+    """
+    use_this_python(frame.sparkSession)
+    writes, of_keys, write_id = target.writes, target.key_writes(keys), new_write_id()
+    frame, written = frame.drop(*others), Upserted()
+    try:
+        for row in frame.mapInArrow(_writing(writes, of_keys, write_id, deletes), "files binary").collect():
+            written.add(pickle.loads(row["files"]))
+    except BaseException:
+        remove_written(writes, write_id)
+        raise
+    return commit_upserts(target, written)
+
+
+def _writing(rows: TableWrites, keys: TableWrites, write_id: str, deletes: str) -> Any:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = UpsertWriter(rows, keys, write_id, deletes)
+        try:
+            for batch in batches:
+                writer.take(batch)
+            files = writer.close()
+        except BaseException:
+            writer.undo()
+            raise
+        yield pa.RecordBatch.from_pydict({"files": pa.array([pickle.dumps(files, protocol=5)], pa.binary())})
+
+    return write

@@ -1,0 +1,194 @@
+"""Upserts without reading the table: equality deletes, as files and in commits, and how they become others.
+
+lakescan reads the tables back; pyiceberg reads no equality deletes, and says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakescan
+from lakescan.catalogs.registry import connection
+from lakescan.errors import AmbiguousMerge, InvalidOption, SchemaMismatch, UnsupportedFeature
+from tests.support import own_catalog
+
+local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
+
+
+@pytest.fixture(params=["2", "3"])
+def version(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+def made(
+    local: lakescan.Catalog, version: str, columns: str = "id BIGINT, value STRING", **more: Any
+) -> lakescan.Table:
+    properties = {"format-version": version, **more.pop("properties", {})}
+    return local.create_table("db.t", columns, properties=properties, **more)
+
+
+def rows(*pairs: tuple[Any, Any]) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array([each for each, _ in pairs], pa.int64()),
+            "value": pa.array([each for _, each in pairs], pa.string()),
+        }
+    )
+
+
+def there(table: lakescan.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.refresh().to_arrow().to_pylist())
+
+
+def snapshot() -> Any:
+    return connection("local").load_table(("db", "t")).current_snapshot()
+
+
+def files(content: int) -> list[dict[str, Any]]:
+    table = connection("local").load_table(("db", "t"))
+    kinds = {0: table.inspect.data_files, 1: table.inspect.delete_files}
+    return [each for each in kinds[min(content, 1)]().to_pylist() if each["content"] == content]
+
+
+def upsert(table: lakescan.Table, *pairs: tuple[Any, Any], **more: Any) -> Any:
+    return table.upsert(rows(*pairs), "id", upsert_mode="equality", **more)
+
+
+def test_rows_replace_those_with_their_keys(local: lakescan.Catalog, version: str) -> None:
+    table = made(local, version)
+    assert upsert(table, (1, "a"), (2, "b")).inserted == 2
+    upsert(table, (2, "B"), (3, "c"))
+    upsert(table, (2, "BB"))
+    assert there(table) == [(1, "a"), (2, "BB"), (3, "c")]
+    assert snapshot().summary.operation.value == "overwrite"
+    table.append(rows((2, "beside")))
+    assert (2, "beside") in there(table)
+    with pytest.raises(Exception, match=r"(?i)equality"):
+        connection("local").load_table(("db", "t")).scan().to_arrow()
+
+
+def test_a_file_of_deletes_has_sorted_keys_alone(local: lakescan.Catalog, version: str) -> None:
+    table = made(local, version)
+    upsert(table, (3, "c"), (1, "a"), (2, "b"))
+    [found] = files(2)
+    assert (found["equality_ids"], found["record_count"]) == ([1], 3)
+    kept = pq.read_table(found["file_path"].removeprefix("file://"))
+    assert kept.to_pydict() == {"id": [1, 2, 3]}
+    assert kept.schema.field("id").metadata[b"PARQUET:field_id"] == b"1"
+
+
+def test_partitions_by_keys_have_their_own_deletes(local: lakescan.Catalog, version: str) -> None:
+    table = made(local, version, partition_by=("bucket(4, id)",))
+    upsert(table, *((each, "old") for each in range(20)))
+    upsert(table, *((each, "new") for each in range(0, 20, 3)))
+    assert there(table) == [(each, "old" if each % 3 else "new") for each in range(20)]
+    assert len(files(2)) > 2
+
+
+def test_what_could_miss_rows_is_refused(local: lakescan.Catalog) -> None:
+    table = made(local, "2", partition_by=("value",))
+    with pytest.raises(UnsupportedFeature, match="partitioned by 'value'"):
+        upsert(table, (1, "a"))
+    assert upsert_all(table, (1, "a"), keys=["id", "value"]).inserted == 1
+    local.drop_table("db.t")
+    table = made(local, "2", partition_by=("bucket(4, id)",))
+    with connection("local").load_table(("db", "t")).update_spec() as update:
+        update.remove_field("id_bucket")
+        update.add_field("id", "bucket[8]", "other")
+    with pytest.raises(UnsupportedFeature, match="another way before"):
+        upsert(table.refresh(), (1, "a"))
+    local.drop_table("db.t")
+    with pytest.raises(UnsupportedFeature, match="version 1"):
+        upsert(made(local, "1"), (1, "a"))
+    local.drop_table("db.t")
+    with pytest.raises(UnsupportedFeature, match="type double"):
+        made(local, "2", "id DOUBLE").upsert(pa.table({"id": [1.0]}), "id", upsert_mode="equality")
+    local.drop_table("db.t")
+    with pytest.raises(InvalidOption, match="upsert-mode"):
+        local.create_table("db.t", "id BIGINT", format="delta").upsert(
+            pa.table({"id": [1]}), "id", upsert_mode="equality"
+        )
+
+
+def upsert_all(table: lakescan.Table, *pairs: tuple[Any, Any], keys: list[str]) -> Any:
+    return table.upsert(rows(*pairs), keys, upsert_mode="equality")
+
+
+def test_each_key_comes_once_and_is_not_null(local: lakescan.Catalog) -> None:
+    table = made(local, "2")
+    with pytest.raises(AmbiguousMerge):
+        upsert(table, (1, "a"), (1, "b"))
+    with pytest.raises(SchemaMismatch, match="nulls in 'id'"):
+        upsert(table, (None, "a"))
+    with pytest.raises(SchemaMismatch, match="no column 'id'"):
+        table.upsert(pa.table({"value": ["a"]}), "id", upsert_mode="equality")
+    assert there(table) == []
+    assert snapshot() is None
+
+
+def test_a_transaction_is_committed_once(local: lakescan.Catalog) -> None:
+    table = made(local, "2")
+    for value in ("a", "again"):
+        upsert(table, (1, value), txn_app_id="app", txn_version=1)
+    assert there(table) == [(1, "a")]
+
+
+def test_tables_that_streams_upsert_are_not_appended_to(local: lakescan.Catalog) -> None:
+    table = made(local, "2", properties={"write.upsert.enabled": "true"})
+    with pytest.raises(UnsupportedFeature, match=r"write.upsert.enabled is true"):
+        table.append(rows((1, "a")))
+    with pytest.raises(InvalidOption, match="upsert-mode is for"):
+        table.overwrite(rows((1, "a")), upsert_mode="equality")
+    with pytest.raises(InvalidOption, match="upsert-mode is for"):
+        table.delete("id = 1", upsert_mode="equality")
+    table.upsert(rows((1, "a")), "id")
+    table.upsert(rows((1, "b")), "id")
+    assert there(table) == [(1, "b")]
+
+
+def test_concurrent_upserts_go_onto_each_other(local: lakescan.Catalog, version: str) -> None:
+    table = made(local, version)
+    upsert(table, (1, "a"))
+    other = lakescan.table("local.db.t")
+    from lakescan.transaction.iceberg import IcebergTarget
+
+    commit = IcebergTarget.upsert
+
+    def late(target: Any, *written: Any) -> None:
+        IcebergTarget.upsert = commit
+        upsert(other, (1, "between"), (2, "between"))
+        commit(target, *written)
+
+    IcebergTarget.upsert = late
+    try:
+        upsert(table, (1, "last"))
+    finally:
+        IcebergTarget.upsert = commit
+    assert there(table) == [(1, "last"), (2, "between")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_upserts_give_what_a_dictionary_has(local: lakescan.Catalog, version: str, seed: int) -> None:
+    random, table, model = Random(seed), made(local, version, partition_by=("bucket(3, id)",) if seed else ()), {}
+    for step in range(6):
+        keys = random.sample(range(12), random.randint(1, 6))
+        new = dict.fromkeys(keys, f"{step}")
+        mode = random.choice(("equality", "equality", "merge"))
+        table.upsert(rows(*new.items()), "id", upsert_mode=mode)
+        model |= new
+        assert there(table) == sorted(model.items())
+
+
+def test_a_failed_upsert_leaves_no_files(local: lakescan.Catalog, tmp_path: Path) -> None:
+    table = made(local, "2")
+    before = {each.name for each in tmp_path.rglob("*.parquet")}
+    with pytest.raises(SchemaMismatch):
+        table.upsert(pa.table({"id": [1], "value": [1.5], "more": [1]}), "id", upsert_mode="equality")
+    assert {each.name for each in tmp_path.rglob("*.parquet")} == before
