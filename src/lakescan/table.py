@@ -21,7 +21,7 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
-from lakescan.maintenance import compact, remove_orphans
+from lakescan.maintenance import compact, convert_equality_deletes, remove_orphans
 from lakescan.notebook import table_as_html
 from lakescan.options.compact import CompactOptions
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
@@ -37,6 +37,7 @@ from lakescan.transaction.results import (
     ChangeResult,
     CheckpointResult,
     CompactResult,
+    ConvertResult,
     ExpireResult,
     ManifestsResult,
     OrphanResult,
@@ -594,6 +595,30 @@ class Table:
         moment = None if older_than is None else as_moment(older_than)
         folder = None if location is None else location_of(location)
         return remove_orphans(self._target(WriteOptions(), same=False), moment, dry_run=dry_run, location=folder)
+
+    def convert_equality_deletes(self, *, executor: PlanningExecutor | None = None) -> ConvertResult:
+        """Replace the equality deletes of an Iceberg table by deletion vectors (version 3) or position deletes.
+
+        Upserts without reading the table, of `upsert_mode="equality"` and of Flink, leave equality deletes: each reader
+        compares keys of all older rows with them. Here this is done once. Streams and changes skip the commit, because
+        it changes no rows.
+
+        Args:
+            executor: Where keys are read, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
+
+        Returns:
+            How many files of equality deletes were replaced, and how many rows they had deleted.
+
+        Raises:
+            UnsupportedFeature: A Delta table, or one of format version 1, which have none.
+            CommitConflict: Another writer rewrote the data files, or deleted rows of them (version 3).
+
+        Example:
+            >>> print(orders.convert_equality_deletes())
+            12 files of equality deletes replaced: 340 rows of 5 files are deleted by position
+        """
+        target = self._target(WriteOptions())
+        return self._written(target, convert_equality_deletes(target, executor))
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite the manifests of an Iceberg table: fewer and larger, each with the files of few partitions.

@@ -15,7 +15,8 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.errors import AmbiguousMerge, InvalidOption, SchemaMismatch, UnsupportedFeature
+from lakescan.errors import AmbiguousMerge, CommitConflict, InvalidOption, SchemaMismatch, UnsupportedFeature
+from lakescan.transaction.iceberg import IcebergTarget
 from tests.support import own_catalog
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
@@ -157,8 +158,6 @@ def test_concurrent_upserts_go_onto_each_other(local: lakescan.Catalog, version:
     table = made(local, version)
     upsert(table, (1, "a"))
     other = lakescan.table("local.db.t")
-    from lakescan.transaction.iceberg import IcebergTarget
-
     commit = IcebergTarget.upsert
 
     def late(target: Any, *written: Any) -> None:
@@ -192,3 +191,70 @@ def test_a_failed_upsert_leaves_no_files(local: lakescan.Catalog, tmp_path: Path
     with pytest.raises(SchemaMismatch):
         table.upsert(pa.table({"id": [1], "value": [1.5], "more": [1]}), "id", upsert_mode="equality")
     assert {each.name for each in tmp_path.rglob("*.parquet")} == before
+
+
+def test_deletes_by_key_become_deletes_by_position(local: lakescan.Catalog, version: str) -> None:
+    table = made(local, version, partition_by=("bucket(2, id)",))
+    upsert(table, *((each, "old") for each in range(10)))
+    upsert(table, *((each, "new") for each in range(0, 10, 2)))
+    before, at = there(table), table.version
+    result = table.convert_equality_deletes()
+    assert (result.removed, result.rows) == (len(files(2)) or result.removed, 5)
+    assert there(table) == before
+    assert files(2) == []
+    assert {each["file_format"] for each in files(1)} == {"PUFFIN" if version == "3" else "PARQUET"}
+    assert snapshot().summary.operation.value == "replace"
+    assert table.changes(start=at).to_arrow().num_rows == 0
+    assert str(table.convert_equality_deletes()) == "no equality deletes"
+    if version == "2":  # pyiceberg reads position deletes
+        read = connection("local").load_table(("db", "t")).scan().to_arrow().to_pylist()
+        assert sorted(tuple(row.values()) for row in read) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_conversions_keep_the_rows(local: lakescan.Catalog, version: str, seed: int) -> None:
+    random, table, model = Random(seed), made(local, version, partition_by=("bucket(3, id)",) if seed else ()), {}
+    for step in range(8):
+        new = dict.fromkeys(random.sample(range(12), random.randint(1, 6)), f"{step}")
+        table.upsert(rows(*new.items()), "id", upsert_mode="equality")
+        model |= new
+        if random.random() < 0.3:
+            gone = random.randrange(12)
+            table.delete(f"id = {gone}", row_change_mode="merge-on-read")
+            model.pop(gone, None)
+        if random.random() < 0.6:
+            table.convert_equality_deletes()
+            assert files(2) == []
+        assert there(table) == sorted(model.items())
+
+
+def test_a_conversion_goes_onto_upserts_and_not_onto_other_changes_of_its_files(
+    local: lakescan.Catalog, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(local, version)
+    upsert(table, (1, "a"), (2, "b"), (3, "c"))
+    upsert(table, (1, "A"))
+    commit = IcebergTarget.replace_equality
+
+    def convert(meanwhile: Any) -> Any:
+        def late(target: Any, *written: Any) -> None:
+            meanwhile(lakescan.table("local.db.t"))
+            commit(target, *written)
+
+        monkeypatch.setattr(IcebergTarget, "replace_equality", late)
+        return table.refresh().convert_equality_deletes()
+
+    assert convert(lambda other: upsert(other, (1, "AA"), (2, "B"))).rows == 1
+    assert there(table) == [(1, "AA"), (2, "B"), (3, "c")]
+    assert len(files(2)) == 1
+    with pytest.raises(CommitConflict, match="removed"):
+        convert(lambda other: other.compact())
+    assert there(table) == [(1, "AA"), (2, "B"), (3, "c")]
+
+
+def test_only_iceberg_has_deletes_by_key(local: lakescan.Catalog) -> None:
+    table = local.create_table("db.t", "id BIGINT", format="delta")
+    with pytest.raises(UnsupportedFeature, match="equality deletes in the Delta table"):
+        table.convert_equality_deletes()
+    local.drop_table("db.t")
+    assert not made(local, "2").convert_equality_deletes().removed

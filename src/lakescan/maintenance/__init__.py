@@ -1,6 +1,7 @@
-"""Table maintenance: compaction, snapshot expiration, removal of orphan files, purges."""
+"""Table maintenance: compaction, conversion of deletes, removal of orphan files, purges."""
 
 from lakescan.maintenance.compact import compact
+from lakescan.maintenance.convert_deletes import convert_equality_deletes
 from lakescan.maintenance.orphans import remove_orphans
 
-__all__ = ["compact", "remove_orphans"]
+__all__ = ["compact", "convert_equality_deletes", "remove_orphans"]

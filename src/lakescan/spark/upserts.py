@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.select import quoted
-from lakescan.dml.statements import Action, Clause, Sql, When
+from lakescan.dml.statements import Action, Assignment, Clause, Sql, When
 from lakescan.errors import InvalidOption
 from lakescan.spark.batch_target import BatchTarget, with_new_columns
 from lakescan.spark.equality_upserts import upsert_rows
@@ -28,6 +28,8 @@ from lakescan.transaction.results import ChangeResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_MARKS = (SEQUENCE, DELETES)
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,12 @@ class UpsertSink:
             with told():
                 return upsert_rows(target, rows, keys, DELETES, SEQUENCE)
         on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
+        given = None  # all columns, which the source must have
+        if adds:
+            given = tuple(Assignment((each,), Sql(f"s.{quoted(each)}")) for each in rows.columns if each not in _MARKS)
         statement = replace(
             merge_of(on, "t", "s"),
-            clauses=tuple(self._clauses(None if sequence is None else sequence.column)),
-            with_schema_evolution=adds,
+            clauses=tuple(self._clauses(None if sequence is None else sequence.column, given)),
         )
         with told():
             return change(target, statement, {SOURCE: rows})
@@ -102,17 +106,17 @@ class UpsertSink:
             )
         return mode == "equality"
 
-    def _clauses(self, kept: str | None) -> Iterator[Clause]:
-        """What happens to rows; `kept` is the column of the table with the sequence of its rows."""
+    def _clauses(self, kept: str | None, given: tuple[Assignment, ...] | None) -> Iterator[Clause]:
+        """What happens to rows; `kept` is the column of the table with the sequence of its rows, `given` the values."""
         is_newer = None
         if kept is not None:
             is_newer = f"(t.{quoted(kept)} IS NULL OR s.{SEQUENCE} > t.{quoted(kept)})"
         if self._deletes_when is not None:
             deletes = f"s.{DELETES}" + ("" if is_newer is None else f" AND {is_newer}")
             yield Clause(When.MATCHED, Action.DELETE, Sql(deletes))
-        yield Clause(When.MATCHED, Action.UPDATE, None if is_newer is None else Sql(is_newer), None)
+        yield Clause(When.MATCHED, Action.UPDATE, None if is_newer is None else Sql(is_newer), given)
         stays = None if self._deletes_when is None else Sql(f"NOT s.{DELETES}")
-        yield Clause(When.NOT_MATCHED, Action.INSERT, stays, None)
+        yield Clause(When.NOT_MATCHED, Action.INSERT, stays, given)
 
 
 def fitted(

@@ -25,7 +25,7 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
-from lakescan.write.row_deletes import DeleteLimits
+from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
 
@@ -198,6 +198,16 @@ class Target(Protocol):
         """Commit new rows, and deletes of all older rows by files of keys; it is retried after concurrent commits.
 
         Raises `CommitConflict` if retries run out, or the table is partitioned in another way now; see `append`.
+        """
+
+    def equality_deletes(self) -> Sequence[str]:
+        """The files of equality deletes of the base; raises `UnsupportedFeature` if the format has none."""
+
+    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
+        """Commit deletes by position in the place of files of equality deletes (`gone`): the rows stay the same.
+
+        Raises `CommitConflict` if another commit changed the files with these rows, or has added older ones; see
+        `append`.
         """
 
     @property

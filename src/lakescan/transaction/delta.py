@@ -52,7 +52,7 @@ from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 from lakescan.write.column_rules import MARKS
-from lakescan.write.row_deletes import DeleteLimits
+from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
 
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
@@ -289,13 +289,27 @@ class DeltaTarget:
         prefix_length = properties.prefix_length if properties.random_prefixes else 0
         return VectorWriter(self.location, self.storage, write_id, prefix_length)
 
+    @property
+    def _no_equality_deletes(self) -> UnsupportedFeature:
+        return UnsupportedFeature(
+            f"equality deletes in the Delta table {self.name}", "Delta deletes by position alone."
+        )
+
+    def equality_deletes(self) -> Sequence[str]:
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
+
     def key_writes(self, keys: Sequence[str]) -> DeltaWrites:
-        """Raise `UnsupportedFeature`: Delta has no deletes by key."""
-        raise UnsupportedFeature(f"equality deletes in the Delta table {self.name}", "Use upsert-mode=merge.")
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
 
     def upsert(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenFile]) -> None:
-        """Raise `UnsupportedFeature`, as `key_writes`."""
-        self.key_writes(())
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
+
+    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
+        """Raise `UnsupportedFeature`."""
+        raise self._no_equality_deletes
 
     @property
     def upserts_by_default(self) -> bool:

@@ -26,6 +26,7 @@ from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.table_format import SnapshotSelector, TableFormat
 from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.equality_files import equality_files
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
 from lakescan.iceberg.metadata.locate import InFolder
@@ -54,7 +55,7 @@ from lakescan.transaction.results import CheckpointResult, ExpireResult, Manifes
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.transaction.save import removed_on_failure
 from lakescan.write.partitioned_writer import new_write_id
-from lakescan.write.row_deletes import DeleteLimits
+from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
 
 _LOG = logging.getLogger("lakescan")
@@ -278,6 +279,15 @@ class IcebergTarget:
         """Commit new rows and equality deletes, onto any commits since: nothing was read."""
         with translated(self.identifier):
             self._commit().upsert(files, deletes)
+
+    def equality_deletes(self) -> Sequence[str]:
+        """The files of equality deletes of the base, those that apply to no data file included."""
+        return equality_files(self._commit().base, self.storage)
+
+    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
+        """Commit the deletes in a `replace` snapshot, which streams skip; it is retried after commits beside it."""
+        with translated(self.identifier):
+            self._commit().replace_equality(deletes, gone)
 
     @property
     def upserts_by_default(self) -> bool:

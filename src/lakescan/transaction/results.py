@@ -262,6 +262,32 @@ class CheckpointResult(_Result):
 
 
 @dataclass(frozen=True, repr=False)
+class ConvertResult(_Result):
+    """The equality deletes of an Iceberg table that became deletes by position.
+
+    Attributes:
+        removed: How many files of equality deletes were removed.
+        files: How many data files got a deletion vector, or position deletes.
+        rows: How many of their rows these delete.
+
+    Example:
+        >>> print(orders.convert_equality_deletes())
+        12 files of equality deletes replaced: 340 rows of 5 files are deleted by position
+    """
+
+    removed: int = 0
+    files: int = 0
+    rows: int = 0
+
+    def __str__(self) -> str:
+        if not self.removed:
+            return "no equality deletes"
+        deleted = f"{_counted(self.rows, 'row')} of {_counted(self.files, 'file')}"
+        kinds = "file" if self.removed == 1 else "files"
+        return f"{self.removed:,} {kinds} of equality deletes replaced: {deleted} are deleted by position"
+
+
+@dataclass(frozen=True, repr=False)
 class ManifestsResult(_Result):
     """The manifests of an Iceberg table that were rewritten.
 

@@ -201,6 +201,31 @@ class IcebergCommit:
                 "which deletes are written differently. Run the statement again."
             )
 
+    def replace_equality(self, deletes: Sequence[WrittenDeletes], gone: Sequence[str]) -> None:
+        """Commit deletes by position in the place of equality deletes (`gone`), in a `replace` snapshot.
+
+        The data files with such rows must still be there, and no data file may have been added that is as old as the
+        equality deletes: these would delete its rows, too. Raises what `replace` raises.
+        """
+        whole, base = RowChange((), tuple(deletes), ()), self.base
+        unused = pa.table([pa.array(list(gone), pa.string()), pa.nulls(len(gone), pa.int64())], schema=DELETE_FILES)
+        read = Validation.of(base, referenced=whole.referenced, vectors=whole.vectors)
+
+        def changes(now: CommitBase, rebase: Rebase | None) -> FileChanges:
+            numbers = (
+                [] if rebase is None or not rebase.since else rebase.since.all_added["sequence_number"].to_pylist()
+            )
+            if any(number is None or number < base.sequence_number for number in numbers):
+                raise CommitConflict(
+                    f"{self._where}: another writer wrote old rows again, to which the equality deletes apply that are "
+                    "to be replaced. Convert them again."
+                )
+            found = replace(whole.on(now), unused_deletes=unused)
+            check_row_delta(found, read, now.format_version, self._where)
+            return found
+
+        self._commit("replace", changes, read, COMMITS)
+
     @property
     def base(self) -> CommitBase:
         """The state of the branch when the table was opened."""

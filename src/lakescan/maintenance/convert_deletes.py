@@ -1,0 +1,95 @@
+"""Equality deletes become deletes by position, which readers apply without comparing keys.
+
+Workers read the keys of the files that such deletes apply to, and find the rows that these delete. One commit adds
+deletes of these rows, and removes the equality deletes: the table has the same rows as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakescan.executors import LOCAL, PlanningExecutor
+from lakescan.expressions.evaluate import columns_of
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
+from lakescan.reading.context import ReadContext
+from lakescan.reading.deletes.equality import EqualityDeletes, compared_columns
+from lakescan.reading.deletes.roaring import bitmap_of
+from lakescan.reading.row_batches import row_batches
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import ConvertResult
+from lakescan.transaction.save import removed_on_failure
+from lakescan.write.partitioned_writer import new_write_id
+from lakescan.write.table_writes import WrittenFile
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """Finds the rows of a task group that equality deletes delete. Pickled for workers."""
+
+    context: ReadContext
+    equality: EqualityDeletes | None = None
+
+    def __call__(self, group: TaskGroup) -> dict[str, bytes]:
+        found: dict[str, BitMap64] = {}
+        equality = self.equality or EqualityDeletes(self.context, group.deletes, group.tasks)
+        for task in group.tasks():
+            ids = tuple(sorted(EqualityDeletes.columns_of(task)))
+            if not ids:
+                continue
+            schema = compared_columns(self.context, ids)
+            for first, batch in row_batches(task, self.context, schema):
+                hits = equality.hits(task, first, columns_of(batch, schema), batch.num_rows)
+                if hits is not None and hits.any():
+                    found.setdefault(task.path, BitMap64()).update(bitmap_of(np.flatnonzero(hits) + first))
+        return {path: rows.serialize() for path, rows in found.items()}
+
+
+def convert_equality_deletes(target: Target, executor: PlanningExecutor | None = None) -> ConvertResult:
+    """Replace the equality deletes of a table by deletes by position; see `Table.convert_equality_deletes`."""
+    gone = target.equality_deletes()
+    if not gone:
+        return ConvertResult()
+    writer, scan = target.delete_writer(new_write_id()), target.scan
+    plan = scan.plan()
+    some = scan.plan_of(plan, pa.array(_with_equality(plan.table)))
+    found = _found(some, scan.read_context(some), executor)
+    paths = pa.array(list(found), pa.string())
+    files = some.table.take(pc.index_in(paths, value_set=some.table.files["path"].combine_chunks())).used_deletes()
+    deletes = writer.write(files, list(found.values())) if len(files) else ()
+    written = {each.location: WrittenFile(each.location, (), each.rows, 0) for each in deletes}
+    with removed_on_failure(target, list(written.values())):
+        target.replace_equality(deletes, gone)
+    return ConvertResult(len(gone), len(deletes), sum(each.rows for each in deletes))
+
+
+def _found(plan: ScanPlan, context: ReadContext, executor: PlanningExecutor | None) -> dict[str, BitMap64]:
+    """The rows that equality deletes delete, by data file."""
+    shared = EqualityDeletes(context, plan.deletes, lambda: _tasks(plan)) if executor is None else None
+    found: dict[str, BitMap64] = {}
+    for some in (executor or LOCAL).map(_Finding(context, shared), plan.groups):
+        for path, rows in some.items():
+            found.setdefault(path, BitMap64()).update(BitMap64.deserialize(rows))
+    return found
+
+
+def _tasks(plan: ScanPlan) -> Iterator[FileScanTask]:
+    for group in plan.groups:
+        yield from group.tasks()
+
+
+def _with_equality(table: FileTable) -> np.ndarray:
+    """Whether equality deletes apply to each data file."""
+    numbers = pc.indices_nonzero(pc.equal(table.deletes["kind"], DeleteKind.EQUALITY.value))
+    lists = table.files["deletes"].combine_chunks()
+    owners = pc.list_parent_indices(lists).filter(pc.is_in(pc.list_flatten(lists), value_set=numbers.cast(pa.int32())))
+    mask = np.zeros(len(table), dtype=bool)
+    mask[np.asarray(owners)] = True
+    return mask
