@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -301,3 +302,10 @@ def test_rows_beyond_the_memory_limit_wait_in_files(local: lakescan.Catalog) -> 
         merged("8m")
     with pytest.raises(InvalidOption, match="memory-limit"):
         table.append(source, memory_limit="1g")
+
+
+def test_the_page_about_changing_rows_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "row_changes.md").read_text()
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(block.replace("/lake", str(tmp_path)), "row_changes.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[-1] == "[3, 4, 9]"
