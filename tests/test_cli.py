@@ -94,13 +94,18 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     for number in range(3):
         local.load_table("db.t").append(pa.table({"id": [number], "part": ["a"]}))
         local.load_table("db.d").append(pa.table({"id": [number]}))
+    assert run_here("compact", "local.db.t", "-o", "min-input-files=4") == "nothing to compact"
+    assert run_here("compact", "local.db.t", "--purge") == "nothing to compact"
     assert run_here("compact", "local.db.t").startswith("compacted 3 files into 1")
+    assert run_here("compact", "local.db.t", "--sort-order", "id DESC").startswith("compacted 1 file into 1")
+    assert run_here("compact", "local.db.d", "--zorder-by", "id").startswith("compacted 3 files into 1")
+    assert run_here("rewrite-position-deletes", "local.db.t") == "no position deletes to rewrite"
     now = datetime.now(UTC).isoformat()
     expire = ("expire-snapshots", "local.db.t", "--older-than", now)
-    assert run_here(*expire, "--retain-last", "2", "--dry-run") == "2 snapshots would be expired"
-    assert run_here(*expire) == "3 snapshots expired"
+    assert run_here(*expire, "--retain-last", "2", "--dry-run") == "3 snapshots would be expired"
+    assert run_here(*expire) == "4 snapshots expired"
     orphans = run_here("remove-orphans", "local.db.t", "--older-than", "2100-01-01", "--dry-run").split("\n")
-    assert sum(line.endswith(".parquet") for line in orphans) == 3
+    assert sum(line.endswith(".parquet") for line in orphans) == 4
     assert orphans[-1].endswith("files would be removed")
     assert run_here("checkpoint", "local.db.d") == "wrote a checkpoint"
     assert len(list(Path(tmp_path, "lake").rglob("*.checkpoint.parquet"))) == 1

@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.catalog import catalog
+from lakescan.cli.arguments import pairs
 from lakescan.cli.maintenance import app as maintenance
 from lakescan.cli.query import app as query
 from lakescan.common.option_values import mapping
@@ -45,7 +46,7 @@ def catalogs(
     ] = None,
 ) -> None:
     """Iceberg and Delta tables, from the command line."""
-    for name, folder in _pairs(embedded, "catalogs are written name=folder, e.g. --catalog local=./lake"):
+    for name, folder in pairs(embedded, "catalogs are written name=folder, e.g. --catalog local=./lake"):
         catalog(name, warehouse=folder)
 
 
@@ -145,7 +146,7 @@ def _is_library_error(error: Exception) -> bool:
 
 
 def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:
-    read_options: dict[str, Any] = dict(_pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
+    read_options: dict[str, Any] = dict(pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
     return table(path, relocate=_prefixes(relocate) if relocate else None, **read_options)
 
 
@@ -156,14 +157,6 @@ def _prefixes(text: str) -> dict[str, str]:
         raise InvalidOption(
             f'--relocate {text!r} is not a JSON object such as {{"s3://old/": "/new/"}}: {error}'
         ) from error
-
-
-def _pairs(texts: list[str] | None, usage: str) -> list[tuple[str, str]]:
-    """Split `name=value` arguments; raises `InvalidOption` with the `usage` text for one without `=`."""
-    split = [text.partition("=") for text in texts or []]
-    if any(not equals for _, equals, _ in split):
-        raise InvalidOption(usage)
-    return [(name, value) for name, _, value in split]
 
 
 def _scan(opened: Table, where: str | None, select: str | None) -> Scan:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from lakescan.catalog import Catalog
+from lakescan.cli.arguments import pairs
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.opening import table
@@ -17,6 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 console = Console(highlight=False, markup=False, emoji=False)
 
 TableName = Annotated[str, typer.Argument(help="catalog.namespace.table, or a Delta table's folder.")]
+Where = Annotated[str | None, typer.Option("--where", "-w", help="Only files that may have matching rows.")]
 OlderThan = Annotated[str | None, typer.Option(help="A timestamp, such as 2026-01-31 or 2026-01-31T12:00:00.")]
 
 
@@ -35,10 +37,37 @@ def tables(
 @app.command()
 def compact(
     name: TableName,
-    where: Annotated[str | None, typer.Option("--where", "-w", help="Only files that may have matching rows.")] = None,
+    where: Where = None,
+    strategy: Annotated[str | None, typer.Option(help="binpack, sort or zorder.")] = None,
+    sort_order: Annotated[
+        str | None, typer.Option(help="What to sort by, such as 'country, ts DESC'; by default the table's order.")
+    ] = None,
+    zorder_by: Annotated[str | None, typer.Option(help="The columns of a Z-order, separated by commas.")] = None,
+    purge: Annotated[bool, typer.Option("--purge", help="Rewrite just all files that have deletes.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An option, such as delete-ratio-threshold=0.1 or rewrite-all=true."),
+    ] = None,
 ) -> None:
-    """Compact small files, and apply their deletes."""
-    console.print(str(table(name).compact(where=where)))
+    """Compact small files, apply their deletes, and sort their rows if asked to."""
+    given: dict[str, Any] = {"strategy": strategy, "sort-order": sort_order, "zorder-by": zorder_by}
+    if strategy is None and (sort_order or zorder_by):
+        given["strategy"] = "zorder" if zorder_by else "sort"
+    given = {key: value for key, value in given.items() if value is not None} | ({"purge": True} if purge else {})
+    more: dict[str, Any] = dict(pairs(option, "options are written name=value, e.g. -o min-input-files=5"))
+    console.print(str(table(name).compact(where=where, **given, **more)))
+
+
+@app.command()
+def rewrite_position_deletes(
+    name: TableName,
+    where: Where = None,
+    rewrite_all: Annotated[bool, typer.Option("--rewrite-all", help="Whatever their sizes are.")] = False,
+    min_input_files: Annotated[int, typer.Option(help="How many of a partition are enough.", min=1)] = 5,
+) -> None:
+    """Rewrite small files of position deletes of an Iceberg table; after an upgrade to version 3, as vectors."""
+    result = table(name).rewrite_position_deletes(where=where, rewrite_all=rewrite_all, min_input_files=min_input_files)
+    console.print(str(result))
 
 
 @app.command()

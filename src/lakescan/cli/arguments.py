@@ -1,0 +1,13 @@
+"""Arguments that several commands take."""
+
+from __future__ import annotations
+
+from lakescan.errors import InvalidOption
+
+
+def pairs(texts: list[str] | None, usage: str) -> list[tuple[str, str]]:
+    """Split `name=value` arguments; raises `InvalidOption` with the `usage` text for one without `=`."""
+    split = [text.partition("=") for text in texts or []]
+    if any(not equals for _, equals, _ in split):
+        raise InvalidOption(usage)
+    return [(name, value) for name, _, value in split]
