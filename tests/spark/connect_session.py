@@ -88,6 +88,24 @@ def writes(spark: SparkSession, frame: DataFrame, folder: str) -> None:
     stream = spark.readStream.format("iceberg").load("local.db.t").writeStream.trigger(availableNow=True)
     lakescan.spark.to_table(stream, "local.db.streamed", checkpointLocation=f"{folder}/other").awaitTermination()
     assert lakescan.table("local.db.streamed").count() == 2 * frame.count()
+    upserts(spark, folder)
+
+
+def upserts(spark: SparkSession, folder: str) -> None:
+    """A batch is merged from here, and a stream by the server's own Python, which knows the query by its checkpoint."""
+    lakescan.sql("CREATE TABLE local.db.kept (n BIGINT, value STRING, seq BIGINT) USING delta")
+    schema = "n long, value string, seq long"
+    rows = spark.createDataFrame([(1, "b", 2), (1, "a", 1)], schema)
+    sink = lakescan.spark.upsert_sink("local.db.kept", "n", sequence_by="seq", query="q")
+    assert [sink(rows, 0).inserted, sink(rows, 0).inserted] == [1, 0]
+    spark.createDataFrame([(1, "c", 3), (2, "a", 1)], schema).write.parquet(f"{folder}/rows")
+    stream = spark.readStream.schema(schema).parquet(f"{folder}/rows")
+    query = lakescan.spark.apply_changes(
+        "local.db.kept", stream, "n", "seq", checkpoint=f"{folder}/kept", trigger={"availableNow": True}
+    )
+    query.awaitTermination()
+    found = lakescan.table("local.db.kept").to_arrow().sort_by("n").to_pydict()
+    assert found == {"n": [1, 2], "value": ["c", "a"], "seq": [3, 1]}, found
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ lakescan reads the tables back; pyiceberg reads no equality deletes, and says so
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -130,6 +132,8 @@ def test_each_key_comes_once_and_is_not_null(local: lakescan.Catalog) -> None:
         upsert(table, (None, "a"))
     with pytest.raises(SchemaMismatch, match="no column 'id'"):
         table.upsert(pa.table({"value": ["a"]}), "id", upsert_mode="equality")
+    with pytest.raises(SchemaMismatch, match="no column 'value'"):
+        table.upsert(pa.table({"id": [1]}), "id", upsert_mode="equality")
     assert there(table) == []
     assert snapshot() is None
 
@@ -191,6 +195,29 @@ def test_a_failed_upsert_leaves_no_files(local: lakescan.Catalog, tmp_path: Path
     with pytest.raises(SchemaMismatch):
         table.upsert(pa.table({"id": [1], "value": [1.5], "more": [1]}), "id", upsert_mode="equality")
     assert {each.name for each in tmp_path.rglob("*.parquet")} == before
+
+
+KEYS: dict[str, pa.Array] = {
+    "BOOLEAN": pa.array([True, False]),
+    "INT": pa.array([2, 1], pa.int32()),
+    "STRING": pa.array(["b", "a"]),
+    "BINARY": pa.array([b"b", b"a"]),
+    "DATE": pa.array([date(2026, 1, 2), date(1969, 1, 1)]),
+    "TIMESTAMP": pa.array([datetime(2026, 1, 2, tzinfo=UTC), datetime(1969, 1, 1, tzinfo=UTC)]),
+    "DECIMAL(20, 3)": pa.array([Decimal("1.250"), Decimal("-7.000")], pa.decimal128(20, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_each_type(local: lakescan.Catalog, version: str, kind: str) -> None:
+    table = made(local, version, f"k {kind}, value STRING")
+    for value in "ab":
+        new = pa.table({"k": KEYS[kind], "value": [value] * 2})
+        table.upsert(new, "k", upsert_mode="equality")
+    table.upsert(new.slice(1).set_column(1, "value", pa.array(["c"])), "k", upsert_mode="equality")
+    assert [row[1] for row in there(table)] == ["c", "b"]
+    assert table.convert_equality_deletes().rows == 3
+    assert [row[1] for row in there(table)] == ["c", "b"]
 
 
 def test_deletes_by_key_become_deletes_by_position(local: lakescan.Catalog, version: str) -> None:

@@ -16,6 +16,7 @@ from lakescan.write.upserts import Upserted, UpsertWriter
 
 def upsert_by_equality(target: Target, rows: pa.Table, keys: Sequence[str]) -> ChangeResult:
     """Upsert rows, each key once, in this process."""
+    check_whole(target, rows.column_names)
     writer = UpsertWriter(target.writes, target.key_writes(keys), new_write_id())
     try:
         for batch in rows.to_batches():
@@ -41,6 +42,17 @@ def check_keys(rows: pa.Table, keys: Sequence[str], table: str) -> list[str]:
             raise SchemaMismatch(f"upsert into {table}: the rows {what} {key!r}, which is a key")
         found.append(name)
     return found
+
+
+def check_whole(target: Target, columns: Sequence[str]) -> None:
+    """Raise `SchemaMismatch` if rows lack a column: the values of the rows that they replace are not read."""
+    given = {name.lower() for name in columns}
+    missing = [name for name in target.writes.schema.names if name.lower() not in given]
+    if missing:
+        raise SchemaMismatch(
+            f"upsert into {target.name}: the rows have no column {missing[0]!r}, and upsert-mode=equality does not "
+            "read the rows that they replace. Add the column, or use upsert-mode=merge"
+        )
 
 
 def commit_upserts(target: Target, written: Upserted) -> ChangeResult:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakescan.dml.equality import commit_upserts
+from lakescan.dml.equality import check_whole, commit_upserts
 from lakescan.spark.workers import use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
@@ -25,6 +25,7 @@ def upsert_rows(target: Target, frame: DataFrame, keys: Sequence[str], deletes: 
 
     The columns `others` are not written.
     """
+    check_whole(target, frame.columns)
     use_this_python(frame.sparkSession)
     writes, of_keys, write_id = target.writes, target.key_writes(keys), new_write_id()
     frame, written = frame.drop(*others), Upserted()
