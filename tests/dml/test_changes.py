@@ -304,6 +304,38 @@ def test_rows_beyond_the_memory_limit_wait_in_files(local: lakescan.Catalog) -> 
         table.append(source, memory_limit="1g")
 
 
+def test_a_table_with_columns_named_as_places_of_rows_is_refused(local: lakescan.Catalog) -> None:
+    """Positions would be read of the table's own column, and other rows deleted."""
+    for name in ("_pos", "_FILE"):
+        table = local.create_table("db.t", f"id BIGINT, {name} STRING", exist_ok=False)
+        table.append(pa.table({"id": [1], name: ["0"]}))
+        with pytest.raises(UnsupportedFeature, match=name):
+            table.delete("id = 1")
+        local.drop_table("db.t")
+
+
+def test_uuids_are_kept_and_set_by_texts(local: lakescan.Catalog) -> None:
+    table = local.create_table("db.t", "id BIGINT, u UUID")
+    uuids = pa.array([b"0123456789abcdef", None], pa.binary(16))
+    table.append(pa.table({"id": [1, 2], "u": pa.ExtensionArray.from_storage(pa.uuid(), uuids)}))
+    table.update({"id": "id + 10"})
+    table.update({"u": "'00000000-0000-0000-0000-00000000000A'"}, "id = 12")
+    found = table.to_arrow().sort_by("id")["u"].to_pylist()
+    assert [each.hex for each in found] == [b"0123456789abcdef".hex(), f"{10:032x}"]
+    with pytest.raises(SchemaMismatch, match="no UUID"):
+        table.update({"u": "'7'"})
+
+
+def test_nanoseconds_are_not_rounded(local: lakescan.Catalog) -> None:
+    rows = pa.table({"id": [1, 2], "at": pa.array([1_234_567_891, 2], pa.timestamp("ns"))})
+    table = local.create_table("db.t", rows.schema, properties={"format-version": "3"})
+    table.append(rows)
+    with pytest.raises(UnsupportedFeature, match="nanoseconds"):
+        table.update({"id": "7"})
+    table.delete("id = 2")
+    assert table.to_arrow()["at"].cast(pa.int64()).to_pylist() == [1_234_567_891]
+
+
 def test_the_page_about_changing_rows_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "row_changes.md").read_text()
     [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakescan import engines
+from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.dml.assignment import assigned, with_plain_columns
@@ -63,6 +64,9 @@ class Change:
         plain = with_plain_columns(statement, target.writes.schema.names)
         assert not isinstance(plain, Insert)
         self.target, self.statement = target, plain
+        _check_names(target)
+        if _writes_rows(plain):
+            _check_types(target)
         self.kind = row_changes.Statement(type(statement).__name__.lower())
         self.mode = target.mode_of(self.kind)
         self.write_id = new_write_id()
@@ -214,6 +218,32 @@ class Change:
             f"MERGE INTO {self.target.name}: {row} matches more than one row of the source, and which of them counts "
             "is not defined. Nothing was changed. Make the source's keys unique, or add conditions to ON"
         )
+
+
+def _check_names(target: Target) -> None:
+    """Raise `UnsupportedFeature` for a table whose own columns hide the places of its rows."""
+    for name in target.writes.schema.names:
+        if name.lower() in (FILE.name, POS.name):
+            raise UnsupportedFeature(
+                f"changing rows of {target.name}, which has its own column {name!r}", "Rename the column."
+            )
+
+
+def _check_types(target: Target) -> None:
+    """Raise `UnsupportedFeature` for columns whose values the engines' queries would round."""
+    schema = target.writes.schema
+    for column in t.walk(schema.fields):
+        if isinstance(column.type, t.Timestamp) and column.type.unit != "us":
+            raise UnsupportedFeature(
+                f"new values for rows of {target.name}, whose column {schema.path_of[column.id]!r} has nanoseconds",
+                "Use append or overwrite, and delete.",
+            )
+
+
+def _writes_rows(statement: Statement) -> bool:
+    if isinstance(statement, Merge):
+        return any(each.action != Action.DELETE for each in statement.clauses)
+    return isinstance(statement, Update)
 
 
 def read_by(scan: ScanSpec) -> Predicate:
