@@ -27,6 +27,10 @@ CHANGES: dict[str, tuple[Callable[[], object], list[Any]]] = {
     "overwrite all": (lambda: now().overwrite(rows(C)), [C]),
     "overwrite in part": (lambda: now().overwrite(rows(C), where="id <> 2"), [B, C]),
     "compact": (lambda: now().compact(), [A, B]),
+    "sort in parts": (
+        lambda: now().compact(strategy="sort", sort_order="id", partial_progress_enabled=True),
+        [A, B],
+    ),
 }
 RECORDED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 
@@ -92,6 +96,7 @@ def table_in(folder: Path, kind: str) -> None:
         ("iceberg", "append"),
         ("iceberg", "overwrite some"),
         ("iceberg version 3", "compact"),
+        ("iceberg", "sort in parts"),
         *(("delta", change) for change in CHANGES if change != "overwrite in part"),
         ("delta, recorded", "overwrite in part"),
     ],
