@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,8 @@ import lakescan.spark
 from lakescan.catalogs.registry import connection
 from lakescan.errors import AmbiguousMerge, InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.transaction.iceberg import IcebergTarget
+from tests.spark import killed_changes
+from tests.spark.killed_changes import NEVER, POINTS, run_killed
 from tests.support import own_catalog
 from tests.transaction.support import Make, maker
 
@@ -276,3 +279,30 @@ def test_a_stream_that_fails_at_a_step_applies_each_change_once(
     end = (None,) if scd_type == 2 else ()
     assert there() == [(1, "a", "", 1, *end), (2, "b", "", 1, *end)]
     assert len(connection("local").load_table(("db", "t")).snapshots()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    ("format", "how"), [("delta", "history"), ("iceberg version 3", "newest"), ("iceberg", "equality")]
+)
+def test_a_stream_that_is_killed_applies_each_change_once(
+    spark: Any, local: lakescan.Catalog, tmp_path: Path, format: str, how: str, point: str
+) -> None:
+    columns = {"history": "__START_AT BIGINT, __END_AT BIGINT"}.get(how, "seq BIGINT")
+    table = maker(format, local)(f"id BIGINT, value STRING, {columns}", partition_by=())
+    batches = [[(1, "a", 1, "U"), (2, "b", 1, "U")], [(1, "A", 2, "U"), (2, None, 2, "D")], [(3, "c", 1, "U")]]
+    for batch in batches:
+        frame = spark.createDataFrame(batch, killed_changes.SOURCE).coalesce(1)
+        frame.write.mode("append").parquet(str(tmp_path / "source"))
+    assert run_killed(tmp_path, how, point) == -signal.SIGKILL
+    assert run_killed(tmp_path, how, NEVER) == 0
+    expected: dict[str, list[Row]] = {
+        "history": [(1, "A", 2, None), (1, "a", 1, 2), (2, "b", 1, 2), (3, "c", 1, None)],
+        "newest": [(1, "A", 2), (3, "c", 1)],
+    }
+    assert there() == expected.get(how, expected["newest"])
+    made = (
+        table.refresh().version if format == "delta" else len(connection("local").load_table(("db", "t")).snapshots())
+    )
+    assert made == len(batches)

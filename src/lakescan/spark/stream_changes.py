@@ -56,7 +56,8 @@ def upsert_sink(
         query: A name for the stream, if Spark's id of the query is not known: in Connect sessions (there,
             `checkpoint_location` says it, too) and for batch frames.
         options: Write options, such as `row_change_mode`. With `merge_schema`, columns that the table lacks are added;
-            else the source has none but those that `sequence_by` and `deletes_when` use, and those of changes.
+            else the source has none but those that `sequence_by` and `deletes_when` use, and those of changes. With
+            `upsert_mode="equality"` (Iceberg), the table is not read, and sequences are compared within a batch alone.
 
     Returns:
         A function of a frame and the number of its batch.

@@ -1,0 +1,69 @@
+"""A stream that changes rows, in a process of its own that is killed at a point: `... FORMAT FOLDER HOW POINT`.
+
+The catalog is under the folder, with the table, and the source's files and the checkpoint are beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lakescan
+import lakescan.spark
+from lakescan.transaction.delta import DeltaTarget
+from lakescan.transaction.iceberg import IcebergTarget
+from tests.support.session import local_session
+
+POINTS, NEVER = ("written", "committed"), "never"
+SOURCE = "id long, value string, seq long, kind string"
+_TIME = 2  # at the second micro-batch
+
+
+def run_killed(folder: Path, how: str, point: str) -> int:
+    """The end of a process that applies changes to `local.db.t`, to be killed at a point."""
+    command = [sys.executable, "-m", "tests.spark.killed_changes", str(folder), how, point]
+    return subprocess.run(command, start_new_session=True, timeout=900, check=False).returncode
+
+
+def _main(folder: str, how: str, point: str) -> None:
+    lakescan.catalog("local", warehouse=f"{folder}/lake")
+    times = []
+
+    def reach(here: str) -> None:
+        times.append(here)
+        if here == point and times.count(here) == _TIME:
+            os.killpg(os.getpgid(0), signal.SIGKILL)
+
+    def killing(commit: Any) -> Any:
+        def change(*written: Any) -> None:
+            reach("written")
+            commit(*written)
+            reach("committed")
+
+        return change
+
+    for kind in (DeltaTarget, IcebergTarget):
+        kind.change, kind.upsert = killing(kind.change), killing(kind.upsert)  # type: ignore[method-assign]
+    spark = local_session("killed changes", {})
+    stream = spark.readStream.schema(SOURCE).option("maxFilesPerTrigger", 1).parquet(f"{folder}/source")
+    more: dict[str, Any] = {"equality": {"upsert_mode": "equality", "in_order": True}, "history": {"scd_type": 2}}.get(
+        how, {}
+    )
+    lakescan.spark.apply_changes(
+        "local.db.t",
+        stream,
+        "id",
+        "seq",
+        apply_as_deletes="kind = 'D'",
+        checkpoint=f"{folder}/checkpoint",
+        trigger={"availableNow": True},
+        **more,
+    ).awaitTermination()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
