@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,19 @@ def test_nanoseconds_are_not_rounded(local: lakescan.Catalog) -> None:
         table.update({"id": "7"})
     table.delete("id = 2")
     assert table.to_arrow()["at"].cast(pa.int64()).to_pylist() == [1_234_567_891]
+
+
+def test_conditions_of_sql_mean_what_they_mean_in_a_select(local: lakescan.Catalog) -> None:
+    """Spark compares a date with a text as dates; `Scan.where` compares times."""
+    table = local.create_table("db.t", "id BIGINT, day DATE, code STRING")
+    days = [date(2026, 1, 1), date(2026, 1, 2)]
+    table.append(pa.table({"id": [1, 2], "day": days, "code": ["7", "8"]}))
+    with pytest.raises(UnsupportedFeature, match="as date"):  # a SELECT refuses it, too
+        lakescan.sql("DELETE FROM local.db.t WHERE day < '2026-01-01 10:00:00'")
+    assert now().count() == 2
+    lakescan.sql("DELETE FROM local.db.t WHERE code = 7")
+    assert now().to_arrow()["id"].to_pylist() == [2]
+    assert now().delete("day < '2026-01-02 10:00:00'").deleted == 1
 
 
 def test_the_page_about_changing_rows_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

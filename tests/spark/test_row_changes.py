@@ -159,3 +159,17 @@ def test_a_table_has_the_rows_that_a_list_would_have(
             laws.follow(steps)
 
     check()
+
+
+def test_times_are_in_the_sessions_zone(spark: SparkSession, local: lakescan.Catalog) -> None:
+    """A DELETE by a constant time that metadata could prove in UTC."""
+    table = local.create_table("db.t", "id BIGINT, at TIMESTAMP")
+    at = pa.array([1_767_225_600_000_000, 1_767_240_000_000_000], pa.timestamp("us", "UTC"))  # 0:00 and 4:00 UTC
+    table.append(pa.table({"id": [1, 2], "at": at}))
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert change(spark, Delete(T, Sql("at < '2025-12-31 22:00:00'"))).deleted == 1  # 3:00 UTC
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert now().to_arrow()["id"].to_pylist() == [2]

@@ -274,10 +274,13 @@ def change(
     arguments: Any = None,
     within: tuple[str, ...] | None = None,
     executor: PlanningExecutor | None = None,
+    *,
+    of_sql: bool = True,
 ) -> ChangeResult:
     """Run a statement; `frames` are the data that it names. Spark runs it if one of these is a frame of Spark.
 
-    `within` are the catalog and namespace of short names, by default those of `USE`.
+    `within` are the catalog and namespace of short names, by default those of `USE`. Without `of_sql`, the condition of
+    a DELETE means what it means in `Scan.where`, if it is a filter.
 
     Raises `AmbiguousMerge`, `InvalidStatement`, `SchemaMismatch`, `CommitConflict`, and what reading raises; nothing is
     committed then.
@@ -292,8 +295,10 @@ def change(
         return result
     frames = {name: _read_again(name, frame) for name, frame in frames.items()}
     one = Change(target, statement)
-    if isinstance(statement, Delete) and not arguments and (quick := delete_by_filter(one, executor)) is not None:
-        return quick
+    if isinstance(statement, Delete) and not arguments:
+        quick = delete_by_filter(one, executor, of_sql=of_sql)
+        if quick is not None:
+            return quick
     run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     if isinstance(statement, Merge) and one.needs_source:
         one = one.with_source(run(f"SELECT * FROM {statement.source}\n").schema)
@@ -341,7 +346,9 @@ def run(
 
 def delete(target: Target, where: str | None, executor: PlanningExecutor | None = None) -> ChangeResult:
     """Delete the rows of a target that match a condition; see `Table.delete`."""
-    return change(target, Delete(TableName(("t",)), None if where is None else Sql(where)), {}, executor=executor)
+    return change(
+        target, Delete(TableName(("t",)), None if where is None else Sql(where)), {}, executor=executor, of_sql=False
+    )
 
 
 def update(target: Target, values: Mapping[str, str], where: str | None) -> ChangeResult:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS
+from lakescan.common.schema import Schema
 from lakescan.dml.finish import Finished, touched
 from lakescan.dml.positions import FoundRows
 from lakescan.dml.sink import Sunk
 from lakescan.dml.statements import Delete
 from lakescan.errors import LakescanError
 from lakescan.executors import PlanningExecutor
-from lakescan.expressions.predicate import TRUE, Predicate
+from lakescan.expressions.predicate import TRUE, Comparison, In, IsNull, Predicate, has_sql, leaves
 from lakescan.local.reader import read_batches
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
@@ -25,6 +29,8 @@ from lakescan.query.statement import tokens
 from lakescan.scan_spec import ScanSpec, as_predicate
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import ChangeResult
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 if TYPE_CHECKING:
     from lakescan.dml.execute import Change
@@ -47,11 +53,14 @@ class ByFilter:
         return change.commit_finished(Sunk(found, []), done, self.where)
 
 
-def by_filter(change: Change) -> ByFilter | None:
-    """What a DELETE does if its condition is a filter; None if rows must be looked for by a query."""
+def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
+    """What a DELETE does if its condition is a filter; None if rows must be looked for by a query.
+
+    With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column.
+    """
     assert isinstance(change.statement, Delete)
     target, found = change.target, _filter_of(change.statement)
-    if found is None:
+    if found is None or (of_sql and not _is_as_in_sql(found, target.writes.schema)):
         return None
     try:
         scan = target.scan.where(found)
@@ -69,9 +78,9 @@ def by_filter(change: Change) -> ByFilter | None:
     return ByFilter(found, whole, _count(whole, target.scan), scan, others)
 
 
-def delete_by_filter(change: Change, executor: PlanningExecutor | None) -> ChangeResult | None:
+def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
     """Delete by a filter in this process; None if its condition is none."""
-    quick = by_filter(change)
+    quick = by_filter(change, of_sql=of_sql)
     if quick is None:
         return None
     found, done = FoundRows(is_unique=False), Finished()
@@ -100,6 +109,38 @@ def _filter_of(statement: Delete) -> Predicate | None:
         return as_predicate(text)
     except LakescanError:
         return None
+
+
+def _is_as_in_sql(found: Predicate, schema: Schema) -> bool:
+    """Whether a filter keeps the rows that SQL keeps, in any time zone: it compares values of the same type."""
+    if has_sql(found):
+        return False
+    for each in leaves(found):
+        if isinstance(each, IsNull):
+            continue
+        try:
+            column = schema.field(each.column, case_sensitive=False)
+        except LakescanError:  # no such column, or several: the query says so
+            return False
+        if column.pad or not isinstance(each, Comparison | In):
+            return False
+        values = (each.value,) if isinstance(each, Comparison) else each.values
+        if not all(_is_plain(value, column.type) for value in values):
+            return False
+    return True
+
+
+def _is_plain(value: object, kind: t.Type) -> bool:
+    match value:
+        case bool():
+            return kind == t.BOOLEAN
+        case int():
+            return kind in t.INTEGRAL
+        case str():
+            return kind == t.STRING or (kind == t.DATE and _DATE.fullmatch(value) is not None)
+        case date():
+            return kind == t.DATE and not isinstance(value, datetime)
+    return False
 
 
 def _count(files: FileTable, scan: ScanSpec) -> int:

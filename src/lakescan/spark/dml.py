@@ -23,7 +23,6 @@ from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk, total
 from lakescan.dml.statements import Delete, Merge
 from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import by_filter
-from lakescan.expressions.predicate import has_sql
 from lakescan.planning.file_table import FileTable
 from lakescan.query.dialect.types import of_arrow
 from lakescan.scan import Scan
@@ -82,8 +81,8 @@ def run_dml(
 
 
 def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
-    quick = by_filter(one)
-    if quick is None or has_sql(quick.where):
+    quick = by_filter(one, of_sql=True)
+    if quick is None:
         return None
     if not len(quick.others.table):
         return quick.commit(one, FoundRows(is_unique=False), Finished())
