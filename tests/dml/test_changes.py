@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -356,3 +357,53 @@ def test_the_page_about_changing_rows_runs_as_it_stands(tmp_path: Path, capsys: 
     [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(block.replace("/lake", str(tmp_path)), "row_changes.md", "exec"), {})
     assert capsys.readouterr().out.splitlines()[-1] == "[3, 4, 9]"
+
+
+def test_values_that_sql_does_not_have_pass_through_statements(local: lakescan.Catalog) -> None:
+    found = pa.table(
+        {
+            "id": pa.array([1, 2, 3], pa.int64()),
+            "u": pa.array([b"\x00\x11\xfe\xff" * 4, None, b"\xab" * 16], pa.uuid()),
+            "us": pa.array([[b"\x01" * 16, None], None, []], pa.list_(pa.binary(16))).cast(pa.list_(pa.uuid())),
+            "at": pa.array([1, None, 86_399_999_999], pa.time64("us")),
+            "place": pa.array([{"n": 1}, {"n": None}, None], pa.struct([("n", pa.int64())])),
+        }
+    )
+    local.create_table("db.t", found.schema).append(found)
+    before = now().to_arrow()
+    now().update({"id": "id + 10"})
+    now().merge(before, "t.id = s.id + 10").when_matched_update_all().execute()
+    now().merge(now(), "t.id = s.id + 10").when_not_matched_insert_all().when_not_matched_by_source_delete().execute()
+    assert now().to_arrow().sort_by("id").equals(before)
+    now().update({"u": "'ABABABAB-abab-abab-abab-abababababab'"}, "id = 1")
+    assert now().scan().where("id = 1").to_arrow()["u"][0] == before["u"][2]
+    with pytest.raises(SchemaMismatch, match="'u' is uuid, and a value does not fit: 'x' is no UUID"):
+        now().update({"u": "'x'"})
+
+
+def test_columns_are_not_taken_for_the_table(made: Make) -> None:
+    kind = pa.struct([("id", pa.int64())])
+    made("id BIGINT, T STRUCT<id: BIGINT>", partition_by=()).append(
+        pa.table({"id": [1, 2], "T": pa.array([{"id": 2}, {"id": 1}], kind)})
+    )
+    now().update({"t.id": "t.id + 10"}, "t.id = 2")
+    assert now().delete("t.id = 1").deleted == 1
+    assert now().to_arrow().to_pylist() == [{"id": 1, "T": {"id": 12}}]
+
+
+def test_rows_of_defaults_alone(table: lakescan.Table) -> None:
+    table.update({"id": "DEFAULT", "part": "DEFAULT"}, "id = 1")
+    table.merge(rows((7, "a")), "t.id = s.id").when_not_matched_insert({"id": "DEFAULT"}).execute()
+    assert sorted(map(str, now().to_arrow()["id"].to_pylist())) == ["2", "3", "4", "None", "None"]
+
+
+def test_members_take_what_columns_take(made: Make) -> None:
+    made("id BIGINT, at STRUCT<zip: INT, in: STRUCT<n: DECIMAL(5, 2)>>", partition_by=()).append(
+        pa.table({"id": [1], "at": pa.array([None], pa.struct([("zip", pa.int32())]))})
+    )
+    now().update({"at.zip": "'7'", "at.in.n": "id / 3"})
+    assert now().to_arrow()["at"].to_pylist() == [{"zip": 7, "in": {"n": Decimal("0.33")}}]
+    with pytest.raises(SchemaMismatch, match="column 'zip' is int, and its value boolean"):
+        now().update({"at.zip": "true"})
+    with pytest.raises(InvalidStatement, match="no member of 'at' has one"):
+        now().update({"at.zip": "DEFAULT"})

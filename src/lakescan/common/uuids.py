@@ -1,4 +1,4 @@
-"""Vectorised formatting of UUIDs as text."""
+"""Vectorised conversion of UUIDs to text and back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_DIGITS = np.zeros(256, dtype=np.uint8)  # the value of each character
+_DIGITS[np.frombuffer(b"0123456789abcdefABCDEF", dtype=np.uint8)] = [*range(16), *range(10, 16)]
 
 
 def uuid_texts(packed: pa.Array) -> pa.Array:
@@ -17,6 +20,19 @@ def uuid_texts(packed: pa.Array) -> pa.Array:
     return pc.if_else(packed.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
+def packed_uuids(texts: pa.Array) -> pa.Array:
+    """Return texts of 36 characters as 16-byte binaries; raises `pa.ArrowInvalid` for a text that is no UUID."""
+    is_uuid = pc.fill_null(pc.match_substring_regex(texts, _TEXT), True)
+    if not pc.all(is_uuid).as_py():
+        raise pa.ArrowInvalid(f"{texts.filter(pc.invert(is_uuid))[0].as_py()!r} is no UUID")
+    plain = pc.replace_substring(pc.fill_null(texts, "0" * 32), "-", "").cast(pa.binary()).cast(pa.binary(32))
+    raw = np.frombuffer(plain.buffers()[1], np.uint8, count=len(plain) * 32, offset=plain.offset * 32)
+    digits = _DIGITS[raw.reshape(-1, 2)]
+    data = pa.py_buffer(np.ascontiguousarray(digits[:, 0] << 4 | digits[:, 1]).tobytes())
+    packed = pa.Array.from_buffers(pa.binary(16), len(texts), [None, data])
+    return pc.if_else(texts.is_valid(), packed, pa.scalar(None, pa.binary(16))) if texts.null_count else packed
+
+
 def format_uuids(packed: np.ndarray) -> pa.Array:
     """Format UUIDs given as rows of 16 bytes in their 36-character text form."""
     text = np.stack([_HEX[packed >> 4], _HEX[packed & 15]], axis=-1).reshape(-1, 32)
@@ -24,18 +40,3 @@ def format_uuids(packed: np.ndarray) -> pa.Array:
     parts = [text[:, :8], dash, text[:, 8:12], dash, text[:, 12:16], dash, text[:, 16:20], dash, text[:, 20:]]
     joined = pa.py_buffer(np.ascontiguousarray(np.concatenate(parts, axis=1)).tobytes())
     return pa.Array.from_buffers(pa.binary(36), len(text), [None, joined]).cast(pa.binary()).cast(pa.string())
-
-
-def uuids_of(texts: pa.Array) -> pa.Array:
-    """UUIDs of their texts, with or without hyphens; raises `ValueError` for a text that is none."""
-    filled = pc.utf8_lower(pc.replace_substring(texts.drop_null(), "-", ""))
-    if not pc.all(pc.equal(pc.utf8_length(filled), 32)).as_py() and len(filled):
-        wrong = filled.filter(pc.not_equal(pc.utf8_length(filled), 32))[0]
-        raise ValueError(f"{wrong.as_py()!r} is no UUID")
-    data = pa.py_buffer(bytes.fromhex("".join(filled.to_pylist())))
-    values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(filled), [None, data])
-    if not texts.null_count:
-        return values
-    present = texts.is_valid()
-    places = pc.subtract(pc.cumulative_sum(present.cast(pa.int64())), 1)
-    return values.take(pc.if_else(present, places, pa.scalar(None, pa.int64())))

@@ -7,13 +7,13 @@ column cannot hold fails the statement, in sessions without ANSI mode, too: noth
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from lakescan.common import types as t
 from lakescan.dml.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, TableName, Update
 from lakescan.errors import InvalidStatement, SchemaMismatch
-from lakescan.query.dialect.types import plain
+from lakescan.query.dialect.types import Foreign, plain
 
 _NAMES: dict[t.Type, str] = {
     t.BOOLEAN: "BOOLEAN",
@@ -41,7 +41,7 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> s
 
     Returns:
         The text itself where no cast is needed. Structs, arrays and maps are left to the writer, which matches members
-        by name.
+        by name, and so are values that Spark does not have (times of day in Arrow, UUIDs).
 
     Raises:
         SchemaMismatch: A value of this type is not stored in the column.
@@ -51,7 +51,8 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> s
         'CAST(s.price AS INT)'
     """
     kind = plain(column.type)
-    if found in (kind, t.UNKNOWN) or (_is_nested(found) and _is_nested(kind)):
+    is_left = isinstance(found, Foreign) or (_is_nested(found) and _is_nested(kind))
+    if found in (kind, t.UNKNOWN) or is_left:
         return value_sql
     if not _is_assignable(found, kind):
         raise SchemaMismatch(
@@ -64,6 +65,28 @@ def assigned(value_sql: str, found: t.Type, column: t.Field, *, ansi: bool) -> s
     column_name = column.name.replace("\\", "\\\\").replace("'", "\\'")
     fails = f"raise_error(concat('column {column_name} is {name}, and a value does not fit: ', {value_sql}))"
     return f"coalesce(try_cast({value_sql} AS {name}), if({value_sql} IS NULL, NULL, {fails}))"
+
+
+def assigned_within(types: Sequence[t.Type], *, ansi: bool) -> Callable[[int, tuple[str, ...], str, t.Field], str]:
+    """What makes the texts of values fit: of a whole column, or of a member to which names lead.
+
+    Args:
+        types: The types of the values as they are, by place.
+        ansi: As for `assigned`.
+
+    Example:
+        >>> assigned_within([t.DOUBLE], ansi=True)(0, (), "s.price", t.Field(1, "price", t.INT))
+        'CAST(s.price AS INT)'
+    """
+
+    def of(place: int, path: tuple[str, ...], value: str, column: t.Field) -> str:
+        found = types[place]
+        for name in path:
+            assert isinstance(found, t.Struct)
+            found = next(each.type for each in found.fields if each.name == name)
+        return assigned(value, found, column, ansi=ansi)
+
+    return of
 
 
 def _is_nested(kind: t.Type) -> bool:

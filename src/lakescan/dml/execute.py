@@ -15,7 +15,7 @@ from lakescan import engines
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.definition.table_definition import TableDefinition, numbered
-from lakescan.dml.assignment import assigned, with_plain_columns
+from lakescan.dml.assignment import assigned_within, with_plain_columns
 from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
@@ -309,7 +309,7 @@ def change(
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records
         selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)
-    found = selecting.query(lambda place, value, column: assigned(value, types[place], column, ansi=True))
+    found = selecting.query(assigned_within(types, ansi=True))
     rows = run(found.text)
     sink = ChangeSink(one.writes(found))
     try:
@@ -347,14 +347,20 @@ def run(
 def delete(target: Target, where: str | None, executor: PlanningExecutor | None = None) -> ChangeResult:
     """Delete the rows of a target that match a condition; see `Table.delete`."""
     return change(
-        target, Delete(TableName(("t",)), None if where is None else Sql(where)), {}, executor=executor, of_sql=False
+        target, Delete(_unnamed(target), None if where is None else Sql(where)), {}, executor=executor, of_sql=False
     )
 
 
 def update(target: Target, values: Mapping[str, str], where: str | None) -> ChangeResult:
     """Update the rows of a target that match a condition; see `Table.update`."""
     condition = None if where is None else Sql(where)
-    return change(target, Update(TableName(("t",)), assignments_of(values), condition), {})
+    return change(target, Update(_unnamed(target), assignments_of(values), condition), {})
+
+
+def _unnamed(target: Target) -> TableName:
+    """The name of a table whose statement has none: a column that is called `t` is not taken for it."""
+    is_taken = any(name.lower() == "t" for name in target.writes.schema.names)
+    return TableName((TARGET if is_taken else "t",))
 
 
 def merge(

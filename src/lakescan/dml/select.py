@@ -7,8 +7,10 @@ engines run it as they run any query, so conditions and values mean what they me
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS
@@ -22,7 +24,10 @@ _MATCHED = "__lakescan_matched"
 FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns
 
 Statement = Delete | Update | Merge
-Cast = Callable[[int, str, t.Field], str]
+Cast = Callable[[int, tuple[str, ...], str, t.Field], str]
+_REFERENCE = re.compile(r"\(?(`[^`]+`|[^\W\d]\w*)(\.(`[^`]+`|[^\W\d]\w*))*\s*\)?")
+_CastIn = Callable[[tuple[str, ...], str, t.Field], str]
+_Text = Callable[[_CastIn | None], str]
 
 
 @dataclass(frozen=True)
@@ -75,8 +80,8 @@ class Selecting:
     source_columns: Sequence[str] = ()
     streams_source: bool = False
 
-    def query(self, cast: Cast = lambda place, value, column: value) -> ChangeQuery:
-        """The query; `cast` makes of the text of a value in a place one that fits its column."""
+    def query(self, cast: Cast | None = None) -> ChangeQuery:
+        """The query; `cast` makes of the text of a value in a place, or of a member of it, one that fits its column."""
         outputs = [f"{self._target}.{quoted(name)} AS `__lakescan_{n}`" for n, name in enumerate((FILE.name, POS.name))]
         outputs.append(f"{self._action_text} AS {quoted(_ACTION)}")
         actions: dict[int, RowAction] = {}
@@ -89,10 +94,10 @@ class Selecting:
                     continue
                 place = len(outputs)
                 values[column.name] = place
-                guarded = f"CASE WHEN {quoted(_ACTION)} = {number} THEN {cast(place, value, column)}\nEND"
-                outputs.append(
-                    f"{guarded if self._has_conditions else cast(place, value, column)} AS `__lakescan_{place}`"
-                )
+                text = value(None if cast is None else partial(cast, place))
+                if self._has_conditions and not _REFERENCE.fullmatch(text):
+                    text = f"CASE WHEN {quoted(_ACTION)} = {number} THEN {text}\nEND"
+                outputs.append(f"{text} AS `__lakescan_{place}`")
             actions[number] = RowAction(clause.action, values)
         if self.reads_old and any(each.action != Action.INSERT for each in actions.values()):
             kept = set(self.schema.names)
@@ -186,8 +191,8 @@ class Selecting:
                 branches.append(f"WHEN {test} THEN 0")
         return f"CASE {' '.join(branches)} ELSE 0 END"
 
-    def _values(self, clause: Clause) -> list[tuple[t.Field, str | None]]:
-        """The columns that a clause sets, and the texts of their values: None for one that keeps its value.
+    def _values(self, clause: Clause) -> list[tuple[t.Field, _Text | None]]:
+        """The columns that a clause sets, and what makes the texts of their values: None for one that keeps its value.
 
         Columns with `DEFAULT` are left out of both, and so are generated ones.
         """
@@ -199,7 +204,7 @@ class Selecting:
         for each in clause.assignments:
             column = self._column(each)
             assigned.setdefault(column.name, []).append((each.column[1:], each.value))
-        found: list[tuple[t.Field, str | None]] = []
+        found: list[tuple[t.Field, _Text | None]] = []
         for column in self.schema.fields:
             parts = assigned.get(column.name)
             if parts is None:
@@ -211,7 +216,7 @@ class Selecting:
                 found.append((column, text))
         return found
 
-    def _all_values(self, action: Action) -> list[tuple[t.Field, str | None]]:
+    def _all_values(self, action: Action) -> list[tuple[t.Field, _Text | None]]:
         given = {name.lower(): name for name in self.source_columns}
         missing = [
             each.name
@@ -224,11 +229,11 @@ class Selecting:
                 f"{'UPDATE SET' if action == Action.UPDATE else 'INSERT'} *: the source has no column {missing[0]!r}."
                 f"{nearest(missing[0], self.source_columns)} List the columns to set, or merge WITH SCHEMA EVOLUTION"
             )
-        found: list[tuple[t.Field, str | None]] = []
+        found: list[tuple[t.Field, _Text | None]] = []
         for column in self.schema.fields:
             name = given.get(column.name.lower())
             if name is not None:
-                found.append((column, f"{self._source}.{quoted(name)}"))
+                found.append((column, partial(_whole, f"{self._source}.{quoted(name)}", column)))
             elif action == Action.UPDATE and column.name not in self.generated:
                 found.append((column, None))
         return found
@@ -246,7 +251,7 @@ class Selecting:
             raise InvalidStatement(f"{name!r} may be any of the columns {', '.join(each.name for each in found)}")
         return (exact or found)[0]
 
-    def _assigned(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> str | None:
+    def _assigned(self, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> _Text | None:
         """The value of a column of which the whole, or members, are set."""
         if len({tuple(map(str.lower, path)) for path, _ in parts}) < len(parts) or (
             len(parts) > 1 and any(not path for path, _ in parts)
@@ -254,8 +259,10 @@ class Selecting:
             raise InvalidStatement(f"the column {column.name!r} is set twice")
         path, value = parts[0]
         if not path:
-            return None if value.text.strip().upper() == "DEFAULT" else in_parentheses(value)
-        return _with_members(f"{self._target}.{quoted(column.name)}", column, parts)
+            return None if _is_default(value) else partial(_whole, in_parentheses(value), column)
+        if any(_is_default(value) for _, value in parts):
+            raise InvalidStatement(f"DEFAULT is the value of a column, and no member of {column.name!r} has one")
+        return partial(_with_members, f"{self._target}.{quoted(column.name)}", column, parts, ())
 
     def _unassigned(self, number: int, old: Mapping[str, int]) -> dict[str, int]:
         """The places of the values that an update keeps."""
@@ -277,8 +284,22 @@ def _first(numbered: Sequence[tuple[int, Clause]]) -> str:
     return f"CASE {' '.join(branches)} ELSE {rest} END"
 
 
-def _with_members(own: str, column: t.Field, parts: Sequence[tuple[tuple[str, ...], Sql]]) -> str:
-    """A struct with some members set."""
+def _is_default(value: Sql) -> bool:
+    return value.text.strip().upper() == "DEFAULT"
+
+
+def _whole(text: str, column: t.Field, cast: _CastIn | None) -> str:
+    return text if cast is None else cast((), text, column)
+
+
+def _with_members(
+    own: str,
+    column: t.Field,
+    parts: Sequence[tuple[tuple[str, ...], Sql]],
+    within: tuple[str, ...],
+    cast: _CastIn | None,
+) -> str:
+    """A struct with some members set; `within` leads to it from its column."""
     if not isinstance(column.type, t.Struct):
         raise SchemaMismatch(f"the column {column.name!r} is no struct: it has no member {parts[0][0][0]!r} to set")
     known = {each.name.lower() for each in column.type.fields}
@@ -295,43 +316,12 @@ def _with_members(own: str, column: t.Field, parts: Sequence[tuple[tuple[str, ..
         elif not mine[0][0]:
             if len(mine) > 1:
                 raise InvalidStatement(f"the member {each.name!r} of {column.name!r} is set twice")
-            value = f"CAST({in_parentheses(mine[0][1])} AS {sql_type(each.type)})"
+            value = in_parentheses(mine[0][1])
+            value = value if cast is None else cast((*within, each.name), value, each)
         else:
-            value = _with_members(place, each, mine)
+            value = _with_members(place, each, mine, (*within, each.name), cast)
         members.append(f"{text_literal(each.name)}, {value}")
     return f"named_struct({', '.join(members)})"
-
-
-def sql_type(kind: t.Type) -> str:
-    """A type as Spark's SQL has it."""
-    match kind:
-        case t.Struct():
-            members = ", ".join(f"{quoted(each.name)}: {sql_type(each.type)}" for each in kind.fields)
-            return f"STRUCT<{members}>"
-        case t.ListOf():
-            return f"ARRAY<{sql_type(kind.element.type)}>"
-        case t.MapOf():
-            return f"MAP<{sql_type(kind.key.type)}, {sql_type(kind.value.type)}>"
-        case t.Decimal():
-            return f"DECIMAL({kind.precision}, {kind.scale})"
-        case t.Timestamp():
-            return "TIMESTAMP" if kind.zoned else "TIMESTAMP_NTZ"
-    return _NAMES.get(kind, str(kind).upper())
-
-
-_NAMES: dict[t.Type, str] = {
-    t.BOOLEAN: "BOOLEAN",
-    t.BYTE: "TINYINT",
-    t.SHORT: "SMALLINT",
-    t.INT: "INT",
-    t.LONG: "BIGINT",
-    t.FLOAT: "FLOAT",
-    t.DOUBLE: "DOUBLE",
-    t.DATE: "DATE",
-    t.STRING: "STRING",
-    t.BINARY: "BINARY",
-    t.UUID: "STRING",
-}
 
 
 def quoted(name: str) -> str:

@@ -8,13 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from lakescan.common import types as t
 from lakescan.common.metadata_columns import CHANGE_TYPE
-from lakescan.common.uuids import uuids_of
 from lakescan.dml.positions import FoundRows
 from lakescan.dml.select import ACTION_AT, FILE_AT, POSITION_AT, ChangeQuery, RowAction
 from lakescan.dml.statements import Action
-from lakescan.errors import SchemaMismatch
 from lakescan.transaction.row_changes import RowCounts
 from lakescan.write.column_rules import MARKS, NewRows
 from lakescan.write.partitioned_writer import PartitionedWriter
@@ -90,29 +87,17 @@ class ChangeSink:
     def _change(self, action: RowAction, rows: pa.RecordBatch) -> None:
         before, after = _KINDS[action.action]
         if before and self._writes.changes is not None:
-            self._record(self._values(rows, self._query.old), before)
+            self._record(_columns(rows, self._query.old), before)
         if not after:
             return
         made = self._updates if action.action == Action.UPDATE else self._inserts
         start = 0
-        for done in made.completed([self._values(rows, action.values)]):
+        for done in made.completed([_columns(rows, action.values)]):
             hidden = self._hidden_values(rows.slice(start, done.num_rows))
             start += done.num_rows
             self._written().write(_extended(done, self._target.schema.names, hidden))
             if self._writes.changes is not None:
                 self._record(done, after)
-
-    def _values(self, rows: pa.RecordBatch, places: Mapping[str, int]) -> pa.RecordBatch:
-        """Columns of the query under their names in the table; engines have UUIDs as texts."""
-        found = _columns(rows, places)
-        for n, name in enumerate(found.schema.names):
-            is_uuid = self._writes.rows.schema.column(name).type == t.UUID
-            if is_uuid and pa.types.is_string(found.schema.field(n).type):
-                try:
-                    found = found.set_column(n, name, uuids_of(found.column(n)))
-                except ValueError as error:
-                    raise SchemaMismatch(f"column {name!r} is uuid: {error}") from error
-        return found
 
     def _hidden_values(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The row ids of rows that are updated; whatever else is tracked is that of the commit."""
@@ -149,9 +134,9 @@ class ChangeSink:
 
 
 def _columns(rows: pa.RecordBatch, places: Mapping[str, int]) -> pa.RecordBatch:
-    """Columns of the query under their names in the table; at least one, which holds the number of rows."""
-    if not places:
-        raise ValueError("no columns")
+    """Columns of the query under their names in the table."""
+    if not places:  # all columns are filled: the rows have none, and their number
+        return rows.select([])
     return pa.RecordBatch.from_arrays([rows.column(place) for place in places.values()], names=list(places))
 
 

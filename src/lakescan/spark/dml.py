@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakescan.dml.assignment import assigned
+from lakescan.dml.assignment import assigned_within
 from lakescan.dml.execute import Change, read_by
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.positions import FoundRows, FoundTwice, unite, unite_matches
@@ -65,7 +65,7 @@ def change(
     frame, _ = run(selecting.query().text)
     types = [of_arrow(kind) for kind in schema_of_rows(frame.schema).types]
     ansi = conf(spark, "spark.sql.ansi.enabled") == "true"
-    found = selecting.query(lambda place, value, column: assigned(value, types[place], column, ansi=ansi))
+    found = selecting.query(assigned_within(types, ansi=ansi))
     frame, scans = run(found.text)
     scan = scans(TARGET)
     sunk, done = _run(spark, one, frame, one.writes(found), scan.plan().table)

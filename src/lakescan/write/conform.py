@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
-from lakescan.common.uuids import uuid_texts
+from lakescan.common.uuids import packed_uuids, uuid_texts
 from lakescan.definition.from_arrow import columns_of
 from lakescan.errors import SchemaMismatch, UnsupportedFeature
 from lakescan.write.arrow_layout import plain, with_children, without_nulls
@@ -55,7 +55,7 @@ class Fit:
             _absent(field, rows.num_rows) if place is None else fitted(_plain(rows.column(place), field), field)
             for field, place in zip(self.schema.fields, self.places, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow) if columns else rows.select([])
 
     def pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Apply, halving batches whose columns exceed 2 GiB of strings or 2^31 list elements."""
@@ -111,7 +111,8 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
         if kind == t.STRING and pa.types.is_fixed_size_binary(array.type):
             return uuid_texts(array)
         if kind == t.UUID:
-            return pa.ExtensionArray.from_storage(pa.uuid(), array.cast(pa.binary(16)))
+            packed = packed_uuids(array) if pa.types.is_string(array.type) else array.cast(pa.binary(16))
+            return pa.ExtensionArray.from_storage(pa.uuid(), packed)
         if isinstance(kind, t.Fixed) and pa.types.is_fixed_size_binary(array.type):  # the lengths differ
             return array.cast(pa.binary()).cast(kind.arrow())
         if isinstance(kind, t.Decimal) and pa.types.is_integer(array.type):
@@ -227,6 +228,8 @@ def _widens(source: t.Type, target: t.Type) -> bool:
             return source.zoned == target.zoned
         case t.Fixed(), _:
             return target == t.BINARY or (target == t.UUID and source.length == 16)
+        case t.STRING, t.UUID:  # as which SQL sees them
+            return True
         case t.UUID, _:
             return target in (t.STRING, t.BINARY, t.Fixed(16))
     return (source, target) == (t.FLOAT, t.DOUBLE) or (source == t.BINARY and isinstance(target, t.Fixed))
