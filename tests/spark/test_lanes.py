@@ -149,12 +149,14 @@ def test_position_deletes_and_vectors_of_one_file_and_the_place_of_rows(spark, n
     location = commit_deletes(numbers.metadata_location, positions)
     vectors = write_deletion_vectors(f"{folder}/v.puffin", {second: [0, 63, 64, 149]})
     location = commit_deletes(location, vectors, format_version=3)
-    found = native(spark, lakescan.table(location).scan().select("n", "_pos"))
+    found = native(spark, lakescan.table(location).scan().select("n", "_pos", "_file"))
     gone = {0, 64, 99, 100, 163, 164, 249}
     assert sorted(found["n"].to_pylist()) == [n for n in range(250) if n not in gone]
-    assert all(
-        pos == (n if n < 100 else n - 100) for n, pos in zip(*(c.to_pylist() for c in found.columns), strict=True)
-    )
+    places = {n: (n, first) if n < 100 else (n - 100, second) for n in range(250)}
+    for row in found.to_pylist():
+        assert (row["_pos"], row["_file"]) == places[row["n"]]
+    [file] = native(spark, lakescan.table(location).scan().where("n = 7").select("_file"))["_file"].to_pylist()
+    assert file == first
 
 
 def test_equality_deletes_delete_older_rows_of_their_place(spark, tmp_path: Path) -> None:

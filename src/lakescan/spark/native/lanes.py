@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import POS, RESERVED_IDS
+from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
@@ -58,7 +58,7 @@ def why_arrow(scan: ScanSpec) -> str | None:
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may have no field ids"
     read = scan.read_context().columns_for(scan.filter).fields
-    if others := [f.name for f in read if f.id in RESERVED_IDS and f.id != POS.id]:
+    if others := [f.name for f in read if f.id in RESERVED_IDS and f.id not in (FILE.id, POS.id)]:
         return f"the metadata column {others[0]}"
     names = scan.snapshot.schema.names
     if "_metadata" in names:

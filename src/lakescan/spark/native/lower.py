@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import POS
+from lakescan.common.metadata_columns import FILE, POS
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
-_SEQUENCE = "sequence"
+_SEQUENCE, _FILE = "sequence", "file"
 # Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
 _READ_OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -57,7 +57,7 @@ def native_frame(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFra
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
     fields = columns_needed(scan, keys.compared)
-    needs_facts = _needs_facts(plan, fields)
+    needs_facts = _needs_facts(plan, fields) | _reads_file(scan)
     parts = []
     # Files without deletes and constants are read without the cost of facts.
     for mask, with_facts in ((~needs_facts, False), (needs_facts, True)):
@@ -74,6 +74,11 @@ def _needs_facts(plan: ScanPlan, fields: tuple[t.Field, ...]) -> np.ndarray:
     has_deletes = pc.greater(delete_counts(plan.files), 0).to_numpy()
     result: np.ndarray = has_deletes | np.isin(plan.files["spec_id"].to_numpy(), specs)
     return result
+
+
+def _reads_file(scan: ScanSpec) -> bool:
+    """Whether the path of its file is read of each row: only facts have it as the metadata does."""
+    return any(f.id == FILE.id for f in scan.read_context().columns_for(scan.filter).fields)
 
 
 class _NativeFiles:
@@ -102,6 +107,8 @@ class _NativeFiles:
         facts = self._facts()
         frame = facts.placed(frame, [self._columns.column(f) for f in self._fields])
         columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
+        if _FILE in facts:
+            columns[FILE.id] = facts.value(_FILE)
         for number, ids in enumerate(self._keys.keys):
             scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
             frame = self._keys.without_deleted(frame, ids, columns, scope, sequence)
@@ -138,6 +145,8 @@ class _NativeFiles:
         values: dict[str, pa.Array] = {_SEQUENCE: files["sequence_number"].combine_chunks()}
         for number, ids in enumerate(self._keys.keys):
             values[f"scope_{number}"] = self._keys.scopes(plan, ids)
+        if _reads_file(self._scan):
+            values[_FILE] = files["path"].combine_chunks()
         constants = files["constants"].combine_chunks()
         for field in self._fields:
             specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]
