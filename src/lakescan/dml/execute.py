@@ -19,6 +19,7 @@ from lakescan.dml.assignment import assigned_within, with_plain_columns
 from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
+from lakescan.dml.parts import check_parts, in_own_words, with_short_names
 from lakescan.dml.positions import FoundTwice
 from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement, quoted
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
@@ -63,7 +64,8 @@ class Change:
         self._source_columns = source_columns
         plain = with_plain_columns(statement, target.writes.schema.names)
         assert not isinstance(plain, Insert)
-        self.target, self.statement = target, plain
+        check_parts(plain)
+        self.target, self.statement = target, with_short_names(plain, target.writes.schema.names)
         _check_names(target)
         if _writes_rows(plain):
             _check_types(target)
@@ -301,11 +303,16 @@ def change(
             return quick
     run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     if isinstance(statement, Merge) and one.needs_source:
-        one = one.with_source(run(f"SELECT * FROM {statement.source}\n").schema)
+        text = f"SELECT * FROM {statement.source}\n"
+        with in_own_words(statement, text, ()):
+            source = run(text).schema
+        one = one.with_source(source)
         run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     selecting = one.selecting
-    raw = run(selecting.query().text)
-    types = [kind for _, kind in columns_of(raw)]
+    text = selecting.query().text
+    with in_own_words(one.statement, text, target.writes.schema.names):
+        raw = run(text)
+        types = [kind for _, kind in columns_of(raw)]
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records
         selecting = replace(selecting, streams_source=own is not None and most_rows(raw, besides=TARGET) > own)

@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 from lakescan.dml.assignment import assigned_within
 from lakescan.dml.execute import Change, read_by
 from lakescan.dml.finish import Finished, Finishing, touched
+from lakescan.dml.parts import in_own_words
 from lakescan.dml.positions import FoundRows, FoundTwice, unite, unite_matches
 from lakescan.dml.select import TARGET, ChangeQuery, Statement
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk, total
@@ -60,7 +61,8 @@ def change(
     selecting, given = one.selecting, {**frames, TARGET: Scan(one.scan)}
 
     def run(text: str) -> Any:
-        return query_frame(spark, text, arguments, given)
+        with in_own_words(one.statement, text, target.writes.schema.names):
+            return query_frame(spark, text, arguments, given)
 
     frame, _ = run(selecting.query().text)
     types = [of_arrow(kind) for kind in schema_of_rows(frame.schema).types]
