@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.dml.execute import change
+from lakescan.dml.statements import Delete, Sql, TableName
 from lakescan.errors import (
     AmbiguousMerge,
     InvalidOption,
@@ -25,6 +27,7 @@ from lakescan.errors import (
     SchemaMismatch,
     UnsupportedFeature,
 )
+from lakescan.transaction.base import Target
 from tests.support import own_catalog
 from tests.transaction.support import Make, maker, now, pairs, rows
 
@@ -276,9 +279,9 @@ def test_overflows_fail(made: Make) -> None:
 def test_rows_of_tables_that_only_grow_stay(local: lakescan.Catalog) -> None:
     table = local.create_table("db.t", "id BIGINT", format="delta", properties={"delta.appendOnly": "true"})
     table.append(pa.table({"id": [1]}))
-    for change in (lambda: table.delete("id = 1"), lambda: table.update({"id": "2"})):
+    for statement in (lambda: table.delete("id = 1"), lambda: table.update({"id": "2"})):
         with pytest.raises(UnsupportedFeature, match="appendOnly"):
-            change()
+            statement()
 
 
 def test_the_mode_is_an_option(made: Make) -> None:
@@ -407,3 +410,16 @@ def test_members_take_what_columns_take(made: Make) -> None:
         now().update({"at.zip": "true"})
     with pytest.raises(InvalidStatement, match="no member of 'at' has one"):
         now().update({"at.zip": "DEFAULT"})
+
+
+def test_a_subquery_reads_the_target_in_the_statements_own_state(local: lakescan.Catalog) -> None:
+    isolation = {"delta.isolationLevel": "WriteSerializable"}
+    maker("delta", local)(partition_by=(), properties=isolation).append(rows((1, "a"), (4, "b")))
+    statement = Delete(TableName(("t",)), Sql("id = (SELECT max(id) FROM local.db.t)"))
+
+    def late(target: Target) -> lakescan.ChangeResult:
+        lakescan.table("local.db.t").append(rows((9, "c")))  # a blind append, which is no conflict
+        return change(target, statement, {})
+
+    assert now().changed_by({}, late).deleted == 1
+    assert pairs() == [(1, "a"), (9, "c")]

@@ -340,7 +340,7 @@ def _read_again(name: str, frame: Any) -> Any:
 
 def _query(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
     joins = Joins(one.target.writes.options.memory_limit)
-    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins)
+    return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.target.scan)
 
 
 def run(

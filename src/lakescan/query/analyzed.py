@@ -184,8 +184,12 @@ def analyzed(
     within: tuple[str, ...],
     settings: Settings,
     views: Views | None = None,
+    pinned: ScanSpec | None = None,
 ) -> Analyzed:
-    """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises."""
+    """Parse a query and open its tables; raises `InvalidStatement`, and what opening raises.
+
+    `pinned` is a table in the state in which the statement reads it, wherever it names it.
+    """
     text, values = with_named_parameters(text, arguments)
     text = respelled(text)
     tree = parsed(text)
@@ -195,6 +199,8 @@ def analyzed(
     if views.has_queries and (whole_text := with_views(text, views, frames, values)) != text:
         text, tree = whole_text, parsed(whole_text)
     tables = Tables(text, within, frames, settings, views)
+    if pinned is not None:
+        tables.pin(pinned)
     found = [(each, tables.named(each)) for each in occurrences(tree, text, values)]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
     return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

@@ -407,13 +407,19 @@ class _Faults:
 
 
 def query(
-    text: str, arguments: Any, frames: Mapping[str, Any], within: tuple[str, ...], *, joins: Joins | None = None
+    text: str,
+    arguments: Any,
+    frames: Mapping[str, Any],
+    within: tuple[str, ...],
+    *,
+    joins: Joins | None = None,
+    pinned: ScanSpec | None = None,
 ) -> Query:
-    """A query to run in this process; its tables are opened now."""
+    """A query to run in this process; its tables are opened now, but for the `pinned` one, whose state is given."""
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     others = {name: each for name, each in frames.items() if name not in tables}
     views = GivenFrames(others)
-    found = analyzed(text, arguments, tables, within, Settings(), views)
+    found = analyzed(text, arguments, tables, within, Settings(), views, pinned)
     for each in found.unknown:
         if len(each.names) > 1 or not views.has(each.names[0]):
             raise found.tables.unknown(each, lambda: list(others))

@@ -97,6 +97,10 @@ class Tables:
     _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
     _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
 
+    def pin(self, spec: ScanSpec) -> None:
+        """Read a table in the state of a spec, wherever the statement names it."""
+        self._at[spec.table.location, str(None)] = replace(spec, selector=None)
+
     def named(self, each: Occurrence) -> Named | None:
         """What an occurrence names; None if it can only be a name of the engine's (a view).
 

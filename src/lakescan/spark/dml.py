@@ -56,13 +56,13 @@ def change(
     if isinstance(statement, Delete) and not arguments and (result := _delete_by_filter(spark, one)) is not None:
         return result
     if isinstance(statement, Merge) and one.needs_source:
-        frame, _ = query_frame(spark, f"SELECT * FROM {statement.source}\n", arguments, frames)
+        frame, _ = query_frame(spark, f"SELECT * FROM {statement.source}\n", arguments, frames, target.scan)
         one = one.with_source(schema_of_rows(frame.schema))
     selecting, given = one.selecting, {**frames, TARGET: Scan(one.scan)}
 
     def run(text: str) -> Any:
         with in_own_words(one.statement, text, target.writes.schema.names):
-            return query_frame(spark, text, arguments, given)
+            return query_frame(spark, text, arguments, given, one.target.scan)
 
     frame, _ = run(selecting.query().text)
     types = [of_arrow(kind) for kind in schema_of_rows(frame.schema).types]

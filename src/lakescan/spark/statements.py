@@ -77,7 +77,7 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 
 
 def query_frame(
-    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]
+    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], pinned: ScanSpec
 ) -> tuple[DataFrame, Callable[[str], ScanSpec]]:
     """The frame of a query, and the scans of the tables among `frames`, by name."""
     frame, found = analyzed_frame(spark, text, args, frames)
@@ -132,7 +132,9 @@ def current_namespace(spark: SparkSession) -> tuple[str, ...]:
     return tuple(part for part in (conf(spark, NAMESPACE) or "").split("\0") if part)
 
 
-def _analyzed(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> Analyzed:
+def _analyzed(
+    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], pinned: ScanSpec | None = None
+) -> Analyzed:
     tables = {name: each for name, each in frames.items() if isinstance(each, Table | Scan)}
     views = _SparkViews(spark, {name: each for name, each in frames.items() if name not in tables})
     found = analyzed(text, args, tables, current_namespace(spark), session_settings(spark), views)
