@@ -262,7 +262,7 @@ def _new_folder() -> str:
 class _Run:
     """One run of a query: a connection of its own, with the scans under names of their own."""
 
-    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None) -> None:
+    def __init__(self, found: Analyzed, frames: Mapping[str, pa.Table], *, joins: Joins | None = None) -> None:
         try:
             import duckdb
         except ImportError as error:
