@@ -30,6 +30,14 @@ DELTA_VALUES = {
     "delta.randomPrefixLength": "3",
 }
 ICEBERG_VALUES = {
+    "write.delete.format.default": "parquet",
+    "write.delete.granularity": "partition",
+    "write.delete.mode": "merge-on-read",
+    "write.delete.parquet.compression-codec": "gzip",
+    "write.delete.parquet.compression-level": "3",
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "copy-on-write",
+    "write.upsert.enabled": "false",
     "write.delete.isolation-level": "snapshot",
     "write.distribution-mode": "none",
     "write.merge.isolation-level": "serializable",
