@@ -40,8 +40,17 @@ def _tests(name: str, minutes: float, *selection: str, always: bool = False, env
 
 PARTS = (
     Part("lint", 1.5, ("make", "lint"), always=True),
-    _tests("tests without Spark", 9, "-m", "not spark and not slow", always=True),
-    _tests("Spark, the main paths", 2, "tests/spark/test_smoke.py", "tests/spark/test_one_state.py", always=True),
+    _tests("tests without Spark", 10, "-m", "not spark and not slow", always=True),
+    _tests(
+        "Spark, the main paths",
+        3,
+        "-m",
+        "not slow",
+        "tests/spark/test_smoke.py",
+        "tests/spark/test_one_state.py",
+        "tests/spark/test_row_changes.py",
+        always=True,
+    ),
     _tests("Spark: reading", 12, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
     Part("the wheel", 3, ("make", "test-wheel")),
     Part("PySpark 4.1", 2, ("make", "smoke-4.1")),
