@@ -308,7 +308,11 @@ class Table:
         return self._written(target, overwrite_rows(target, rows_of(rows), checked, where))
 
     def delete(
-        self, where: str | None = None, *, executor: PlanningExecutor | None = None, **options: Unpack[WriteKeywords]
+        self,
+        where: str | Predicate | None = None,
+        *,
+        executor: PlanningExecutor | None = None,
+        **options: Unpack[WriteKeywords],
     ) -> ChangeResult:
         """Delete the rows that match a condition, in one commit.
 
@@ -317,7 +321,8 @@ class Table:
         option `row_change_mode`, else the table's properties.
 
         Args:
-            where: An SQL condition, which may have subqueries; every row by default.
+            where: An SQL condition, which may have subqueries, or a filter (`lakescan.col("price") > 5`); every row by
+                default.
             executor: Where files are written again in copy-on-write, such as `lakescan.spark.SparkExecutor(spark)`;
                 threads by default.
             options: Write options.

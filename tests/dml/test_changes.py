@@ -85,6 +85,13 @@ def test_a_file_all_of_whose_rows_are_deleted_is_removed(table: lakescan.Table) 
     assert pairs() == [(3, "b"), (4, None)]
 
 
+def test_a_condition_may_be_a_filter_of_python(table: lakescan.Table) -> None:
+    table.delete((lakescan.col("id") > 2) & lakescan.col("part").is_not_null())
+    assert pairs() == [(1, "a"), (2, "a"), (4, None)]
+    with pytest.raises(NoSuchColumn, match="ident"):
+        table.delete(lakescan.col("ident") == 1)
+
+
 def test_conditions_have_subqueries(table: lakescan.Table) -> None:
     name = "`local`.db.t"
     assert table.delete(f"id = (SELECT max(id) FROM {name}) OR id IN (SELECT 1)").deleted == 2

@@ -351,8 +351,15 @@ def run(
     return found.run({}, lambda target, _: change(target, statement, frames, args or None, within))
 
 
-def delete(target: Target, where: str | None, executor: PlanningExecutor | None = None) -> ChangeResult:
+def delete(target: Target, where: str | Predicate | None, executor: PlanningExecutor | None = None) -> ChangeResult:
     """Delete the rows of a target that match a condition; see `Table.delete`."""
+    if isinstance(where, Predicate):
+        if target.has_committed():
+            return ChangeResult()
+        one = Change(target, Delete(_unnamed(target), Sql(str(where))))
+        result = delete_by_filter(one, executor, of_sql=False, given=where)
+        assert result is not None
+        return result
     return change(
         target, Delete(_unnamed(target), None if where is None else Sql(where)), {}, executor=executor, of_sql=False
     )

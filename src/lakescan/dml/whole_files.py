@@ -18,7 +18,7 @@ from lakescan.dml.finish import Finished, touched
 from lakescan.dml.positions import FoundRows
 from lakescan.dml.sink import Sunk
 from lakescan.dml.statements import Delete
-from lakescan.errors import LakescanError
+from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Comparison, In, IsNull, Predicate, has_sql, leaves
 from lakescan.local.reader import read_batches
@@ -53,19 +53,22 @@ class ByFilter:
         return change.commit_finished(Sunk(found, []), done, self.where)
 
 
-def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
+def by_filter(change: Change, *, of_sql: bool, given: Predicate | None = None) -> ByFilter | None:
     """What a DELETE does if its condition is a filter; None if rows must be looked for by a query.
 
-    With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column.
+    With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column. `given`
+    is the filter of a user who gave one instead of a text.
     """
     assert isinstance(change.statement, Delete)
-    target, found = change.target, _filter_of(change.statement)
+    target, found = change.target, _filter_of(change.statement) if given is None else given
     if found is None or (of_sql and not _is_as_in_sql(found, target.writes.schema)):
         return None
     try:
         scan = target.scan.where(found)
         plan = scan.plan()
     except LakescanError:
+        if given is not None:
+            raise
         return None  # the query says it in the statement's words
     is_read = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
     read = np.zeros(len(plan.table), dtype=bool)
@@ -78,9 +81,16 @@ def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
     return ByFilter(found, whole, _count(whole, target.scan), scan, others)
 
 
-def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
+def delete_by_filter(
+    change: Change, executor: PlanningExecutor | None, *, of_sql: bool, given: Predicate | None = None
+) -> ChangeResult | None:
     """Delete by a filter in this process; None if its condition is none."""
-    quick = by_filter(change, of_sql=of_sql)
+    quick = by_filter(change, of_sql=of_sql, given=given)
+    if quick is None and given is not None:
+        raise UnsupportedFeature(
+            f"DELETE by a filter of Python in {change.target.name}, whose change data feed records rows",
+            "Give the condition as SQL text.",
+        )
     if quick is None:
         return None
     found, done = FoundRows(is_unique=False), Finished()
