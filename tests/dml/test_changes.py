@@ -176,6 +176,17 @@ def test_values_are_computed_only_for_rows_that_take_them(table: lakescan.Table)
     assert pairs() == [(2, "a"), (3, "b"), (4, None), (7, "a")]
 
 
+def test_names_alone_are_those_of_the_only_side_that_a_clause_has(table: lakescan.Table) -> None:
+    """As Spark resolves them; both sides have a column `part`, and the source a column `t`."""
+    source = pa.table({"id": [1, 8, 9], "part": ["x", "y", "z"], "t": [1, 2, 3]})
+    merge = table.merge(source, on="t.id = s.id")
+    merge = merge.when_not_matched_insert({"id": "id", "part": "concat(`part`, s.t)"}, "part = 'y' AND id > 5")
+    merge.when_not_matched_by_source_update({"part": "upper(part)"}, "part = 'b'").execute()
+    assert pairs() == [(1, "a"), (2, "a"), (3, "B"), (4, None), (8, "y2")]
+    with pytest.raises(InvalidStatement, match=r"(?i)ambiguous|several"):
+        table.merge(source, on="t.id = s.id").when_matched_update({"part": "part"}).execute()
+
+
 def test_null_keys_match_nothing(table: lakescan.Table) -> None:
     table.append(rows((None, "n")))
     source = pa.table({"id": pa.array([None], pa.int64()), "part": ["new"]})

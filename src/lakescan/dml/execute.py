@@ -19,7 +19,7 @@ from lakescan.dml.assignment import assigned_within, with_plain_columns
 from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
-from lakescan.dml.parts import check_parts, in_own_words, with_short_names
+from lakescan.dml.parts import check_parts, in_own_words, with_short_names, with_sides
 from lakescan.dml.positions import FoundTwice
 from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement, quoted
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
@@ -65,7 +65,8 @@ class Change:
         plain = with_plain_columns(statement, target.writes.schema.names)
         assert not isinstance(plain, Insert)
         check_parts(plain)
-        self.target, self.statement = target, with_short_names(plain, target.writes.schema.names)
+        names = target.writes.schema.names
+        self.target, self.statement = target, with_sides(with_short_names(plain, names), names, source_columns)
         _check_names(target)
         if _writes_rows(plain):
             _check_types(target)
@@ -107,9 +108,14 @@ class Change:
 
     @property
     def needs_source(self) -> bool:
-        """Whether the columns of the source are to be known first: for `*`, or to add columns to the target."""
+        """Whether the columns of the source are to be known first.
+
+        For `*`, to add columns to the target, and where names alone mean columns of the source.
+        """
         assert isinstance(self.statement, Merge)
-        return self._evolves or any(each.assignments is None for each in self.statement.clauses)
+        return self._evolves or any(
+            each.assignments is None or each.when == When.NOT_MATCHED for each in self.statement.clauses
+        )
 
     @property
     def _evolves(self) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -104,6 +105,55 @@ def _shortened(text: str, target: TableName, known: set[str]) -> str:
     short = "`" + target.qualifier.replace("`", "``") + "`"
     for start, end in reversed(edits):
         text = text[:start] + short + text[end:]
+    return text
+
+
+def with_sides(statement: _Statement, target: Sequence[str], source: Sequence[str]) -> _Statement:
+    """The statement with columns of the only side that a clause has, where their names alone may mean either.
+
+    Args:
+        statement: The statement.
+        target: The names of the target's columns.
+        source: Those of the source, as far as they are known.
+
+    Example:
+        >>> with_sides(merge, ["id"], ["id"]).clauses[0].assignments[0].value.text
+        '`s`.id'
+    """
+    if not isinstance(statement, Merge) or statement.source_alias is None:
+        return statement
+    sides = {
+        When.NOT_MATCHED: (statement.source_alias, {name.lower() for name in source}),
+        When.NOT_MATCHED_BY_SOURCE: (statement.target.qualifier, {name.lower() for name in target}),
+    }
+    clauses = []
+    for each in statement.clauses:
+        if each.when not in sides:
+            clauses.append(each)
+            continue
+        one = replace(statement, clauses=(each,), on=Sql("TRUE"))
+        side, names = sides[each.when]
+        clauses += _mapped(one, partial(_told, side=side, names=names)).clauses
+    return replace(statement, clauses=tuple(clauses))
+
+
+def _told(each: Sql, side: str, names: set[str]) -> Sql:
+    return replace(each, text=_of_side(each.text, side, names))
+
+
+def _of_side(text: str, side: str, names: set[str]) -> str:
+    words = tokens(text)
+    if any(word.text.upper() == "SELECT" or word.text == "->" for word in words):
+        return text  # names may be those of other tables, or of lambda functions
+    marked = "`" + side.replace("`", "``") + "`."
+    places = []
+    for n, word in enumerate(words):
+        before, after = words[n - 1].text if n else "", words[n + 1].text if n + 1 < len(words) else ""
+        is_name = word.token_type.name in ("VAR", "IDENTIFIER") and word.text.lower() in names
+        if is_name and before != "." and after != "(" and not (after == "." and word.text.lower() == side.lower()):
+            places.append(word.start)
+    for place in reversed(places):
+        text = text[:place] + marked + text[place:]
     return text
 
 
