@@ -70,6 +70,7 @@ def test_sql_views_use_the_formats(spark, shop) -> None:
     )
     expected = lakescan.table(shop.customers, versionAsOf=0).scan().where("country = 'FR'").to_arrow().num_rows
     assert spark.sql("select count(*) from customers where country = 'FR'").first()[0] == expected
+    spark.catalog.dropTempView("customers")
 
 
 def test_lakescan_detects_the_format(spark, shop) -> None:
