@@ -29,6 +29,7 @@ from lakescan.errors import (
 )
 from lakescan.transaction.base import Target
 from tests.support import own_catalog
+from tests.support.delta_rules import identity, table_of
 from tests.transaction.support import Make, maker, now, pairs, rows
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
@@ -441,3 +442,19 @@ def test_a_subquery_reads_the_target_in_the_statements_own_state(local: lakescan
 
     assert now().changed_by({}, late).deleted == 1
     assert pairs() == [(1, "a"), (9, "c")]
+
+
+def test_ids_stay_and_columns_are_generated_anew(tmp_path: Path) -> None:
+    rules = {"no": identity(), "twice": {"delta.generationExpression": "price * 2"}}
+    (tmp_path / "t").mkdir()
+    table = table_of(tmp_path / "t", {"no": "long", "k": "long", "price": "double", "twice": "double"}, rules)
+    table.append(pa.table({"k": [1, 2], "price": [1.0, 2.0]}))
+    merge = table.merge(pa.table({"k": [2, 9], "price": [20.0, 90.0]}), on="t.k = s.k")
+    merge = merge.when_matched_update({"price": "s.price"})
+    merge.when_not_matched_insert({"k": "s.k", "price": "s.price"}).execute()
+    found = table.to_arrow().sort_by("no").to_pylist()
+    assert [tuple(row.values()) for row in found] == [(1, 1, 1.0, 2.0), (2, 2, 20.0, 40.0), (3, 9, 90.0, 180.0)]
+    with pytest.raises(SchemaMismatch, match="identity column 'no'"):
+        table.update({"no": "7"})
+    with pytest.raises(SchemaMismatch, match="generated column 'twice'"):
+        table.update({"twice": "7"})

@@ -104,6 +104,7 @@ class Change:
             row_id,
             self._change_writes is not None,
             self._source_columns,
+            identities=frozenset(writes.rules.identities),
         )
 
     @property

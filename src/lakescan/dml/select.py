@@ -66,6 +66,7 @@ class Selecting:
 
     - `schema`: the target's columns.
     - `generated`: columns that are computed, unless a statement assigns them.
+    - `identities`: columns whose ids the table assigns: an update leaves them.
     - `row_id`: the name of the column with row ids, to read with rows that are updated; None without.
     - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
     - `source_columns`: the columns of a MERGE's source, for `*`.
@@ -79,6 +80,7 @@ class Selecting:
     reads_old: bool = False
     source_columns: Sequence[str] = ()
     streams_source: bool = False
+    identities: Collection[str] = ()
 
     def query(self, cast: Cast | None = None) -> ChangeQuery:
         """The query; `cast` makes of the text of a value in a place, or of a member of it, one that fits its column."""
@@ -89,6 +91,10 @@ class Selecting:
         for number, clause in enumerate(self._clauses, 1):
             values: dict[str, int] = {}
             for column, value in self._values(clause):
+                if value is not None and clause.action == Action.UPDATE and column.name in self.identities:
+                    raise SchemaMismatch(
+                        f"the identity column {column.name!r} is not updated: list the other columns to set"
+                    )
                 if value is None:  # its own value
                     kept.add(column.name)
                     continue
