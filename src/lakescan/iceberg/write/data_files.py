@@ -126,6 +126,17 @@ class IcebergWrites(ByOptions):
         codec, level = self.properties.codec, self.properties.compression_level
         return {**codec_options(codec, level), "data_page_size": self.properties.page_size}
 
+    @property
+    def delete_parquet_options(self) -> Mapping[str, Any]:
+        """The same for files of deletes: the write option, else the table's own for these, else that of data files."""
+        properties = self.properties
+        codec, level = properties.codec, properties.compression_level
+        if self.options.compression_codec is None and properties.delete_codec is not None:
+            codec, level = properties.delete_codec, None
+        if self.options.compression_level is None and properties.delete_compression_level is not None:
+            level = properties.delete_compression_level
+        return {**codec_options(codec, level), "data_page_size": properties.page_size}
+
     def columns_for(self, rows: pa.Schema) -> Sequence[t.Field]:
         """The Iceberg columns for an Arrow schema, in the types of the table's format version."""
         return iceberg_columns(rows, nanoseconds=self._version.nanoseconds)

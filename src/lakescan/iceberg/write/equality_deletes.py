@@ -17,7 +17,7 @@ from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
-from lakescan.iceberg.write.data_files import IcebergWrites, codec_options
+from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.metrics import file_metrics
 from lakescan.write.sort_keys import SortKey, sorting
 from lakescan.write.statistics import FileStatistics
@@ -81,11 +81,7 @@ class EqualityDeleteWrites(IcebergWrites):
     @cached_property
     def parquet_options(self) -> Mapping[str, Any]:
         """The codec of delete files, else that of data files."""
-        properties = self.properties
-        codec, level = properties.codec, properties.compression_level
-        if self.options.compression_codec is None and properties.delete_codec is not None:
-            codec, level = properties.delete_codec, properties.delete_compression_level
-        return {**codec_options(codec, level), "data_page_size": properties.page_size}
+        return self.delete_parquet_options
 
     def in_order(self, rows: pa.Table) -> pa.Table:
         """Sort by the keys."""

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from lakescan.iceberg.manifests.bounds import encode_value
 from lakescan.iceberg.manifests.codes import POSITION_DELETES
-from lakescan.iceberg.write.data_files import IcebergWrites, codec_options
+from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.reading.deletes.positions import DELETED_PATH, DELETED_POSITION
 from lakescan.reading.deletes.roaring import within
 from lakescan.storage.faults import storage_boundary
@@ -36,7 +36,7 @@ class PositionDeleteFile:
         self.size = 0  # of what is written, in bytes
         self._sink = writes.storage.create(location)
         with storage_boundary("written", location, passing=pa.ArrowException):
-            self._writer = pq.ParquetWriter(self._sink, _SCHEMA, store_schema=False, **_options(writes))
+            self._writer = pq.ParquetWriter(self._sink, _SCHEMA, store_schema=False, **writes.delete_parquet_options)
         self._rows = 0
         self._paths: list[str] = []
         self._bounds = (0, 0)  # positions of the only data file
@@ -81,14 +81,3 @@ class PositionDeleteFile:
 
 def _number(position: int) -> bytes:
     return encode_value(position, DELETED_POSITION.type)
-
-
-def _options(writes: IcebergWrites) -> dict[str, Any]:
-    """Codec and page size: the write option, else the table's own for delete files, else that of data files."""
-    properties = writes.properties
-    codec, level = properties.codec, properties.compression_level
-    if writes.options.compression_codec is None and properties.delete_codec is not None:
-        codec, level = properties.delete_codec, None
-    if writes.options.compression_level is None and properties.delete_compression_level is not None:
-        level = properties.delete_compression_level
-    return {**codec_options(codec, level), "data_page_size": properties.page_size}
