@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakescan import engines
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
+from lakescan.common.references import quoted
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.dml.assignment import assigned_within, with_plain_columns
 from lakescan.dml.equality import check_keys, upsert_by_equality
@@ -21,7 +22,7 @@ from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
 from lakescan.dml.parts import check_parts, in_own_words, with_short_names, with_sides
 from lakescan.dml.positions import FoundTwice
-from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement, quoted
+from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
 from lakescan.dml.statements import Action, Clause, Delete, Insert, Merge, Sql, TableName, Update, When
 from lakescan.dml.target import changed_table

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from lakescan.common import types as t
+from lakescan.common.references import quoted
 from lakescan.dml.assignment import assigned
 from lakescan.dml.defaults import with_defaults, with_values
-from lakescan.dml.select import quoted
 from lakescan.dml.statements import Insert
 from lakescan.dml.target import ChangedTable, changed_table
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest

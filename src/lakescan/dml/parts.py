@@ -13,6 +13,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from lakescan.common.references import quoted
 from lakescan.dml.statements import Clause, Delete, Merge, Sql, TableName, Update, When
 from lakescan.errors import InvalidStatement, NoSuchColumn, NoSuchNamespace, NoSuchTable
 from lakescan.query.statement import tokens, underlined_at
@@ -102,7 +103,7 @@ def _shortened(text: str, target: TableName, known: set[str]) -> str:
             if lower[:size] == parts[-size:] and lower[size] in known:
                 edits.append((word.start, names[size - 1].end + 1))
                 break
-    short = "`" + target.qualifier.replace("`", "``") + "`"
+    short = quoted(target.qualifier)
     for start, end in reversed(edits):
         text = text[:start] + short + text[end:]
     return text
@@ -145,7 +146,7 @@ def _of_side(text: str, side: str, names: set[str]) -> str:
     words = tokens(text)
     if any(word.text.upper() == "SELECT" or word.text == "->" for word in words):
         return text  # names may be those of other tables, or of lambda functions
-    marked = "`" + side.replace("`", "``") + "`."
+    marked = f"{quoted(side)}."
     places = []
     for n, word in enumerate(words):
         before, after = words[n - 1].text if n else "", words[n + 1].text if n + 1 < len(words) else ""

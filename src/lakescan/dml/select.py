@@ -14,6 +14,7 @@ from functools import partial
 
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS
+from lakescan.common.references import quoted
 from lakescan.common.schema import Schema
 from lakescan.dml.statements import Action, Assignment, Clause, Delete, Merge, Sql, Update, When
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
@@ -50,7 +51,6 @@ class ChangeQuery:
     - `old`: by column, the place of the target's own value.
     - `row_id`: the place of row ids, if they are read.
     - `checks_matches`: whether a row of the target may be there twice, which is an error then.
-    - `columns`: the columns of the target that the query names, for its scan.
     """
 
     text: str
@@ -328,11 +328,6 @@ def _with_members(
             value = _with_members(place, each, mine, (*within, each.name), cast)
         members.append(f"{text_literal(each.name)}, {value}")
     return f"named_struct({', '.join(members)})"
-
-
-def quoted(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def text_literal(text: str) -> str:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakescan.common.metadata_columns import CHANGE_ORDINAL
+from lakescan.common.references import quoted
 from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
-from lakescan.dml.select import quoted
 from lakescan.dml.statements import Action, Clause, Merge, Sql, When
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.scan import Scan

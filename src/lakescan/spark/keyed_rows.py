@@ -19,7 +19,8 @@ from lakescan.common.metadata_columns import (
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
 )
-from lakescan.dml.select import quoted, text_literal
+from lakescan.common.references import quoted
+from lakescan.dml.select import text_literal
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
 
 if TYPE_CHECKING:

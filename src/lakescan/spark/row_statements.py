@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lakescan.common.references import quoted
 from lakescan.dml.insert import Insertion, inserted
 from lakescan.dml.parse import parse
 from lakescan.dml.statements import Delete, DmlStatement, Insert, TableName, Update
@@ -23,7 +24,7 @@ from lakescan.spark.statements import (
     session_settings,
     without_braces,
 )
-from lakescan.spark.types import quoted, schema_of_rows
+from lakescan.spark.types import schema_of_rows
 from lakescan.spark.write import SparkRows
 from lakescan.transaction.results import ChangeResult, WriteResult
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakescan.catalogs.registry import is_known
 from lakescan.changes import Changes
+from lakescan.common.references import quoted
 from lakescan.definition.statements import parse_statement
 from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
@@ -28,7 +29,7 @@ from lakescan.spark.executor import MIN_BYTES
 from lakescan.spark.frames import frame_of
 from lakescan.spark.refused import catalog_in, check_frames, has_catalog, refuse
 from lakescan.spark.session import conf, register
-from lakescan.spark.types import quoted, schema_of
+from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
 from lakescan.sql import define
 from lakescan.table import Table

@@ -91,11 +91,6 @@ def spark_type(kind: t.Type, nanos_as_long: bool = False) -> s.DataType:
     raise UnsupportedFeature(f"{kind} columns on Spark", "Leave the column out, or read in process.")
 
 
-def quoted(name: str) -> str:
-    """A column name in backquotes, so that Spark does not split it at dots."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def arrow_schema(schema: s.StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of batches for a Spark schema; timestamps with a zone are in UTC."""
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters  # PySpark 4.1 always uses UTC

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakescan.common.references import quoted
 from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
-from lakescan.dml.select import quoted
 from lakescan.dml.statements import Action, Assignment, Clause, Sql, When
 from lakescan.errors import InvalidOption
 from lakescan.spark.batch_target import BatchTarget, with_new_columns

@@ -12,11 +12,11 @@ import uuid
 from typing import TYPE_CHECKING
 
 from lakescan.catalogs.identifiers import parts_of
+from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, nearest
 from lakescan.query.analyzed import Analyzed
 from lakescan.query.statement import Kind, edited, statement_of
 from lakescan.spark.session import conf
-from lakescan.spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.functions import arrow_udf, col
 
+from lakescan.common.references import quoted
 from lakescan.expressions.predicate import Predicate
 from lakescan.spark.executor import SparkExecutor
-from lakescan.spark.types import quoted, schema_of_rows
+from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import task_number, use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.save import write_checked

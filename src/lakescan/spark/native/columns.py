@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from lakescan.common import types as t
+from lakescan.common.references import quoted
 from lakescan.common.schema import FieldMatching
-from lakescan.spark.types import quoted, spark_type
+from lakescan.spark.types import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
