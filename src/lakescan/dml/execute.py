@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from lakescan import engines
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.common.references import quoted
-from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.dml.assignment import assigned_within, with_plain_columns
 from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.finish import Finished, Finishing, touched
@@ -40,7 +38,7 @@ from lakescan.transaction import row_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.transaction.row_changes import RowChanges
-from lakescan.transaction.save import removed_on_failure
+from lakescan.transaction.save import removed_on_failure, with_new_columns
 from lakescan.write.partitioned_writer import new_write_id
 
 _UNSTABLE = re.compile(
@@ -130,13 +128,10 @@ class Change:
         statement, target = self.statement, self.target
         if self._evolves:
             statement = replace(statement, with_schema_evolution=True)
-            known = {name.lower() for name in target.writes.schema.names}
             set_columns = {each.column[0].lower() for clause in statement.clauses for each in clause.assignments or ()}
             takes_all = any(clause.assignments is None for clause in statement.clauses)
-            more = [each for each in source if each.name.lower() not in known]
-            new = [each for each in more if takes_all or each.name.lower() in set_columns]
-            if new:
-                target = target.with_columns(TableDefinition(numbered(target.writes.columns_for(pa.schema(new)))))
+            taken = pa.schema([each for each in source if takes_all or each.name.lower() in set_columns])
+            target = with_new_columns(target, taken)
         return Change(target, statement, source.names)
 
     @property
@@ -309,13 +304,16 @@ def change(
         quick = delete_by_filter(one, executor, of_sql=of_sql)
         if quick is not None:
             return quick
-    run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
+    names = current_namespace() if within is None else within
+
+    def run(text: str) -> Query:
+        return _query(one, frames, arguments, names, text)
+
     if isinstance(statement, Merge) and one.needs_source:
         text = f"SELECT * FROM {statement.source}\n"
         with in_own_words(statement, text, ()):
             source = run(text).schema
         one = one.with_source(source)
-        run = partial(_query, one, frames, arguments, current_namespace() if within is None else within)
     selecting = one.selecting
     text = selecting.query().text
     with in_own_words(one.statement, text, target.writes.schema.names):

@@ -18,7 +18,6 @@ from lakescan.catalogs.identifiers import location_of, parts_of
 from lakescan.catalogs.lookup import identifier_of
 from lakescan.catalogs.registry import give_all, given
 from lakescan.common.retries import Attempts
-from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitConflict, InvalidOption, NoSuchTable
 from lakescan.options.write import WriteOptions
 from lakescan.spark.session import is_connect
@@ -121,10 +120,3 @@ def _named(table: str | os.PathLike[str] | Table, within: tuple[str, ...]) -> tu
         named = NamedTable.of(target, within)
         return str(named), named.format
     return target, None
-
-
-def with_new_columns(target: Target, rows: pa.Schema) -> Target:
-    """The target with the columns of rows that it lacks, added in a commit of their own."""
-    known = {name.lower() for name in target.writes.schema.names}
-    new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
-    return target.with_columns(TableDefinition(numbered(new))) if new else target

@@ -81,20 +81,13 @@ class SparkExecutor:
             >>> list(executor.shuffle(split_by_path, log_pieces, reconcile))
         """
 
-        def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for data in batch.column(1).to_pylist():
-                    for share, table in split(pickle.loads(data)):
-                        packed = pickle.dumps(table, protocol=5)
-                        yield pa.record_batch([[share], pa.array([packed], pa.binary())], _SHARE_COLUMNS)
-
         def merge_share(group: pa.Table) -> pa.Table:
             result = merge([pickle.loads(data.as_py()) for data in group["data"]])
             data = pa.array([pickle.dumps(result, protocol=5)], pa.binary())
             return pa.table([group["share"][:1].combine_chunks(), data], _SHARE_COLUMNS)
 
         if (frame := self._distributed(items)) is not None:
-            shares = frame.mapInArrow(split_items, _SHARES).groupBy("share").applyInArrow(merge_share, _SHARES)
+            shares = frame.mapInArrow(_splitting(split), _SHARES).groupBy("share").applyInArrow(merge_share, _SHARES)
             for value in shares.toArrow().sort_by("share")["data"]:
                 yield pickle.loads(value.as_py())
 
@@ -123,13 +116,6 @@ class SparkExecutor:
             >>> list(executor.exchange(divide_by_range, task_groups, sort_and_write, 100))
         """
 
-        def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for data in batch.column(1).to_pylist():
-                    for share, table in split(pickle.loads(data)):
-                        packed = pickle.dumps(table, protocol=5)
-                        yield pa.record_batch([[share], pa.array([packed], pa.binary())], _SHARE_COLUMNS)
-
         def take_shares(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             pairs = ((share.as_py(), data) for batch in batches for share, data in zip(*batch.columns, strict=True))
             for share, some in groupby(pairs, key=itemgetter(0)):
@@ -138,7 +124,7 @@ class SparkExecutor:
                 yield pa.record_batch([[share], packed], _SHARE_COLUMNS)
 
         if (frame := self._distributed(items)) is not None:
-            divided = frame.mapInArrow(split_items, _SHARES).repartition(max(shares, 1), "share")
+            divided = frame.mapInArrow(_splitting(split), _SHARES).repartition(max(shares, 1), "share")
             taken = divided.sortWithinPartitions("share").mapInArrow(take_shares, _SHARES)
             for value in taken.toArrow()["data"]:
                 yield pickle.loads(value.as_py())
@@ -151,3 +137,16 @@ class SparkExecutor:
         use_this_python(self._spark)
         table = pa.table([pa.array(range(len(packed)), pa.int64()), pa.array(packed, pa.binary())], _ITEM_COLUMNS)
         return self._spark.createDataFrame(table).repartition(len(packed))
+
+
+def _splitting(split: Callable[[Any], Iterable[tuple[int, pa.Table]]]) -> Any:
+    """What makes rows of shares from pickled items, on the workers."""
+
+    def split_items(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch.column(1).to_pylist():
+                for share, table in split(pickle.loads(data)):
+                    packed = pickle.dumps(table, protocol=5)
+                    yield pa.record_batch([[share], pa.array([packed], pa.binary())], _SHARE_COLUMNS)
+
+    return split_items

@@ -11,7 +11,7 @@ from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.statements import Action, Assignment, Clause, Sql, When
 from lakescan.errors import InvalidOption
-from lakescan.spark.batch_target import BatchTarget, with_new_columns
+from lakescan.spark.batch_target import BatchTarget
 from lakescan.spark.equality_upserts import upsert_rows
 from lakescan.spark.keyed_rows import (
     DELETES,
@@ -25,6 +25,7 @@ from lakescan.spark.keyed_rows import (
 )
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
+from lakescan.transaction.save import with_new_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

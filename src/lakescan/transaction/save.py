@@ -34,12 +34,18 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
         target = target.with_schema(TableDefinition(numbered(target.writes.columns_for(rows))))
     elif options.merge_schema:
         known = {name.lower() for name in target.writes.schema.names}
-        new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
         others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
         _check_fit(target, others)  # first: added columns cannot be undone
-        target = target.with_columns(TableDefinition(numbered(new))) if new else target
+        target = with_new_columns(target, rows)
     _check_fit(target, rows)
     return target
+
+
+def with_new_columns(target: Target, rows: pa.Schema) -> Target:
+    """The target with the columns of rows that it lacks, added in a commit of their own."""
+    known = {name.lower() for name in target.writes.schema.names}
+    new = target.writes.columns_for(pa.schema([column for column in rows if column.name.lower() not in known]))
+    return target.with_columns(TableDefinition(numbered(new))) if new else target
 
 
 def _check_fit(target: Target, rows: pa.Schema) -> None:
