@@ -449,10 +449,29 @@ class Table:
         Example:
             >>> orders.changed_by({}, lambda target: change(target, statement, {}))
         """
+        self._checked(options).check_changes(upserts=upserts)
+        return self.written_by(options, lambda target, _: change(target))
+
+    def written_by(self, options: Mapping[str, Any], write: Callable[[Target, WriteOptions], _Result]) -> _Result:
+        """Write to the table as it is now by a function. The table is read again when it is next used.
+
+        Args:
+            options: Write options by name.
+            write: What writes to the target that it gets, in one commit, as the parsed options say.
+
+        Returns:
+            What the function returns.
+
+        Raises:
+            InvalidOption: An option is unknown, or has an invalid value.
+            CommitConflict: Another table has the name now.
+
+        Example:
+            >>> orders.written_by({}, lambda target, options: append_rows(target, rows_of(rows), options))
+        """
         checked = self._checked(options)
-        checked.check_changes(upserts=upserts)
         target = self._target(checked)
-        return self._written(target, change(target))
+        return self._written(target, write(target, checked))
 
     def compact(
         self, *, where: str | None = None, executor: PlanningExecutor | None = None, **options: Unpack[CompactKeywords]

@@ -18,7 +18,6 @@ from lakescan.query.statement import underlined_at
 from lakescan.query.tables import FORMATS
 from lakescan.table import Table
 from lakescan.transaction.base import Target
-from lakescan.transaction.formats import format_named
 
 _BRANCH, _TAG = "branch_", "tag_"
 _Result = TypeVar("_Result")
@@ -26,14 +25,10 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class ChangedTable:
-    """A table, and the write options that its name means: `t.branch_audit` is a branch.
-
-    `is_given`: the user gave the table object, which then sees what is written.
-    """
+    """A table, and the write options that its name means: `t.branch_audit` is a branch."""
 
     table: Table
     options: Mapping[str, Any]
-    is_given: bool = False
 
     def run(self, options: Mapping[str, Any], change: Callable[[Target, WriteOptions], _Result]) -> _Result:
         """Run a statement on the table as it is now.
@@ -42,14 +37,7 @@ class ChangedTable:
             options: Further write options.
             change: Runs it.
         """
-        spec = self.table.scan().spec
-        found = format_named(spec.table.name)
-        checked = WriteOptions.of({**self.options, **options}, found.name)
-        target = found.open_target(spec.location, self.table.name, checked, spec.storage, spec.table)
-        result = change(target.following(spec.table), checked)
-        if self.is_given:
-            self.table.refresh()
-        return result
+        return self.table.written_by({**self.options, **options}, change)
 
 
 def changed_table(
@@ -75,7 +63,7 @@ def changed_table(
     if given is not None and len(parts) == 1:
         if not isinstance(given, Table):
             raise InvalidStatement(f"{parts[0]} is {type(given).__name__}, not a table: its rows cannot be changed")
-        return ChangedTable(given, {}, is_given=True)
+        return ChangedTable(given, {})
     if parts[-1].lower().startswith(_TAG):
         raise InvalidStatement(f"{'.'.join(parts)} is a tag: it always names the same state. Write to a branch")
     try:
