@@ -25,6 +25,7 @@ from lakescan.errors import (
     NoSuchColumn,
     QueryFailed,
     SchemaMismatch,
+    StorageError,
     UnsupportedFeature,
 )
 from lakescan.transaction.base import Target
@@ -91,6 +92,11 @@ def test_a_condition_may_be_a_filter_of_python(table: lakescan.Table) -> None:
     assert pairs() == [(1, "a"), (2, "a"), (4, None)]
     with pytest.raises(NoSuchColumn, match="ident"):
         table.delete(lakescan.col("ident") == 1)
+    table.append(rows((7, "C:\\"), (8, "rand()"), (9, "a'b")))
+    for text, count in (("C:\\", 5), ("rand()", 4), ("a'b", 3)):  # values, which are no parts of an SQL text
+        assert table.delete(lakescan.col("part") == text).deleted == 1
+        assert now().count() == count
+    assert table.delete(lakescan.col("id").is_in(list(range(2, 60)))).deleted == 2
 
 
 def test_conditions_have_subqueries(table: lakescan.Table) -> None:
@@ -458,3 +464,19 @@ def test_ids_stay_and_columns_are_generated_anew(tmp_path: Path) -> None:
         table.update({"no": "7"})
     with pytest.raises(SchemaMismatch, match="generated column 'twice'"):
         table.update({"twice": "7"})
+
+
+def test_a_failure_to_read_a_table_again_is_not_the_statements(
+    table: lakescan.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was committed: who is told otherwise repeats it."""
+
+    def failing(self: lakescan.Table) -> lakescan.Table:
+        raise StorageError("the store is away")
+
+    given = now()
+    with monkeypatch.context() as patched:
+        patched.setattr(lakescan.Table, "refresh", failing)
+        assert lakescan.sql("INSERT INTO given VALUES (7, 'x')", given=given).rows == 1
+        assert lakescan.sql("DELETE FROM given WHERE id = 1", given=given).deleted == 1
+    assert given.count() == 4

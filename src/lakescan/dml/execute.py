@@ -55,12 +55,21 @@ _SHOWN = 5  # columns of a row in a message
 class Change:
     """One statement, on its way from the target to the commit. Engines run its query, and give its rows to a sink.
 
+    `given` is the filter of a DELETE whose condition is none in SQL.
+
     Raises `InvalidStatement` and `UnsupportedFeature` for a statement that cannot be run.
     """
 
-    def __init__(self, target: Target, statement: Statement, source_columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        target: Target,
+        statement: Statement,
+        source_columns: Sequence[str] = (),
+        *,
+        given: Predicate | None = None,
+    ) -> None:
         target.check_removable()
-        self._source_columns = source_columns
+        self._source_columns, self.given = source_columns, given
         plain = with_plain_columns(statement, target.writes.schema.names)
         assert not isinstance(plain, Insert)
         check_parts(plain)
@@ -93,6 +102,7 @@ class Change:
     @property
     def selecting(self) -> Selecting:
         """The query, as far as it is known without the source."""
+        assert self.given is None  # it would have no condition, and change all rows
         writes = self.target.writes
         hidden = self._moved.schema.fields[len(writes.schema.fields) :]
         row_id = next((each.name for each in hidden if each.id == ROW_ID.id), None)
@@ -205,6 +215,8 @@ class Change:
         match self.statement:
             case Merge(on=on, clauses=clauses):
                 return {"predicate": on.text, **{name: _recorded(clauses, when) for when, name in _RECORDED.items()}}
+            case Delete() if self.given is not None:
+                return {"predicate": str(self.given)}
             case Delete(where=where) | Update(where=where):
                 return {} if where is None else {"predicate": where.text}
         return {}
@@ -362,8 +374,8 @@ def delete(target: Target, where: str | Predicate | None, executor: PlanningExec
     if isinstance(where, Predicate):
         if target.has_committed():
             return ChangeResult()
-        one = Change(target, Delete(_unnamed(target), Sql(str(where))))
-        result = delete_by_filter(one, executor, of_sql=False, given=where)
+        one = Change(target, Delete(_unnamed(target)), given=where)
+        result = delete_by_filter(one, executor, of_sql=False)
         assert result is not None
         return result
     return change(

@@ -53,21 +53,20 @@ class ByFilter:
         return change.commit_finished(Sunk(found, []), done, self.where)
 
 
-def by_filter(change: Change, *, of_sql: bool, given: Predicate | None = None) -> ByFilter | None:
+def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
     """What a DELETE does if its condition is a filter; None if rows must be looked for by a query.
 
-    With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column. `given`
-    is the filter of a user who gave one instead of a text.
+    With `of_sql`, it must also mean what it means in SQL: filters read constants by the type of their column.
     """
     assert isinstance(change.statement, Delete)
-    target, found = change.target, _filter_of(change.statement) if given is None else given
+    target, found = change.target, _filter_of(change.statement) if change.given is None else change.given
     if found is None or (of_sql and not _is_as_in_sql(found, target.writes.schema)):
         return None
     try:
         scan = target.scan.where(found)
         plan = scan.plan()
     except LakescanError:
-        if given is not None:
+        if change.given is not None:
             raise
         return None  # the query says it in the statement's words
     is_read = pa.array([residual != TRUE for residual in plan.residuals], pa.bool_()).take(plan.splits["residual"])
@@ -81,12 +80,10 @@ def by_filter(change: Change, *, of_sql: bool, given: Predicate | None = None) -
     return ByFilter(found, whole, _count(whole, target.scan), scan, others)
 
 
-def delete_by_filter(
-    change: Change, executor: PlanningExecutor | None, *, of_sql: bool, given: Predicate | None = None
-) -> ChangeResult | None:
+def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
     """Delete by a filter in this process; None if its condition is none."""
-    quick = by_filter(change, of_sql=of_sql, given=given)
-    if quick is None and given is not None:
+    quick = by_filter(change, of_sql=of_sql)
+    if quick is None and change.given is not None:
         raise UnsupportedFeature(
             f"DELETE by a filter of Python in {change.target.name}, whose change data feed records rows",
             "Give the condition as SQL text.",
