@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from lakescan.transaction.open import exists, open_target
 from lakescan.transaction.results import ChangeResult
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _QUERY = "sql.streaming.queryId"  # Spark's local property of the thread that runs a query
 
@@ -101,6 +102,38 @@ class BatchTarget:
             "which query this batch belongs to is not known here, and without it a repeated batch could not be told: "
             "name the stream, query=..., or its checkpoint, checkpoint_location=..."
         )
+
+
+@dataclass(frozen=True)
+class BatchSink(ABC):
+    """A function for `foreachBatch` that brings each batch into a table once, in one commit."""
+
+    _target: BatchTarget
+
+    def __call__(self, frame: DataFrame, batch_id: int | None = None) -> ChangeResult:
+        """Bring the rows of a batch into the table, unless this was done before.
+
+        Args:
+            frame: The rows of the batch.
+            batch_id: Its number, by which a repeated batch is told; None brings the rows in any case.
+
+        Returns:
+            How many rows were inserted, updated and deleted; nothing for a batch that was committed before.
+
+        Raises:
+            AmbiguousMerge: Rows of the batch have the same key and sequence, and differ; nothing is committed.
+            SchemaMismatch: A row has no key or no sequence, or does not fit the table; or the table lacks a column that
+                the function needs.
+            CommitConflict, CommitStateUnknown: As for `Table.merge`.
+
+        Example:
+            >>> sink(frame)
+        """
+        return self._target.change(frame.sparkSession, batch_id, lambda target: self._merge(target, frame))
+
+    @abstractmethod
+    def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
+        """Bring rows into the table, in one commit."""
 
 
 def query_of(checkpoint: str, settings: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.statements import Action, Clause, Merge, Sql, When
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
 from lakescan.scan import Scan
-from lakescan.spark.batch_target import BatchTarget
+from lakescan.spark.batch_target import BatchSink
 from lakescan.spark.keyed_rows import (
     CHANGE_SEQUENCE,
     DELETES,
@@ -45,7 +45,7 @@ _KNOWN, _KNOWN_DELETE, _KNOWN_END, _NEW = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
-class HistorySink:
+class HistorySink(BatchSink):
     """Adds the versions of a batch to a table, made by `lakescan.spark.history_sink`.
 
     Example:
@@ -53,34 +53,12 @@ class HistorySink:
         >>> stream.writeStream.foreachBatch(sink).option("checkpointLocation", "/lake/checkpoint").start()
     """
 
-    _target: BatchTarget
     _keys: tuple[str, ...]
     _sequence_by: str
     _deletes_when: str | None
     _left_out: tuple[str, ...]
     _tracked: tuple[str, ...] | None
     _keeps_deletes: bool
-
-    def __call__(self, frame: DataFrame, batch_id: int | None = None) -> ChangeResult:
-        """Add the versions of a batch to the table, unless they were added before.
-
-        Args:
-            frame: The rows of the batch.
-            batch_id: Its number, by which a repeated batch is told; None adds the rows in any case.
-
-        Returns:
-            How many rows were inserted, updated and deleted; nothing for a batch that was committed before.
-
-        Raises:
-            AmbiguousMerge: Rows of the batch have the same key and sequence, and differ; nothing is committed.
-            SchemaMismatch: A row has no key or no sequence, or does not fit the table; or the table has no
-                `__START_AT` and `__END_AT`.
-            CommitConflict, CommitStateUnknown: As for `Table.merge`.
-
-        Example:
-            >>> sink(frame)
-        """
-        return self._target.change(frame.sparkSession, batch_id, lambda target: self._merge(target, frame))
 
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
         adds, texts = self._target.options.merge_schema, (self._sequence_by, self._deletes_when)

@@ -11,7 +11,7 @@ from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.statements import Action, Assignment, Clause, Sql, When
 from lakescan.errors import InvalidOption
-from lakescan.spark.batch_target import BatchTarget
+from lakescan.spark.batch_target import BatchSink
 from lakescan.spark.equality_upserts import upsert_rows
 from lakescan.spark.keyed_rows import (
     DELETES,
@@ -34,7 +34,7 @@ _MARKS = (SEQUENCE, DELETES)
 
 
 @dataclass(frozen=True)
-class UpsertSink:
+class UpsertSink(BatchSink):
     """Merges batches into a table, made by `lakescan.spark.upsert_sink`: `df.writeStream.foreachBatch(sink)`.
 
     Example:
@@ -42,32 +42,11 @@ class UpsertSink:
         >>> stream.writeStream.foreachBatch(sink).option("checkpointLocation", "/lake/checkpoint").start()
     """
 
-    _target: BatchTarget
     _keys: tuple[str, ...]
     _sequence_by: str | None
     _deletes_when: str | None
     _in_order: bool
     _left_out: tuple[str, ...]
-
-    def __call__(self, frame: DataFrame, batch_id: int | None = None) -> ChangeResult:
-        """Merge a batch into the table, unless it was merged before.
-
-        Args:
-            frame: The rows of the batch.
-            batch_id: Its number, by which a repeated batch is told; None merges the rows in any case.
-
-        Returns:
-            How many rows were inserted, updated and deleted; nothing for a batch that was committed before.
-
-        Raises:
-            AmbiguousMerge: Rows of the batch have the same key and sequence, and differ; nothing is committed.
-            SchemaMismatch: A row has no key or no sequence, or does not fit the table.
-            CommitConflict, CommitStateUnknown: As for `Table.merge`.
-
-        Example:
-            >>> sink(frame)
-        """
-        return self._target.change(frame.sparkSession, batch_id, lambda target: self._merge(target, frame))
 
     def _merge(self, target: Target, frame: DataFrame) -> ChangeResult:
         adds, texts = self._target.options.merge_schema, (self._sequence_by, self._deletes_when)
