@@ -7,8 +7,9 @@ import pytest
 from lakescan.common import types as t
 from lakescan.dml.assignment import assigned, column_of, with_plain_columns
 from lakescan.dml.parse import parse
-from lakescan.dml.statements import TableName, Update
+from lakescan.dml.statements import Update
 from lakescan.errors import InvalidStatement, SchemaMismatch
+from lakescan.grammar.names import TableName
 
 NUMBERS = [*t.INTEGRAL, *t.FLOATING, t.Decimal(10, 2)]
 TIMES = [t.DATE, t.Timestamp(), t.Timestamp(zoned=False)]

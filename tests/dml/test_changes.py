@@ -16,7 +16,7 @@ import pytest
 
 import lakescan
 from lakescan.dml.execute import change
-from lakescan.dml.statements import Delete, Sql, TableName
+from lakescan.dml.statements import Delete
 from lakescan.errors import (
     AmbiguousMerge,
     InvalidOption,
@@ -28,6 +28,7 @@ from lakescan.errors import (
     StorageError,
     UnsupportedFeature,
 )
+from lakescan.grammar.names import Sql, TableName
 from lakescan.transaction.base import Target
 from tests.support import own_catalog
 from tests.support.delta_rules import identity, table_of

@@ -10,21 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakescan.dml.parse import parse
-from lakescan.dml.statements import (
-    Action,
-    Assignment,
-    Clause,
-    Delete,
-    DmlStatement,
-    Insert,
-    Merge,
-    Sql,
-    TableName,
-    Update,
-    When,
-)
+from lakescan.dml.statements import Action, Assignment, Clause, Delete, DmlStatement, Insert, Merge, Update, When
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.query.statement import Kind, statement_of, tokens
+from lakescan.grammar.names import Sql, TableName
+from lakescan.grammar.text import tokens
+from lakescan.query.statement import Kind, statement_of
 
 # From the documentation of Spark, Delta and Iceberg, and what else Spark's grammar takes.
 TAKEN = [

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakescan
 from lakescan import engines
-from lakescan.dml.statements import Assignment, Delete, Sql, TableName, Update
+from lakescan.dml.statements import Assignment, Delete, Update
 from lakescan.errors import AmbiguousMerge, SchemaMismatch
+from lakescan.grammar.names import Sql, TableName
 from tests.dml import test_laws as laws
 from tests.support import own_catalog
 from tests.transaction.support import maker, now, pairs, rows

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from lakescan.common import types as t
-from lakescan.dml.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, TableName, Update
+from lakescan.dml.statements import Assignment, Clause, Delete, DmlStatement, Insert, Merge, Update
 from lakescan.errors import InvalidStatement, SchemaMismatch
+from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import Foreign, plain
 
 _NAMES: dict[t.Type, str] = {

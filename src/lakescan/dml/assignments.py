@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakescan.dml.statements import Assignment
-from lakescan.dml.words import Words
+from lakescan.grammar.words import Words
 
 
 def assigned(words: Words, stop: Callable[[int], bool]) -> tuple[Assignment, ...]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.dml.select import text_literal
-from lakescan.dml.words import Words
 from lakescan.errors import UnsupportedFeature
-from lakescan.query.statement import edited
+from lakescan.grammar.text import edited
+from lakescan.grammar.words import Words
 from lakescan.write.column_rules import ColumnRules
 
 _SETS = ("UNION", "EXCEPT", "INTERSECT", "MINUS")

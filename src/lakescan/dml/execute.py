@@ -22,12 +22,13 @@ from lakescan.dml.parts import check_parts, in_own_words, with_short_names, with
 from lakescan.dml.positions import FoundTwice
 from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
-from lakescan.dml.statements import Action, Clause, Delete, Insert, Merge, Sql, TableName, Update, When
+from lakescan.dml.statements import Action, Clause, Delete, Insert, Merge, Update, When
 from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import delete_by_filter
 from lakescan.errors import AmbiguousMerge, InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
+from lakescan.grammar.names import Sql, TableName
 from lakescan.query.given_frames import arrow_table
 from lakescan.query.lazy import Joins, Query, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace

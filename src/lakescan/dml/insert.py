@@ -19,9 +19,9 @@ from lakescan.dml.statements import Insert
 from lakescan.dml.target import ChangedTable, changed_table
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
+from lakescan.grammar.text import tokens
 from lakescan.options.write import WriteOptions
 from lakescan.query.lazy import Query, columns_of, query, reads
-from lakescan.query.statement import tokens
 from lakescan.scan_spec import as_predicate
 from lakescan.transaction.base import Target
 from lakescan.transaction.into import append_rows, overwrite_rows

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from lakescan.common.references import parse_reference
-from lakescan.dml.statements import Action, Assignment, Clause, Merge, Sql, TableName, When
+from lakescan.dml.statements import Action, Assignment, Clause, Merge, When
 from lakescan.errors import InvalidStatement
+from lakescan.grammar.names import Sql, TableName
 from lakescan.transaction.results import ChangeResult
 
 SOURCE = "__lakescan_source"  # the name of the source's rows in the query

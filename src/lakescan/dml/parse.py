@@ -12,9 +12,10 @@ from typing import Any
 
 from lakescan.dml.assignments import assigned
 from lakescan.dml.parse_merge import merge
-from lakescan.dml.statements import Delete, DmlStatement, Insert, Sql, TableName, Update
-from lakescan.dml.words import Words
+from lakescan.dml.statements import Delete, DmlStatement, Insert, Update
 from lakescan.errors import UnsupportedFeature
+from lakescan.grammar.names import Sql, TableName
+from lakescan.grammar.words import Words
 from lakescan.query.statement import Kind, behind_with, statement_of
 
 _QUERY = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")

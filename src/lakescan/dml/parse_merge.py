@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakescan.dml.assignments import assigned
-from lakescan.dml.statements import Action, Assignment, Clause, Merge, Sql, When
-from lakescan.dml.words import Words
+from lakescan.dml.statements import Action, Assignment, Clause, Merge, When
 from lakescan.errors import UnsupportedFeature
+from lakescan.grammar.names import Sql
+from lakescan.grammar.words import Words
 from lakescan.query.statement import behind_with
 
 _UNITS = {"YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"}

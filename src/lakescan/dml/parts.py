@@ -14,9 +14,10 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from lakescan.common.references import quoted
-from lakescan.dml.statements import Clause, Delete, Merge, Sql, TableName, Update, When
+from lakescan.dml.statements import Clause, Delete, Merge, Update, When
 from lakescan.errors import InvalidStatement, NoSuchColumn, NoSuchNamespace, NoSuchTable
-from lakescan.query.statement import tokens, underlined_at
+from lakescan.grammar.names import Sql, TableName
+from lakescan.grammar.text import tokens, underlined_at
 
 _PLACE = re.compile(r" \(line (\d+), column (\d+)\)\n[^\n]*\n *(\^+)\s*$")
 _COLUMNS = re.compile(r" There are: ([^\n]*)\.(?=\Z| Did you| \(line)")

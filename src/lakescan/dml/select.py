@@ -16,8 +16,9 @@ from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS
 from lakescan.common.references import quoted
 from lakescan.common.schema import Schema
-from lakescan.dml.statements import Action, Assignment, Clause, Delete, Merge, Sql, Update, When
+from lakescan.dml.statements import Action, Assignment, Clause, Delete, Merge, Update, When
 from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, nearest
+from lakescan.grammar.names import Sql
 
 TARGET = "__lakescan_target"  # the name of the target's scan
 _ACTION = "__lakescan_action"

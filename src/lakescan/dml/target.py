@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
-from lakescan.dml.statements import TableName
 from lakescan.errors import InvalidStatement, NoSuchNamespace, NoSuchTable, nearest
 from lakescan.expressions.predicate import TRUE
+from lakescan.grammar.names import TableName
+from lakescan.grammar.text import underlined_at
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
 from lakescan.options.write import WriteOptions
-from lakescan.query.statement import underlined_at
 from lakescan.query.tables import FORMATS
 from lakescan.table import Table
 from lakescan.transaction.base import Target

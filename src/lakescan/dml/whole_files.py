@@ -21,11 +21,11 @@ from lakescan.dml.statements import Delete
 from lakescan.errors import LakescanError, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Comparison, In, IsNull, Predicate, has_sql, leaves
+from lakescan.grammar.text import tokens
 from lakescan.local.reader import read_batches
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
-from lakescan.query.statement import tokens
 from lakescan.scan_spec import ScanSpec, as_predicate
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import ChangeResult

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakescan.errors import InvalidStatement, UnsupportedFeature
-from lakescan.query.statement import underlined_at
+from lakescan.grammar.text import underlined_at
 from lakescan.query.table_changes import Range, is_call, read_call
 
 _GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"

@@ -7,8 +7,9 @@ from typing import Any
 
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.errors import InvalidStatement, UnsupportedFeature
+from lakescan.grammar.text import edited, underlined_at
 from lakescan.query.occurrences import Occurrence, occurrences
-from lakescan.query.statement import edited, parsed, underlined_at
+from lakescan.query.statement import parsed
 from lakescan.query.views import Views
 
 _DEEPEST = 50  # views within views

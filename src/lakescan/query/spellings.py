@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.errors import InvalidStatement
-from lakescan.query.statement import edited, tokens, underlined_at
+from lakescan.grammar.text import edited, text_of, tokens, underlined_at
 
 _AT = re.compile(r"(?:v(\d+)|(\d{17}))\Z", re.IGNORECASE)
 _WORD = re.compile(r"\w+\Z")
@@ -133,24 +133,6 @@ def _calls_of_identifier(tree: Any) -> Iterator[Any]:
         is_whole = not table.args.get("db")
         if isinstance(call, exp.Anonymous) and call.name.upper() == "IDENTIFIER" and is_whole:
             yield call
-
-
-def text_of(node: Any, values: Mapping[str, Any]) -> str | None:
-    """The text that an expression is: a literal, a parameter, or several put together; None for another."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Literal):
-        return node.name if node.is_string else None
-    if isinstance(node, exp.Placeholder):
-        value = values.get(node.name)
-        return value if isinstance(value, str) else None
-    if isinstance(node, exp.Paren):
-        return text_of(node.this, values)
-    if isinstance(node, exp.DPipe | exp.Concat):
-        inner = [node.left, node.right] if isinstance(node, exp.DPipe) else node.expressions
-        parts = [text_of(each, values) for each in inner]
-        return None if None in parts else "".join(part for part in parts if part is not None)
-    return None
 
 
 def place_of_call(node: Any, text: str) -> tuple[int, int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from lakescan.errors import InvalidOption, InvalidStatement, missing_dependency
 from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.grammar.text import edited, tokens, underlined
 
 _EXPLAIN = re.compile(r"\s*explain\b(\s+(?:extended|codegen|cost|formatted)\b)?", re.IGNORECASE)
 _COMMENTS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?!\+).*?\*/)*", re.DOTALL)
@@ -18,7 +19,6 @@ _CHANGE_WORDS = re.compile(r"(?:delete|update|merge|insert|truncate)\b", re.IGNO
 _CHANGES_BEHIND = re.compile(r"\b(?:delete|update|merge|insert)\b", re.IGNORECASE)
 _BEHIND_WITH = ("delete", "update", "merge", "insert")
 
-_SHOWN = 100  # characters of a line before and after the place that a message underlines
 Arguments = Mapping[str, Any] | Sequence[Any] | None
 
 
@@ -148,18 +148,6 @@ def parsed(text: str) -> Any:
     return statements[0]
 
 
-def tokens(text: str) -> list[Any]:
-    """The words of a text (sqlglot's tokens); raises `InvalidStatement`, `MissingDependency` without sqlglot."""
-    try:
-        import sqlglot
-    except ImportError as error:
-        raise missing_dependency("sqlglot", "sql", "SQL statements") from error
-    try:
-        return list(sqlglot.tokenize(text, read="spark"))
-    except sqlglot.errors.SqlglotError as error:
-        raise InvalidStatement(f"not valid SQL: {error}\n{text}") from error
-
-
 def has_pipes(text: str) -> bool:
     """Whether a text has Spark's pipes (`|>`), which sqlglot reads in another order of clauses."""
     return "|>" in text and any(token.text == "|>" for token in tokens(text))
@@ -172,20 +160,6 @@ def _invalid(text: str, what: str, found: Mapping[str, Any]) -> InvalidStatement
         return InvalidStatement(f"not valid SQL: {what}\n{text}")
     start = max(0, column - max(1, len(str(found.get("highlight") or ""))))
     return InvalidStatement(f"not valid SQL: {what}{underlined(lines[line - 1], line, start, column)}")
-
-
-def underlined(shown: str, line: int, start: int, end: int) -> str:
-    """A line of the text with a part of it underlined, as the end of a message."""
-    first = max(0, start - _SHOWN)
-    part = shown[first : end + _SHOWN]
-    return f" (line {line}, column {start + 1})\n{part}\n{' ' * (start - first)}{'^' * max(1, end - start)}"
-
-
-def underlined_at(text: str, start: int, end: int) -> str:
-    """The same for positions in the whole text."""
-    line = text.count("\n", 0, start)
-    before = text.rfind("\n", 0, start) + 1
-    return underlined(text.splitlines()[line], line + 1, start - before, end - before)
 
 
 def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[str, Any]]:
@@ -207,15 +181,6 @@ def with_named_parameters(text: str, arguments: Arguments) -> tuple[str, dict[st
         raise InvalidStatement(f"the statement has {len(marks)} parameters (?), and args {len(arguments)} values")
     values = {f"_{n}": value for n, value in enumerate(arguments)}
     return edited(text, [(at, at + 1, f":{name}") for at, name in zip(marks, values, strict=True)]), values
-
-
-def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """The text with the parts between positions replaced."""
-    parts, last = [], 0
-    for start, end, new in sorted(edits):
-        parts += [text[last:start], new]
-        last = end
-    return "".join([*parts, text[last:]])
 
 
 def with_literals(tree: Any, values: Mapping[str, Any]) -> Any:

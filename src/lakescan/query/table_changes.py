@@ -17,9 +17,9 @@ from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption, InvalidStatement
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE, Predicate, leaves
+from lakescan.grammar.text import text_of, underlined_at
 from lakescan.query.moments import moment_of
-from lakescan.query.spellings import place_of_call, text_of
-from lakescan.query.statement import underlined_at
+from lakescan.query.spellings import place_of_call
 from lakescan.scan_spec import ScanSpec
 
 _BY_NAME, _BY_PATH = "table_changes", "table_changes_by_path"

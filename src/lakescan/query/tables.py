@@ -21,13 +21,13 @@ from lakescan.errors import (
 )
 from lakescan.expressions.predicate import TRUE
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.grammar.text import underlined_at
 from lakescan.opening import open_table, split_metadata_name
 from lakescan.options.read import ReadOptions
 from lakescan.query.moments import moment_of
 from lakescan.query.occurrences import Occurrence, TimeTravel
 from lakescan.query.relations import Pushed
 from lakescan.query.settings import Settings
-from lakescan.query.statement import underlined_at
 from lakescan.query.table_changes import is_of_rows
 from lakescan.query.views import Views
 from lakescan.scan import Scan

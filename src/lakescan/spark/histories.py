@@ -15,8 +15,9 @@ from lakescan.common.metadata_columns import CHANGE_ORDINAL
 from lakescan.common.references import quoted
 from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
-from lakescan.dml.statements import Action, Clause, Merge, Sql, When
+from lakescan.dml.statements import Action, Clause, Merge, When
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
+from lakescan.grammar.names import Sql
 from lakescan.scan import Scan
 from lakescan.spark.batch_target import BatchSink
 from lakescan.spark.keyed_rows import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakescan.catalogs.registry import is_known
 from lakescan.definition.statements import parse_statement
 from lakescan.errors import InvalidOption, InvalidStatement, MissingDependency, UnsupportedFeature
-from lakescan.query.statement import tokens
+from lakescan.grammar.text import tokens
 from lakescan.spark.session import conf
 
 if TYPE_CHECKING:

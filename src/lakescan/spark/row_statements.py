@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from lakescan.common.references import quoted
 from lakescan.dml.insert import Insertion, inserted
 from lakescan.dml.parse import parse
-from lakescan.dml.statements import Delete, DmlStatement, Insert, TableName, Update
+from lakescan.dml.statements import Delete, DmlStatement, Insert, Update
 from lakescan.dml.target import changed_table, names_table
 from lakescan.errors import LakescanError
+from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import of_arrow
 from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.dml import run_dml

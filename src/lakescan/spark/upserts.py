@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from lakescan.common.references import quoted
 from lakescan.dml.execute import change, keys_of
 from lakescan.dml.merge import SOURCE, merge_of
-from lakescan.dml.statements import Action, Assignment, Clause, Sql, When
+from lakescan.dml.statements import Action, Assignment, Clause, When
 from lakescan.errors import InvalidOption
+from lakescan.grammar.names import Sql
 from lakescan.spark.batch_target import BatchSink
 from lakescan.spark.equality_upserts import upsert_rows
 from lakescan.spark.keyed_rows import (

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchTable, nearest
+from lakescan.grammar.text import edited
 from lakescan.query.analyzed import Analyzed
-from lakescan.query.statement import Kind, edited, statement_of
+from lakescan.query.statement import Kind, statement_of
 from lakescan.spark.session import conf
 
 if TYPE_CHECKING:

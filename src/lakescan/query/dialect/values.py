@@ -11,11 +11,11 @@ from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar import time_functions
 from lakescan.expressions.scalar.translate import Translator
 from lakescan.expressions.scalar.typed import Typed, aligned, unsupported
+from lakescan.grammar.text import underlined_at
 from lakescan.query.dialect.aggregates import AGGREGATES, Call, aggregate, percentile
 from lakescan.query.dialect.grouping import Groups
 from lakescan.query.dialect.scope import Names, Scope
 from lakescan.query.dialect.windows import WINDOW_FUNCTIONS, over, window_call
-from lakescan.query.statement import underlined_at
 
 _WRAPPERS = ("Filter", "WithinGroup", "IgnoreNulls", "RespectNulls", "Window")
 _COMPARED = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from lakescan.catalogs.identifiers import parts_of
-from lakescan.dml.statements import Sql, TableName
 from lakescan.errors import InvalidStatement, nearest
 from lakescan.expressions.quotes import with_escaped_quotes
-from lakescan.query.spellings import text_of
-from lakescan.query.statement import tokens, underlined_at
+from lakescan.grammar.names import Sql, TableName
+from lakescan.grammar.text import text_of, tokens, underlined_at
 
 _NAME = re.compile(r"\w+\Z")
 _TEXTS = ("STRING", "RAW_STRING", "HEX_STRING", "NATIONAL_STRING", "NUMBER")

@@ -1,0 +1,1 @@
+"""Statements taken apart by their words: what they say, without running them."""

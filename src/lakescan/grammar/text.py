@@ -1,0 +1,63 @@
+"""The text of a statement: its tokens, its parts replaced, and places in it that messages underline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakescan.errors import InvalidStatement, missing_dependency
+
+_SHOWN = 100  # characters of a line before and after the place that a message underlines
+
+
+def tokens(text: str) -> list[Any]:
+    """The words of a text (sqlglot's tokens); raises `InvalidStatement`, `MissingDependency` without sqlglot."""
+    try:
+        import sqlglot
+    except ImportError as error:
+        raise missing_dependency("sqlglot", "sql", "SQL statements") from error
+    try:
+        return list(sqlglot.tokenize(text, read="spark"))
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidStatement(f"not valid SQL: {error}\n{text}") from error
+
+
+def underlined(shown: str, line: int, start: int, end: int) -> str:
+    """A line of the text with a part of it underlined, as the end of a message."""
+    first = max(0, start - _SHOWN)
+    part = shown[first : end + _SHOWN]
+    return f" (line {line}, column {start + 1})\n{part}\n{' ' * (start - first)}{'^' * max(1, end - start)}"
+
+
+def underlined_at(text: str, start: int, end: int) -> str:
+    """The same for positions in the whole text."""
+    line = text.count("\n", 0, start)
+    before = text.rfind("\n", 0, start) + 1
+    return underlined(text.splitlines()[line], line + 1, start - before, end - before)
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """The text with the parts between positions replaced."""
+    parts, last = [], 0
+    for start, end, new in sorted(edits):
+        parts += [text[last:start], new]
+        last = end
+    return "".join([*parts, text[last:]])
+
+
+def text_of(node: Any, values: Mapping[str, Any]) -> str | None:
+    """The text that an expression is: a literal, a parameter, or several put together; None for another."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Literal):
+        return node.name if node.is_string else None
+    if isinstance(node, exp.Placeholder):
+        value = values.get(node.name)
+        return value if isinstance(value, str) else None
+    if isinstance(node, exp.Paren):
+        return text_of(node.this, values)
+    if isinstance(node, exp.DPipe | exp.Concat):
+        inner = [node.left, node.right] if isinstance(node, exp.DPipe) else node.expressions
+        parts = [text_of(each, values) for each in inner]
+        return None if None in parts else "".join(part for part in parts if part is not None)
+    return None
