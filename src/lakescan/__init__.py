@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 from lakescan import errors, moved, spark
+from lakescan.alter import AlterBuilder
 from lakescan.catalog import Catalog, catalog
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.changes import Changes
@@ -62,6 +63,7 @@ from lakescan.sql import sql
 from lakescan.streaming.stream import BatchStream
 from lakescan.table import Table
 from lakescan.transaction.results import (
+    AlterResult,
     ChangeResult,
     CheckpointResult,
     CompactResult,
@@ -77,6 +79,8 @@ __version__ = "0.1.0"
 moved.install()
 
 __all__ = [
+    "AlterBuilder",
+    "AlterResult",
     "AmbiguousMerge",
     "Backlog",
     "BatchStream",

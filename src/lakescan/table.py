@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import pyarrow as pa
 
 from lakescan import engines
+from lakescan.alter import AlterBuilder
 from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.changes import Changes
 from lakescan.common.timestamps import as_moment
+from lakescan.definition.table_changes import TableChange
 from lakescan.errors import CommitConflict
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
@@ -34,6 +36,7 @@ from lakescan.transaction.base import Target
 from lakescan.transaction.formats import format_named
 from lakescan.transaction.into import append_rows, overwrite_rows
 from lakescan.transaction.results import (
+    AlterResult,
     ChangeResult,
     CheckpointResult,
     CompactResult,
@@ -545,6 +548,24 @@ class Table:
         target = self._target(self._checked(options))
         limits = DeleteLimits(rewrite_all, min_input_files, min_file_size_bytes, max_file_size_bytes)
         return self._written(target, target.rewrite_position_deletes(where, limits))
+
+    def alter(self) -> AlterBuilder:
+        """Change the table's columns, layout and properties: several changes, in one commit.
+
+        Returns:
+            A builder; nothing is changed before its `commit`.
+
+        Example:
+            >>> orders.alter().add_column("note", "STRING").set_properties({"owner": "sales"}).commit()
+            2 changes: added column note string; set owner=sales
+        """
+
+        def run(changes: Sequence[TableChange]) -> AlterResult:
+            target = self._target(WriteOptions())
+            target.alter(changes)
+            return self._written(target, AlterResult(tuple(map(str, changes))))
+
+        return AlterBuilder(run)
 
     def expire_snapshots(
         self,

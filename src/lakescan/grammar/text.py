@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lakescan.errors import InvalidStatement, missing_dependency
@@ -11,15 +12,41 @@ _SHOWN = 100  # characters of a line before and after the place that a message u
 
 
 def tokens(text: str) -> list[Any]:
-    """The words of a text (sqlglot's tokens); raises `InvalidStatement`, `MissingDependency` without sqlglot."""
+    """The words of a text (sqlglot's tokens); raises `InvalidStatement`, `MissingDependency` without sqlglot.
+
+    sqlglot takes all that follows some first words (CALL, SHOW, VACUUM) for one text: here they are words like others.
+    """
     try:
         import sqlglot
     except ImportError as error:
         raise missing_dependency("sqlglot", "sql", "SQL statements") from error
     try:
-        return list(sqlglot.tokenize(text, read="spark"))
+        found = list(sqlglot.tokenize(text, read="spark"))
+        if found and found[0].token_type.name == "COMMAND":
+            first = found[0]
+            length = len(first.text)
+            masked = text[: first.start] + "x" * length + text[first.start + length :]
+            found = list(sqlglot.tokenize(masked, read="spark"))
+            found[0].text = first.text
+        return found
     except sqlglot.errors.SqlglotError as error:
         raise InvalidStatement(f"not valid SQL: {error}\n{text}") from error
+
+
+def tokens_of_parts(text: str, start: int, end: int) -> Iterator[Any]:
+    """A token for each word of a part of a text."""
+    from sqlglot.tokens import Token, TokenType
+
+    for word in re.finditer(r"\w+", text[start:end]):
+        first = start + word.start()
+        yield Token(TokenType.VAR, word[0], start=first, end=first + len(word[0]) - 1)
+
+
+def literal_text(text: str) -> str:
+    """The text that one literal in quotes means: with its escapes resolved, unless it is raw (`r'...'`)."""
+    import sqlglot
+
+    return str(sqlglot.parse_one(text, dialect="spark").name)
 
 
 def underlined(shown: str, line: int, start: int, end: int) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from lakescan.catalogs.identifiers import parts_of
 from lakescan.errors import InvalidStatement, nearest
 from lakescan.expressions.quotes import with_escaped_quotes
 from lakescan.grammar.names import Sql, TableName
-from lakescan.grammar.text import text_of, tokens, underlined_at
+from lakescan.grammar.text import literal_text, text_of, tokens, tokens_of_parts, underlined_at
 
 _NAME = re.compile(r"\w+\Z")
 _TEXTS = ("STRING", "RAW_STRING", "HEX_STRING", "NATIONAL_STRING", "NUMBER")
@@ -39,6 +39,9 @@ _NO_ALIAS = {"ANTI", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "JOIN", "L
 _NO_ALIAS |= {"RIGHT", "SEMI", "MINUS", "UNION", "USING"}
 
 
+_Item = TypeVar("_Item")
+
+
 class Words:
     """The words of one statement, and how far it is read.
 
@@ -49,7 +52,7 @@ class Words:
 
     def __init__(self, text: str, values: Mapping[str, Any] | None = None) -> None:
         self.text, self._values = text, values or {}
-        found = tokens(text)
+        found = [word for token in tokens(text) for word in _split(token, text)]
         while found and found[-1].token_type.name == "SEMICOLON":
             found.pop()
         self.words, self.at = found, 0
@@ -129,6 +132,58 @@ class Words:
         if not self.is_at_end:
             raise self.expected(*expected, "the end of the statement")
 
+    def sees_symbol(self, symbol: str) -> bool:
+        """Whether the next word is this sign, such as `(` or `,`."""
+        if self.is_at_end or self.words[self.at].token_type.name in ("IDENTIFIER", *_TEXTS):
+            return False
+        return bool(self.words[self.at].text == symbol)
+
+    def takes_symbol(self, symbol: str) -> bool:
+        """Read this sign if it is next."""
+        if self.sees_symbol(symbol):
+            self.at += 1
+            return True
+        return False
+
+    def needs_symbol(self, symbol: str) -> None:
+        """Read this sign; raises `InvalidStatement` for another word."""
+        if not self.takes_symbol(symbol):
+            raise self.expected(repr(symbol))
+
+    def items(self, read: Callable[[], _Item], opening: str = "(", closing: str = ")") -> list[_Item]:
+        """Read a list of one or more items between parentheses, with commas between them."""
+        self.needs_symbol(opening)
+        found = [read()]
+        while self.takes_symbol(","):
+            found.append(read())
+        self.needs_symbol(closing)
+        return found
+
+    def integer(self, what: str) -> int:
+        """Read a whole number without a sign."""
+        at = self.at
+        is_number = not self.is_at_end and self.words[at].token_type.name == "NUMBER"
+        if not is_number or not self.words[at].text.isdecimal():
+            raise self.expected(what)
+        self.at += 1
+        return int(self.words[at].text)
+
+    def text_literal(self, what: str) -> str:
+        """Read a text in quotes, or several that follow each other, which are one."""
+        start = self.at
+        while not self.is_at_end and self.words[self.at].token_type.name in ("STRING", "RAW_STRING"):
+            self.at += 1
+        if start == self.at:
+            raise self.expected(what)
+        texts = [literal_text(self.text[each.start : each.end + 1]) for each in self.words[start : self.at]]
+        quote = [self.text[each.start] for each in self.words[start : self.at]]
+        found = texts[0]
+        for n in range(1, len(texts)):
+            one, other = self.words[start + n - 1], self.words[start + n]
+            is_doubled = one.end + 1 == other.start and quote[n] == quote[n - 1] != "r"
+            found += (quote[n] if is_doubled else "") + texts[n]
+        return found
+
     def closing(self, n: int) -> int:
         """The number of the word that closes the parenthesis with the number `n`."""
         return self._closing[n]
@@ -165,7 +220,7 @@ class Words:
     def _ends_expression(self, n: int) -> bool:
         if self.words[n].token_type.name == "COMMA":
             return True
-        is_clause = any(self.spells(n, each) for each in _CLAUSES) and not self.spells(n - 1, "DISTINCT")
+        is_clause = any(self.spells(n, *each.split()) for each in _CLAUSES) and not self.spells(n - 1, "DISTINCT")
         return is_clause and not self.is_member(n) and self._ends_value(n - 1)
 
     def until(self, stop: Callable[[int], bool], what: str) -> Sql:
@@ -274,3 +329,10 @@ class Words:
     def refuse(self, what: str, first: int) -> NoReturn:
         """Raise `InvalidStatement` for a word."""
         raise self.error(what, first)
+
+
+def _split(token: Any, text: str) -> list[Any]:
+    """The words of a token: sqlglot takes some keywords for one, such as ORDER BY and PRIMARY KEY."""
+    if " " not in token.text or token.token_type.name in ("IDENTIFIER", *_TEXTS):
+        return [token]
+    return list(tokens_of_parts(text, token.start, token.end + 1))

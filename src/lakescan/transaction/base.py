@@ -13,6 +13,7 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
+from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.table_format import TableFormat
@@ -232,6 +233,14 @@ class Target(Protocol):
 
     def following(self, before: TableFormat) -> Target:
         """Return this target if it is the table `before`; raise `CommitConflict` if another has replaced that."""
+
+    def alter(self, changes: Sequence[TableChange]) -> None:
+        """Commit changes of columns, layout and properties, in order, as one commit; retried after concurrent ones.
+
+        Each attempt applies them to the table as it is then. Raises `NoSuchColumn`, `InvalidOption` and
+        `UnsupportedFeature` for changes that the table cannot have, `CommitConflict` if retries run out,
+        `CommitStateUnknown`; nothing is changed then.
+        """
 
     def expire(
         self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.retries import COMMITS, RetryPolicy
 from lakescan.common.timestamps import to_millis
+from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
@@ -399,6 +400,10 @@ class DeltaTarget:
                 f"{self.location} was dropped and recreated, or replaced, since it was opened: open it again"
             )
         return self
+
+    def alter(self, changes: Sequence[TableChange]) -> None:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(f"ALTER TABLE of {self.name}")
 
     def expire(
         self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False

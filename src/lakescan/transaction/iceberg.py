@@ -20,6 +20,7 @@ from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import connection
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
+from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind
@@ -210,6 +211,10 @@ class IcebergTarget:
                 how.deletes,
                 keeps_sequence_number=bool(how.keeps_sequence_number),
             )
+
+    def alter(self, changes: Sequence[TableChange]) -> None:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(f"ALTER TABLE of {self.name}")
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""

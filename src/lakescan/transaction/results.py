@@ -47,6 +47,24 @@ class WriteResult(_Result):
 
 
 @dataclass(frozen=True, repr=False)
+class AlterResult(_Result):
+    """What `Table.alter` changed.
+
+    Attributes:
+        changes: A sentence for each change, in order.
+
+    Example:
+        >>> print(orders.alter().add_column("note", "STRING").commit())
+        1 change: added column note string
+    """
+
+    changes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{_counted(len(self.changes), 'change')}: {'; '.join(self.changes)}"
+
+
+@dataclass(frozen=True, repr=False)
 class ChangeResult(_Result):
     """What a statement that changes rows committed.
 

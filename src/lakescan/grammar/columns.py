@@ -1,0 +1,164 @@
+"""Definitions of columns in SQL, as CREATE TABLE and ADD COLUMNS have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.definition.table_changes import Default
+from lakescan.definition.table_definition import numbered, with_default
+from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature
+from lakescan.expressions.quotes import with_escaped_quotes
+from lakescan.expressions.sql import literal_of
+from lakescan.grammar.names import Sql
+from lakescan.grammar.types import read_type
+from lakescan.grammar.words import Words
+
+# What may follow the type of a column: an expression ends before it.
+_REFUSED = ("CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT", "COLLATE", "MASK")
+_CLAUSES = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "FIRST", "AFTER", *_REFUSED)
+
+
+@dataclass(frozen=True)
+class ColumnText:
+    """A column as a statement defines it. `generated` is the expression that computes it."""
+
+    column: t.Field
+    default: Default | None = None
+    is_key: bool = False
+    generated: Sql | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.column.name
+
+
+@dataclass(frozen=True)
+class ColumnsText:
+    """Columns, the names of those that identify a row, and the defaults of columns by their names."""
+
+    columns: tuple[t.Field, ...]
+    key: tuple[str, ...] = ()
+    defaults: Mapping[str, Default] = field(default_factory=dict)
+
+
+def parse_columns(text: str) -> ColumnsText:
+    """Columns and the primary key from the text inside the parentheses of CREATE TABLE.
+
+    Raises `InvalidStatement` for text that cannot be read, `UnsupportedFeature` for what tables do not have.
+
+    Example:
+        >>> parse_columns("id BIGINT NOT NULL, at TIMESTAMP COMMENT 'when', PRIMARY KEY (id)").key
+        ('id',)
+    """
+    words = Words(text)
+    found = read_columns(words, None)
+    words.ends("','")
+    return found
+
+
+def read_columns(words: Words, closing: str | None = ")") -> ColumnsText:
+    """Read columns and keys, in parentheses unless `closing` is None."""
+    if closing is not None:
+        words.needs_symbol("(")
+    columns: list[ColumnText] = []
+    keys: list[tuple[str, ...]] = []
+    while True:
+        if words.sees("PRIMARY", "KEY") or words.sees("CONSTRAINT"):
+            keys.append(_table_key(words))
+        else:
+            columns.append(read_column(words))
+            if columns[-1].is_key:
+                keys.append((dotted_path([columns[-1].name]),))
+        if not words.takes_symbol(","):
+            break
+    if closing is not None:
+        words.needs_symbol(closing)
+    if len(keys) > 1:
+        raise words.error("the table has two primary keys", words.at - 1)
+    key = keys[0] if keys else ()
+    fields = [_with_known_default(each) for each in columns]
+    defaults = {each.name: each.default for each in columns if each.default is not None}
+    return ColumnsText(numbered(_required(each, key) for each in fields), key, defaults)
+
+
+def read_column(words: Words) -> ColumnText:
+    """Read a column: its name, its type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY in any order."""
+    name = words.name("the name of a column")
+    column = t.Field(0, name, read_type(words))
+    found = ColumnText(column)
+    while not words.is_at_end:
+        if words.takes("NOT", "NULL"):
+            found = replace(found, column=replace(found.column, required=True))
+        elif words.takes("NULL"):
+            pass
+        elif words.takes("COMMENT"):
+            found = replace(found, column=replace(found.column, doc=words.text_literal("the comment")))
+        elif words.takes("DEFAULT"):
+            found = replace(found, default=read_default(words))
+        elif words.takes("PRIMARY", "KEY"):
+            _take_enforced(words)
+            found = replace(found, is_key=True, column=replace(found.column, required=True))
+        elif words.sees("GENERATED"):
+            raise UnsupportedFeature(f"the generated column {name!r}", "Compute it in the query that writes rows.")
+        elif any(words.sees(each) for each in _REFUSED):
+            raise UnsupportedFeature(f"{words.words[words.at].text.upper()} of the column {name!r}")
+        else:
+            break
+    return found
+
+
+def read_default(words: Words) -> Default:
+    """Read the expression of a default; its value is known if it is a literal."""
+    text = words.until(lambda n: any(words.spells(n, each) for each in _CLAUSES) and n > words.at, "the default").text
+    import sqlglot
+
+    try:
+        return Default(text, literal_of(sqlglot.parse_one(with_escaped_quotes(text), dialect="spark")))
+    except (InvalidFilter, sqlglot.errors.SqlglotError):
+        return Default(text, None, is_literal=False)
+
+
+def known_default(name: str, default: Default) -> Any:
+    """The value of a default; raises `InvalidOption` for an expression."""
+    if not default.is_literal:
+        raise InvalidOption(
+            f"the default of column {name!r}, {default.text}, is not a literal: expressions are not supported"
+        )
+    return default.value
+
+
+def _with_known_default(column: ColumnText) -> t.Field:
+    if column.default is None:
+        return column.column
+    return with_default(column.column, known_default(column.name, column.default))
+
+
+def _table_key(words: Words) -> tuple[str, ...]:
+    """PRIMARY KEY (a, b) [NOT ENFORCED], with or without CONSTRAINT and a name."""
+    if words.takes("CONSTRAINT"):
+        words.name("the name of the constraint")
+        if not words.sees("PRIMARY", "KEY"):
+            raise UnsupportedFeature("a constraint in CREATE TABLE other than PRIMARY KEY", "Add it by ALTER TABLE.")
+    words.needs("PRIMARY", "KEY")
+    found = tuple(words.items(lambda: dotted_path(words.names("a column"))))
+    _take_enforced(words)
+    return found
+
+
+def _take_enforced(words: Words) -> None:
+    """NOT ENFORCED, which is what all keys are; raises `UnsupportedFeature` for ENFORCED."""
+    if words.takes("NOT", "ENFORCED"):
+        words.takes("RELY")
+        words.takes("NORELY")
+    elif words.sees("ENFORCED"):
+        raise UnsupportedFeature("an enforced primary key", "Writers do not check keys: say NOT ENFORCED.")
+
+
+def _required(column: t.Field, key: tuple[str, ...]) -> t.Field:
+    """A column of the key is required, as in the standard."""
+    return replace(column, required=True) if dotted_path([column.name]) in key else column

@@ -1,0 +1,153 @@
+"""Column types in SQL: Spark's names, Flink's `TIMESTAMP(p)`, `BYTES` and `ROW`, and Iceberg's own."""
+
+from __future__ import annotations
+
+from lakescan.common import types as t
+from lakescan.errors import UnsupportedFeature, nearest
+from lakescan.grammar.words import Words
+
+_SIMPLE = {
+    "BOOLEAN": t.BOOLEAN,
+    "TINYINT": t.BYTE,
+    "BYTE": t.BYTE,
+    "SMALLINT": t.SHORT,
+    "SHORT": t.SHORT,
+    "INT": t.INT,
+    "INTEGER": t.INT,
+    "BIGINT": t.LONG,
+    "LONG": t.LONG,
+    "FLOAT": t.FLOAT,
+    "REAL": t.FLOAT,
+    "DOUBLE": t.DOUBLE,
+    "DATE": t.DATE,
+    "STRING": t.STRING,
+    "TEXT": t.STRING,
+    "BINARY": t.BINARY,
+    "BYTES": t.BINARY,
+    "VARBINARY": t.BINARY,
+    "UUID": t.UUID,
+    "VARIANT": t.VARIANT,
+    "VOID": t.UNKNOWN,
+    "UNKNOWN": t.UNKNOWN,
+    "TIMESTAMP_LTZ": t.Timestamp(),
+    "TIMESTAMPTZ": t.Timestamp(),
+    "TIMESTAMP_NTZ": t.Timestamp(zoned=False),
+    "TIMESTAMP_NS": t.Timestamp("ns", zoned=False),
+    "TIMESTAMPTZ_NS": t.Timestamp("ns"),
+}
+_TEXTS = ("CHAR", "CHARACTER", "VARCHAR")
+_DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
+_OTHERS = ("TIMESTAMP", "TIME", "FIXED", "ARRAY", "MAP", "STRUCT", "ROW", *_TEXTS, *_DECIMALS)
+_DIGITS = 38  # of a decimal
+_MICROSECONDS, _NANOSECONDS = 6, 9  # digits of a second
+
+
+def parse_type(text: str) -> t.Type:
+    """The type that a text means; raises `InvalidStatement` and `UnsupportedFeature`.
+
+    Example:
+        >>> parse_type("MAP<STRING, DECIMAL(10, 2)>")
+        MapOf(...)
+    """
+    words = Words(text)
+    found = read_type(words)
+    words.ends()
+    return found
+
+
+def read_type(words: Words) -> t.Type:
+    """Read a type.
+
+    `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
+    Flink's: a time without a zone, unless it says `WITH [LOCAL] TIME ZONE`. Up to 6 digits of a second are kept as
+    microseconds, up to 9 as nanoseconds.
+
+    Raises `InvalidStatement` for text that is no type, `UnsupportedFeature` for types that tables do not have.
+    """
+    at = words.at
+    if not words.is_name(at):
+        raise words.expected("a column type")
+    name = words.words[at].text.upper()
+    words.at += 1
+    if name == "DOUBLE":
+        words.takes("PRECISION")
+    if name in _SIMPLE:
+        if words.sees_symbol("("):
+            raise words.error(f"{name} takes no number", words.at, words.closing(words.at))
+        return _SIMPLE[name]
+    match name:
+        case "TIMESTAMP" | "TIME":
+            return _time(words, name, at)
+        case "ARRAY":
+            words.needs_symbol("<")
+            element = _element(words, "element")
+            words.needs_symbol(">")
+            return t.ListOf(element)
+        case "MAP":
+            words.needs_symbol("<")
+            key = t.Field(0, "key", read_type(words), required=True)
+            words.needs_symbol(",")
+            value = _element(words, "value")
+            words.needs_symbol(">")
+            return t.MapOf(key, value)
+        case "STRUCT" | "ROW":
+            return t.Struct(tuple(words.items(lambda: _member(words), "<", ">")))
+        case "FIXED":
+            return t.Fixed(*words.items(lambda: words.integer("the number of bytes")))
+    if name in _DECIMALS:
+        return _decimal(words, at)
+    if name in _TEXTS:
+        words.items(lambda: words.integer("the number of characters"))
+        return t.STRING
+    if name == "INTERVAL":
+        raise UnsupportedFeature("a column of an interval type", "Store a number of seconds, or two timestamps.")
+    raise words.error(f"{words.words[at].text!r} is not a column type.{nearest(name, [*_SIMPLE, *_OTHERS])}", at)
+
+
+def _time(words: Words, name: str, at: int) -> t.Type:
+    """TIMESTAMP or TIME with a precision, and with or without a time zone."""
+    digits = words.items(lambda: words.integer("the digits of a second"))[0] if words.sees_symbol("(") else None
+    if digits is not None and digits > (_MICROSECONDS if name == "TIME" else _NANOSECONDS):
+        most = _MICROSECONDS if name == "TIME" else _NANOSECONDS
+        raise words.error(f"{name} keeps at most {most} digits of a second, not {digits}", at, words.at - 1)
+    zoned = digits is None
+    if words.takes("WITHOUT"):
+        words.needs("TIME", "ZONE")
+        zoned = False
+    elif words.takes("WITH"):
+        words.takes("LOCAL")
+        words.needs("TIME", "ZONE")
+        zoned = True
+        if name == "TIME":
+            raise UnsupportedFeature("a column of type TIME WITH TIME ZONE", "Use TIMESTAMP, or TIME.")
+    if name == "TIME":
+        return t.TIME
+    return t.Timestamp("ns" if (digits or 0) > _MICROSECONDS else "us", zoned=zoned)
+
+
+def _decimal(words: Words, at: int) -> t.Type:
+    if not words.sees_symbol("("):
+        return t.Decimal(10, 0)
+    digits = words.items(lambda: words.integer("a number of digits"))
+    precision, scale = digits[0], digits[1] if len(digits) > 1 else 0
+    if len(digits) > 2 or not 0 < precision <= _DIGITS or scale > precision:
+        raise words.error(f"a decimal has 1 to {_DIGITS} digits, and a scale within these", at, words.at - 1)
+    return t.Decimal(precision, scale)
+
+
+def _element(words: Words, name: str) -> t.Field:
+    kind = read_type(words)
+    return t.Field(0, name, kind, words.takes("NOT", "NULL"))
+
+
+def _member(words: Words) -> t.Field:
+    """A member of a struct: its name, `:` or nothing, its type, NOT NULL, COMMENT."""
+    name = words.name("the name of a member")
+    words.takes_symbol(":")
+    kind, required = read_type(words), False
+    if words.takes("NOT", "NULL"):
+        required = True
+    else:
+        words.takes("NULL")
+    comment = words.text_literal("the comment") if words.takes("COMMENT") else None
+    return t.Field(0, name, kind, required, comment)
