@@ -180,8 +180,8 @@ def converted(each: Typed, kind: t.Type) -> Typed:
     """Convert to a type that `common_type` has returned."""
     if each.type == kind:
         return each
-    if each.type == t.UNKNOWN:
-        return literal(None, kind)
+    if each.type == t.UNKNOWN:  # structs, lists and maps have no name in SQL: the other values say what the null is
+        return Typed("NULL", kind) if t.children(kind) else literal(None, kind)
     if each.literal is not None and kind == t.DOUBLE:
         return replace(literal(float(each.literal), kind), literal=each.literal)
     if isinstance(each.type, t.Decimal) and kind == t.DOUBLE and each.type.precision > EXACT_DIGITS:
