@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -104,6 +105,7 @@ STEPS = st.lists(
         st.tuples(st.just("update"), CONDITION, UPDATES),
         st.tuples(st.just("merge"), NEW, CLAUSES),
         st.tuples(st.just("upsert"), NEW),
+        st.tuples(st.just("overwrite"), st.sampled_from(CONDITIONS[:4]), NEW),
         st.tuples(st.just("compact")),
     ),
     min_size=1,
@@ -145,6 +147,9 @@ class Model:
                 self.rows = [self._updated(row, values) if condition.of(row) is True else row for row in self.rows]
             case ("merge", new, clauses):
                 self._merge(new, clauses)
+            case ("overwrite", condition, new):
+                kept = [row for row in self.rows if condition.of(row) is not True]
+                self.rows = kept + [row for row in new if condition.of(row) is True]
             case ("upsert", new):
                 keys = [row[0] for row in new if row[0] is not None]
                 if len(set(keys)) < len(keys):
@@ -200,6 +205,8 @@ def run(step: tuple[Any, ...], **options: Any) -> None:
             merge.execute()
         case ("upsert", new):
             now().upsert(source_of(new), keys="k", **options)
+        case ("overwrite", condition, new):
+            now().overwrite(table_of([row for row in new if condition.of(row) is True]), where=condition.text)
         case ("compact",):
             now().compact()
 
@@ -261,13 +268,24 @@ def test_a_few_histories_are_those_of_a_list(kind: str) -> None:
     check_law(kind, ("part",), 3)
 
 
-def check_law(kind: str, partition_by: tuple[str, ...], examples: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "iceberg" in kind or "feed" in kind])
+def test_changes_lead_from_each_state_to_the_next(kind: str) -> None:
+    check_law(kind, ("part",), 15, checks_changes=True)
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta, vectors and feed"])
+def test_changes_lead_from_a_few_states_to_the_next(kind: str) -> None:
+    check_law(kind, ("part",), 3, checks_changes=True)
+
+
+def check_law(kind: str, partition_by: tuple[str, ...], examples: int, *, checks_changes: bool = False) -> None:
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STEPS.map(_valid), st.booleans() if kind in BOTH_MODES else st.just(False))
     def check(steps: list[tuple[Any, ...]], changes_modes: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             new_table(kind, partition_by, folder)
-            follow(steps, changes_modes=changes_modes)
+            follow(steps, changes_modes=changes_modes, checks_changes=checks_changes)
 
     check()
 
@@ -283,11 +301,14 @@ def new_table(kind: str, partition_by: tuple[str, ...], folder: str) -> None:
     make("k BIGINT, part STRING, n INT", partition_by=partition_by, properties=properties)
 
 
-def follow(steps: list[tuple[Any, ...]], *, changes_modes: bool = False) -> None:
-    """Every state equals the model's. With `changes_modes`, statements are merge-on-read and copy-on-write in turn."""
+def follow(steps: list[tuple[Any, ...]], *, changes_modes: bool = False, checks_changes: bool = False) -> None:
+    """Every state equals the model's. With `changes_modes`, statements are merge-on-read and copy-on-write in turn.
+
+    With `checks_changes`, the changes that the table tells make each state of the one before.
+    """
     model = Model()
     for number, step in enumerate(steps):
-        before = list(model.rows)
+        before, version = list(model.rows), now().version
         modes = {"row_change_mode": ("merge-on-read", "copy-on-write")[number % 2]} if changes_modes else {}
         try:
             model.follow(step)
@@ -299,3 +320,14 @@ def follow(steps: list[tuple[Any, ...]], *, changes_modes: bool = False) -> None
             run(step, **modes)
         assert rows_now() == by_value(model.rows), (number, step)
         assert now().count() == len(model.rows)
+        if checks_changes and version is not None and now().version != version:
+            assert with_changes(before, version) == Counter(model.rows), (number, step)
+
+
+def with_changes(before: list[Row], version: int) -> Counter[Row]:
+    """How often each row is there, by the rows of a version and the changes since."""
+    found = Counter(before)
+    for change in now().changes(start=version).to_arrow().to_pylist():
+        is_new = change["_change_type"].lower() in ("insert", "update_postimage")
+        found[change["k"], change["part"], change["n"]] += 1 if is_new else -1
+    return found

@@ -193,7 +193,7 @@ class Change:
             done.removed,
             done.deletes,
             files,
-            None if self._change_writes is None else sunk.change_files,
+            sunk.change_files or None,  # files that went whole: readers of a feed infer the changes of their rows
             counts,
             self._parameters,
         )
