@@ -284,6 +284,21 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(table: lakescan
     assert now().version == version
 
 
+def test_a_merge_sets_members_of_structs(made: Make) -> None:
+    made("id BIGINT, at STRUCT<city: STRING, tags: ARRAY<STRING>>", partition_by=()).append(
+        pa.table({"id": [1, 2], "at": [{"city": "Oslo", "tags": ["a"]}, {"city": "Bonn", "tags": []}]})
+    )
+    new = pa.table({"id": [2, 3], "town": ["Köln", "Rom"]})
+    merge = now().merge(new, on="t.id = s.id").when_matched_update({"at.city": "s.town"})
+    merge.when_not_matched_insert({"id": "s.id"}).execute()
+    found = now().to_arrow().sort_by("id").to_pylist()
+    assert [row["at"] for row in found] == [
+        {"city": "Oslo", "tags": ["a"]},
+        {"city": "Köln", "tags": []},
+        None,
+    ]
+
+
 def test_what_must_not_be_null_is_not_made_null(made: Make) -> None:
     made("id BIGINT NOT NULL, part STRING").append(rows((1, "a")))
     with pytest.raises(SchemaMismatch, match="id"):
@@ -461,10 +476,14 @@ def test_ids_stay_and_columns_are_generated_anew(tmp_path: Path) -> None:
     merge.when_not_matched_insert({"k": "s.k", "price": "s.price"}).execute()
     found = table.to_arrow().sort_by("no").to_pylist()
     assert [tuple(row.values()) for row in found] == [(1, 1, 1.0, 2.0), (2, 2, 20.0, 40.0), (3, 9, 90.0, 180.0)]
-    with pytest.raises(SchemaMismatch, match="identity column 'no'"):
-        table.update({"no": "7"})
+    for value in ("7", "DEFAULT", "NULL"):
+        with pytest.raises(SchemaMismatch, match="identity column 'no'"):
+            table.update({"no": value})
     with pytest.raises(SchemaMismatch, match="generated column 'twice'"):
         table.update({"twice": "7"})
+    table.upsert(pa.table({"k": [9, 10], "price": [9.0, 10.0]}), "k")  # whole rows, but for what the table fills
+    found = table.to_arrow().sort_by("no").to_pylist()
+    assert [tuple(row.values()) for row in found[2:]] == [(3, 9, 9.0, 18.0), (4, 10, 10.0, 20.0)]
 
 
 def test_a_failure_to_read_a_table_again_is_not_the_statements(

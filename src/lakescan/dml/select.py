@@ -92,10 +92,8 @@ class Selecting:
         for number, clause in enumerate(self._clauses, 1):
             values: dict[str, int] = {}
             for column, value in self._values(clause):
-                if value is not None and clause.action == Action.UPDATE and column.name in self.identities:
-                    raise SchemaMismatch(
-                        f"the identity column {column.name!r} is not updated: list the other columns to set"
-                    )
+                if value is not None and clause.action == Action.UPDATE:
+                    self._check_stays(column)
                 if value is None:  # its own value
                     kept.add(column.name)
                     continue
@@ -218,17 +216,23 @@ class Selecting:
                 if clause.action == Action.UPDATE and column.name not in self.generated:
                     found.append((column, None))
                 continue
+            if clause.action == Action.UPDATE:
+                self._check_stays(column)  # by DEFAULT, too
             text = self._assigned(column, parts)
             if text is not None:
                 found.append((column, text))
         return found
+
+    def _check_stays(self, column: t.Field) -> None:
+        if column.name in self.identities:
+            raise SchemaMismatch(f"the identity column {column.name!r} is not updated: list the other columns to set")
 
     def _all_values(self, action: Action) -> list[tuple[t.Field, _Text | None]]:
         given = {name.lower(): name for name in self.source_columns}
         missing = [
             each.name
             for each in self.schema.fields
-            if each.name.lower() not in given and each.name not in self.generated
+            if each.name.lower() not in given and each.name not in (*self.generated, *self.identities)
         ]
         assert isinstance(self.statement, Merge)
         if missing and not self.statement.with_schema_evolution:
