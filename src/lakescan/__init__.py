@@ -51,6 +51,7 @@ from lakescan.errors import (
 from lakescan.expressions.column import Column, col
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.increments import Backlog
+from lakescan.formats.snapshot_refs import SnapshotRef
 from lakescan.formats.table_format import Snapshot
 from lakescan.opening import table
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
@@ -72,6 +73,7 @@ from lakescan.transaction.results import (
     ManifestsResult,
     OrphanResult,
     PositionDeletesResult,
+    RefResult,
     WriteResult,
 )
 
@@ -128,6 +130,7 @@ __all__ = [
     "Predicate",
     "Query",
     "QueryFailed",
+    "RefResult",
     "RowsChanged",
     "Scan",
     "ScanMetrics",
@@ -136,6 +139,7 @@ __all__ = [
     "SchemaChanged",
     "SchemaMismatch",
     "Snapshot",
+    "SnapshotRef",
     "StorageError",
     "Table",
     "TableExists",

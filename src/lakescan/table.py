@@ -31,6 +31,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import BatchStream, TableStream
+from lakescan.table_refs import TableRefs
 from lakescan.time_travel import as_end_of_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.formats import format_named
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-class Table:
+class Table(TableRefs):
     """An open Iceberg or Delta table, in the state that it had when it was opened or last refreshed.
 
     Tables are opened by `lakescan.table`, and made by `Catalog.create_table` and `lakescan.save`. Scans keep the state

@@ -38,6 +38,7 @@ ICEBERG_VALUES = {
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "copy-on-write",
     "write.upsert.enabled": "false",
+    "write.wap.enabled": "true",
     "write.delete.isolation-level": "snapshot",
     "write.distribution-mode": "none",
     "write.merge.isolation-level": "serializable",

@@ -57,6 +57,7 @@ from lakescan.executors import ShufflingExecutor, executor_for
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_such_table
+from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.formats.table_format import (
     ChangeRange,
     CommitRequest,
@@ -374,6 +375,14 @@ class DeltaTable:
             versions = [commit.version for commit in self._listing.commits]
             return [(v, from_millis(self._times[v]), info) for v, info in zip(versions, infos, strict=True)]
 
+    def refs(self, kind: RefKind) -> Mapping[str, SnapshotRef]:
+        """Raise `UnsupportedFeature`: versions have no names."""
+        raise no_refs(self.location)
+
+    def ancestors(self, snapshot: Snapshot) -> pa.Table:
+        """Raise `UnsupportedFeature`: versions are in one line."""
+        raise no_refs(self.location)
+
     @property
     def metadata_tables(self) -> tuple[str, ...]:
         """The names of the metadata tables."""
@@ -455,6 +464,15 @@ class DeltaTable:
     def _times(self) -> dict[int, int]:
         latest = self._log.version(self._segment())
         return commit_times(self._listing, latest.metadata.properties, self.storage)
+
+
+def no_refs(table: str) -> UnsupportedFeature:
+    """The error for what is about branches, tags and snapshots."""
+    return UnsupportedFeature(
+        f"branches, tags and snapshots of the Delta table {table}",
+        "Its versions are in one line, see Table.history: read one with scan().as_of(version=...), and go back to one "
+        "with Table.restore(version=...). A shallow clone stands for a branch.",
+    )
 
 
 def _state_of(snapshot: Snapshot) -> DeltaState:

@@ -16,6 +16,7 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.report import ScanMetrics, Words
 
@@ -195,6 +196,12 @@ class TableFormat(Protocol):
 
     def history(self) -> pa.Table:
         """Return the commits of the table, newest last."""
+
+    def refs(self, kind: RefKind) -> Mapping[str, SnapshotRef]:
+        """Return the branches or tags by name; raises `UnsupportedFeature` if the format has none."""
+
+    def ancestors(self, snapshot: Snapshot) -> pa.Table:
+        """Return a snapshot and those that it was made from (`snapshot_id`, `committed_at`), newest first."""
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:

@@ -18,13 +18,15 @@ from lakescan.common.types import Field
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot
 from lakescan.formats.increments import Commit, CommitChange, Increment, Limits, Offset, OffsetNames, Part
 from lakescan.formats.metadata_table import MetadataTable, as_table
+from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.format_versions import VERSIONS
 from lakescan.iceberg.metadata.locate import InFolder, MetadataSource
 from lakescan.iceberg.metadata.name_mapping import matching_of
 from lakescan.iceberg.metadata.parse import parse_metadata
-from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata
+from lakescan.iceberg.metadata.retention import snapshot_ref
+from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
@@ -202,6 +204,17 @@ class IcebergTable:
     def history(self) -> pa.Table:
         """The rows of the metadata table `history`; if the snapshot log is damaged, of the snapshots instead."""
         return as_table(snapshot_log(self.metadata))
+
+    def refs(self, kind: RefKind) -> dict[str, SnapshotRef]:
+        """The branches or tags by name, `main` first."""
+        found = {name: ref for name, ref in self.metadata.refs.items() if ref.kind == kind}
+        return {name: snapshot_ref(found[name]) for name in sorted(found, key=lambda each: (each != MAIN, each))}
+
+    def ancestors(self, snapshot: Snapshot) -> pa.Table:
+        """A snapshot and its known ancestors, newest first."""
+        line = list(ancestors(self.metadata.snapshots, snapshot.id))
+        times = pa.array([each.timestamp_ms for each in line], pa.timestamp("ms", "UTC"))
+        return pa.table({"snapshot_id": pa.array([each.id for each in line], pa.int64()), "committed_at": times})
 
     @property
     def metadata_tables(self) -> tuple[str, ...]:

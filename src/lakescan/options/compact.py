@@ -150,6 +150,10 @@ class CompactOptions(WriteOptions):
     def of(cls, values: Mapping[str, object], format_name: str | None = None) -> Self:
         """Parse options; raises `InvalidOption` as for writes, and for options that do not fit together."""
         options = super().of(values, format_name)
+        if options.is_staged:
+            raise InvalidOption(
+                "wap-id and wap-branch are for new rows only: to compact a branch, use the option branch"
+            )
         if options.sort_order and options.strategy != "sort":
             raise InvalidOption("sort-order is for strategy=sort")
         if options.zorder_by and options.strategy != "zorder":

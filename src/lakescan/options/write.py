@@ -77,6 +77,22 @@ class WriteOptions(OptionSet):
         default="main",
     )
 
+    wap_id: str | None = option(
+        "wap-id",
+        text.described("an id, a string"),
+        "Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. "
+        "On Spark also the setting `spark.wap.id`.",
+        MODE,
+        ICEBERG,
+    )
+    wap_branch: str | None = option(
+        "wap-branch",
+        text.described("the name of a branch, a string"),
+        "The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until "
+        "`Table.fast_forward`. On Spark also the setting `spark.wap.branch`.",
+        MODE,
+        ICEBERG,
+    )
     isolation_level: str | None = option(
         "isolation-level",
         one_of("serializable", "snapshot"),
@@ -236,6 +252,7 @@ class WriteOptions(OptionSet):
             options.check_format(format_name)
         if (options.txn_app_id is None) != (options.txn_version is None):
             raise InvalidOption("txnAppId and txnVersion must be given together")
+        options.check_staged()
         return options
 
     @property
@@ -255,6 +272,23 @@ class WriteOptions(OptionSet):
         """What is stored with the commit."""
         user = {} if self.user_metadata is None else {"userMetadata": self.user_metadata}
         return {**self.snapshot_properties, **user}
+
+    def check_staged(self) -> None:
+        """Raise `InvalidOption` for options that contradict how rows are staged."""
+        if self.wap_id is not None and self.wap_branch is not None:
+            raise InvalidOption("wap-id and wap-branch both say how rows are staged: give only one")
+        if self.wap_branch is not None and self.branch not in ("main", self.wap_branch):
+            raise InvalidOption("branch and wap-branch both say where rows go: give only one")
+        if self.wap_id is not None and (self.transaction is not None or self.checkpoint_location is not None):
+            raise InvalidOption(
+                "wap-id is not for streams and for writes with txnAppId: whether a staged transaction was committed is "
+                "known only once it is published. Use wap-branch"
+            )
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether rows are to be audited before they are read."""
+        return self.wap_id is not None or self.wap_branch is not None
 
     def check_changes(self, *, upserts: bool = False) -> None:
         """Raise `InvalidOption` for options that DELETE, UPDATE and MERGE, or with `upserts` upserts, do not have."""

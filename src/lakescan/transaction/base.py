@@ -26,6 +26,7 @@ from lakescan.storage import FileEntry, Storage
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
+from lakescan.transaction.snapshot_refs import SnapshotManager
 from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
@@ -241,6 +242,10 @@ class Target(Protocol):
         `UnsupportedFeature` for changes that the table cannot have, `CommitConflict` if retries run out,
         `CommitStateUnknown`; nothing is changed then.
         """
+
+    @property
+    def snapshots(self) -> SnapshotManager:
+        """Its branches, tags and snapshots; raises `UnsupportedFeature` if the format has none."""
 
     def expire(
         self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False

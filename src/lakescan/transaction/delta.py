@@ -38,7 +38,7 @@ from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.named_files import added_since, named_files
 from lakescan.delta.scan.scan_files import ScanFiles
-from lakescan.delta.table import DeltaTable
+from lakescan.delta.table import DeltaTable, no_refs
 from lakescan.delta.write.data_files import DeltaWrites
 from lakescan.errors import CommitConflict, UnsupportedFeature
 from lakescan.formats.table_format import TableFormat
@@ -52,6 +52,7 @@ from lakescan.transaction.delta_row_changes import check_vectors, file_changes, 
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
+from lakescan.transaction.snapshot_refs import SnapshotManager
 from lakescan.write.column_rules import MARKS
 from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
@@ -404,6 +405,11 @@ class DeltaTarget:
     def alter(self, changes: Sequence[TableChange]) -> None:
         """Raise `UnsupportedFeature`."""
         raise UnsupportedFeature(f"ALTER TABLE of {self.name}")
+
+    @property
+    def snapshots(self) -> SnapshotManager:
+        """Raise `UnsupportedFeature`: versions have no names, and are in one line."""
+        raise no_refs(self.name)
 
     def expire(
         self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False

@@ -50,7 +50,8 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
-from lakescan.transaction.iceberg_changes import mode_of, validation_of
+from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
+from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
@@ -89,7 +90,9 @@ class IcebergTarget:
         """
         catalog = connection(identifier.catalog)
         with translated(identifier):
-            table = with_branch(catalog.load_table(identifier.within), options.branch)
+            table = catalog.load_table(identifier.within)
+            options = staged_options(options, table.metadata.properties, str(identifier))
+            table = with_branch(table, options.branch)
         if storage is None:
             storage = Storage(io_properties=of_storage({**catalog.properties, **table.io.properties}))
         return IcebergTarget(identifier, options, storage, table, known)
@@ -162,6 +165,8 @@ class IcebergTarget:
         """Whether a snapshot of the branch records this epoch of the query, or a later one."""
         if self.options.transaction is None:
             return False
+        if self.options.wap_id is not None:
+            raise InvalidOption("wap-id is not for streams: use wap-branch")
         return has_epoch(self.opened, self.options.branch, *self.options.transaction)
 
     def append(self, files: Sequence[WrittenFile]) -> None:
@@ -180,7 +185,7 @@ class IcebergTarget:
         with translated(self.identifier):
             commit = self._commit()
             read = self._read(files, what, commit.base)
-            commit.replace([each.location for each in removed], files, read)
+            commit.replace([each.location for each in removed], files, read, is_dynamic=what.dynamic)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
         """Commit the replacement of all files, as `replace` does."""
@@ -215,6 +220,11 @@ class IcebergTarget:
     def alter(self, changes: Sequence[TableChange]) -> None:
         """Raise `UnsupportedFeature`."""
         raise UnsupportedFeature(f"ALTER TABLE of {self.name}")
+
+    @property
+    def snapshots(self) -> IcebergSnapshots:
+        """Its branches, tags and snapshots."""
+        return IcebergSnapshots(self.identifier, self._table, self.opened, self.storage, self.retries)
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""
@@ -258,7 +268,13 @@ class IcebergTarget:
     def _commit(self) -> IcebergCommit:
         options = self.options
         return IcebergCommit(
-            self._table, self.writes, self.opened, options.branch, options.commit_properties, options.transaction
+            self._table,
+            self.writes,
+            self.opened,
+            options.branch,
+            options.commit_properties,
+            options.transaction,
+            options.wap_id,
         )
 
     def mode_of(self, statement: Statement) -> Mode:
@@ -350,6 +366,8 @@ class IcebergTarget:
 
     def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
         """Rewrite small files of position deletes together; from format version 3 on, as vectors."""
+        if self.options.is_staged:
+            raise InvalidOption("wap-id and wap-branch are for new rows only, not for rewritten deletes")
         table = self.scan.file_table()
         chosen = table if where is None else self.scan.where(where).plan().table
         paths = chosen.files["path"].combine_chunks()

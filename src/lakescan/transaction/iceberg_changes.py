@@ -5,16 +5,34 @@ The rules are those of Iceberg's writer for Spark (`SparkPositionDeltaWrite`, `S
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind
 from lakescan.expressions.predicate import TRUE
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.options.write import WriteOptions
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
+
+
+def staged_options(options: WriteOptions, properties: Mapping[str, str], table: str) -> WriteOptions:
+    """The options of a write, with the branch that `wap-branch` means.
+
+    Raises `InvalidOption` if rows are to be staged in a table that does not have `write.wap.enabled`.
+    """
+    if not options.is_staged:
+        return options
+    if not IcebergProperties(properties, table).is_audited:
+        name = "wap-id" if options.wap_id is not None else "wap-branch"
+        raise InvalidOption(
+            f"{name} stages rows of {table}, whose property write.wap.enabled is not true: set it first, or write to a "
+            "branch with the option branch"
+        )
+    return options if options.wap_branch is None else replace(options, branch=options.wap_branch, wap_branch=None)
 
 
 def mode_of(statement: Statement, metadata: TableMetadata, options: WriteOptions) -> Mode:

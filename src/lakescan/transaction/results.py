@@ -65,6 +65,33 @@ class AlterResult(_Result):
 
 
 @dataclass(frozen=True, repr=False)
+class RefResult(_Result):
+    """What became of a branch or tag of an Iceberg table.
+
+    Attributes:
+        name: The name of the branch or tag; `main` for the current state of the table.
+        previous: The id of the snapshot that it named before; None if it is new.
+        current: The id of the snapshot that it names now; None if it is dropped.
+
+    Example:
+        >>> print(orders.rollback(version=4711))
+        main: snapshot 4712 -> 4711
+    """
+
+    name: str
+    previous: int | None
+    current: int | None
+
+    def __str__(self) -> str:
+        if self.previous == self.current:
+            return f"{self.name}: nothing to do"
+        if self.current is None:
+            return f"{self.name}: dropped, was at snapshot {self.previous}"
+        before = "" if self.previous is None else f"{self.previous} -> "
+        return f"{self.name}: snapshot {before}{self.current}"
+
+
+@dataclass(frozen=True, repr=False)
 class ChangeResult(_Result):
     """What a statement that changes rows committed.
 

@@ -29,9 +29,12 @@ def commit_snapshot(
     storage: Storage,
     then: Sequence[Any] = (),
     requirements: Sequence[Any] = (),
+    *,
+    is_staged: bool = False,
 ) -> Failed | None:
     """Produce a snapshot and commit it, and the updates `then` after it. Returns None, or the definite failure.
 
+    With `is_staged`, the branch stays where it is: the snapshot is there, but no branch or tag names it.
     `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
     commit are removed. Raises `CommitConflict` if the snapshot does not fit the table, and what `commit` raises.
     """
@@ -41,9 +44,12 @@ def commit_snapshot(
         discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
         raise
     branch = producer.base.branch
-    updates = (*_updates(table, new, branch), *then)
-    same = (*requirements, *_same_branches(table, branch, new.parent_id), _same_spec(table))
-    failed = commit(table, updates, same, storage, lambda now: new.snapshot_id in now.metadata.snapshots)
+    added, moved = _updates(table, new, branch)
+    updates = (added, *then) if is_staged else (added, moved, *then)
+    same = [*requirements, *_same_branches(table, branch, new.parent_id), _same_spec(table)]
+    if is_staged:
+        same += _no_other_snapshot(table)
+    failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)
     if failed is not None:
         discard(storage, producer.stored, lambda: added_since(failed.now, known))
     return failed
@@ -71,8 +77,12 @@ def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
     Branches share sequence numbers and row ids, which not all catalogs check: a number that is used twice, or less than
     the last one, makes deletes miss their rows, and other readers refuse the table.
     """
+    from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table.update import AssertRefSnapshotId
 
+    if branch != MAIN and not table.metadata.snapshots and isinstance(table.catalog, MetastoreCatalog):
+        # In a table without snapshots, pyiceberg's own catalogs look for no branch but main.
+        return [AssertRefSnapshotId(ref=MAIN, snapshot_id=None), *_no_other_snapshot(table)]
     refs = table.metadata.refs if table.metadata.format_version > 1 else {}
     heads = {name: each.snapshot_id for name, each in refs.items() if each.snapshot_ref_type == "branch"}
     return [AssertRefSnapshotId(ref=name, snapshot_id=each) for name, each in {**heads, branch: head}.items()]
@@ -83,6 +93,30 @@ def _same_spec(table: Table) -> Any:
     from pyiceberg.table.update import AssertDefaultSpecId
 
     return AssertDefaultSpecId(default_spec_id=table.metadata.default_spec_id)
+
+
+def _no_other_snapshot(table: Table) -> list[Any]:
+    """That no snapshot was added, for pyiceberg's own catalogs, which evaluate it in process.
+
+    Staged snapshots move no branch, by which others would see that their number is taken. REST servers check numbers.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import AssertTableUUID
+
+    if not isinstance(table.catalog, MetastoreCatalog):
+        return []
+    known = {each.snapshot_id for each in table.metadata.snapshots}
+
+    class AssertSnapshots(AssertTableUUID):
+        """Requires that all snapshots were known."""
+
+        def validate(self, base_metadata: Any) -> None:
+            super().validate(base_metadata)
+            if any(each.snapshot_id not in known for each in base_metadata.snapshots):
+                raise CommitFailedException("Requirement failed: another snapshot was added")
+
+    return [AssertSnapshots(uuid=table.metadata.table_uuid)]
 
 
 def _updates(table: Table, new: NewSnapshot, branch: str) -> tuple[Any, ...]:

@@ -165,6 +165,9 @@ class IcebergProperties(ReadProperties):
     split_size_of_metadata = Property(
         "read.split.metadata-target-size", 32 * 2**20, positive, "target size of a task over metadata"
     )
+    is_audited = Property(
+        "write.wap.enabled", False, boolean, "whether writers may stage rows, which are read once they are published"
+    )
     # Maintenance
     owns_files = Property(
         "gc.enabled", True, is_true, "whether the table's files are its own, and may be removed", check=boolean

@@ -36,6 +36,8 @@ from lakescan.write.table_writes import WrittenFile
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+REPLACES_PARTITIONS = "replace-partitions"  # the summary key of dynamic overwrites
+STAGED_ID = "wap.id"  # the summary key of a staged snapshot, as Iceberg's writer for Spark calls it
 # The summary keys of Iceberg's own sink for Spark, so that each sink can continue the other's stream.
 QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
 
@@ -60,7 +62,8 @@ class IcebergCommit:
     """One commit, based on the state of the table when it was opened.
 
     `table` is pyiceberg's, `opened` the same state as lakescan read it. `properties` go into the new snapshot's
-    summary. `epoch` is the streaming query id and the number of its micro-batch, which is committed only once.
+    summary. `epoch` is the streaming query id and the number of its micro-batch, which is committed only once. With a
+    `wap_id`, the snapshot is staged under it: the branch stays where it is until it is published.
     """
 
     table: Table
@@ -69,6 +72,7 @@ class IcebergCommit:
     branch: str = MAIN
     properties: Mapping[str, str] = field(default_factory=dict)
     epoch: tuple[str, int] | None = None
+    wap_id: str | None = None
 
     def append(self, files: Iterable[WrittenFile]) -> None:
         """Append files; concurrent commits are retried.
@@ -78,14 +82,23 @@ class IcebergCommit:
         written = list(files)
         self._commit("append", lambda base, _: FileChanges(added_files(written, base)), None, APPENDS)
 
-    def replace(self, removed: Collection[str], files: Iterable[WrittenFile], validation: Validation) -> None:
-        """Replace data files.
+    def replace(
+        self,
+        removed: Collection[str],
+        files: Iterable[WrittenFile],
+        validation: Validation,
+        *,
+        is_dynamic: bool = False,
+    ) -> None:
+        """Replace data files; with `is_dynamic`, they are all those of the new files' partitions.
 
         The commit goes onto those that were made since the table was opened, unless they conflict with it. Raises
         `CommitConflict` if they do, or retries run out; `CommitStateUnknown`.
         """
         written, gone = list(files), pa.array(list(removed), pa.string())
-        self._commit("overwrite", lambda base, _: FileChanges(added_files(written, base), gone), validation, COMMITS)
+        properties = {**self.properties, REPLACES_PARTITIONS: "true"} if is_dynamic else self.properties
+        commit = replace(self, properties=properties)
+        commit._commit("overwrite", lambda base, _: FileChanges(added_files(written, base), gone), validation, COMMITS)
 
     def rewrite(
         self,
@@ -286,12 +299,14 @@ class IcebergCommit:
         return CommitBase(now.metadata, table.metadata, self.branch)
 
     def _publish(self, table: Table, producer: SnapshotProducer) -> Failed | None:
-        return commit_snapshot(table, producer, set(self.opened.metadata.snapshots), self.writes.storage)
+        known, storage = set(self.opened.metadata.snapshots), self.writes.storage
+        return commit_snapshot(table, producer, known, storage, is_staged=self.wap_id is not None)
 
     @property
     def _summary(self) -> dict[str, str]:
         epoch = {} if self.epoch is None else {QUERY: self.epoch[0], EPOCH: str(self.epoch[1])}
-        return {**self.properties, **epoch}
+        staged = {} if self.wap_id is None else {STAGED_ID: self.wap_id}
+        return {**self.properties, **epoch, **staged}
 
     @property
     def _where(self) -> str:

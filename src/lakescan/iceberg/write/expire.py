@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakescan.iceberg.metadata.retention import MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
 from lakescan.iceberg.metadata.table_metadata import MAIN, Reference, TableMetadata, ancestors
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.table import IcebergTable
@@ -17,10 +18,6 @@ from lakescan.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-# The retention of a branch or tag, by its JSON names.
-_MAX_SNAPSHOT_AGE, _MIN_SNAPSHOTS = "max-snapshot-age-ms", "min-snapshots-to-keep"
-_MAX_REF_AGE = "max-ref-age-ms"
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,13 @@ class Retention:
 
     def _is_young(self, ref: Reference, metadata: TableMetadata) -> bool:
         age = self.now - metadata.snapshots[ref.snapshot_id].timestamp_ms
-        return age <= ref.retention.get(_MAX_REF_AGE, self.ref_age)
+        return age <= ref.retention.get(MAX_REF_AGE, self.ref_age)
 
     def _kept(self, branch: Reference, line: list[int], metadata: TableMetadata) -> Iterator[int]:
         """The newest snapshots of a branch, up to the first one beyond both the minimum number and the age limit."""
         own = branch.retention
-        older_than = self.now - own[_MAX_SNAPSHOT_AGE] if _MAX_SNAPSHOT_AGE in own else self.older_than
-        at_least = own.get(_MIN_SNAPSHOTS, self.at_least)
+        older_than = self.now - own[MAX_SNAPSHOT_AGE] if MAX_SNAPSHOT_AGE in own else self.older_than
+        at_least = own.get(MIN_SNAPSHOTS, self.at_least)
         for number, each in enumerate(line):
             if number >= at_least and metadata.snapshots[each].timestamp_ms < older_than:
                 return
