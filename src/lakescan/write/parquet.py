@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakescan.storage.faults import storage_boundary
+from lakescan.write.dictionaries import dictionary_columns
 from lakescan.write.statistics import FileStatistics, Leaf, count_nans
 from lakescan.write.table_writes import Key, TableWrites, WrittenFile
 
@@ -64,8 +65,8 @@ class PartitionWriter:
         """Write the buffered rows as a row group; finish the file if it has reached its target size."""
         if not self._rows:
             return
-        writer, sink = self._opened()
         table = pa.Table.from_batches(self._kept, self._schema)
+        writer, sink = self._opened(table)
         self._nans = [old + new for old, new in zip(self._nans, count_nans(table, self._leaves), strict=True)]
         ordered = self._writes.in_order(table)
         with storage_boundary("written", self._location, passing=pa.ArrowException):
@@ -88,14 +89,21 @@ class PartitionWriter:
             with suppress(OSError):
                 self._sink.close()
 
-    def _opened(self) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+    def _opened(self, first: pa.Table) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+        """The open file; a new one is made for its `first` rows."""
         if self._writer is None or self._sink is None:
             self._location = self._writes.new_location(self._key, self._new_name())
             self.locations.append(self._location)
             self._sink = self._writes.storage.create(self._location)
             options = self._writes.parquet_options
             with storage_boundary("written", self._location, passing=pa.ArrowException):
-                self._writer = pq.ParquetWriter(self._sink, self._schema, store_decimal_as_integer=True, **options)
+                self._writer = pq.ParquetWriter(
+                    self._sink,
+                    self._schema,
+                    store_decimal_as_integer=True,
+                    use_dictionary=dictionary_columns(first),
+                    **options,
+                )
         return self._writer, self._sink
 
     def _end(self) -> None:
