@@ -22,8 +22,9 @@ from lakescan.definition.statements import (
     parse_statement,
 )
 from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.dml.explain import explain_statement
 from lakescan.dml.run import run_statement
-from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, UnsupportedFeature, nearest
+from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
 from lakescan.options.write import WriteOptions
 from lakescan.query.lazy import query
 from lakescan.query.namespace import current_namespace, use
@@ -55,7 +56,8 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
     statement names a table read the same state.
 
     INSERT, DELETE, UPDATE, MERGE and TRUNCATE TABLE are as Spark's grammar has them; each is one commit. Columns of an
-    INSERT are matched by their places, by a list, or BY NAME, and values that a column cannot hold fail it.
+    INSERT are matched by their places, by a list, or BY NAME, and values that a column cannot hold fail it. EXPLAIN of
+    them shows what they would read, and changes nothing.
 
     Args:
         positional: The text; before it, as in earlier versions, may be a Spark session (the statement then runs as
@@ -87,10 +89,11 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
     match statement.kind:
         case Kind.QUERY:
             return query(statement.text, args, frames, current_namespace())
-        case Kind.EXPLAIN if (inner := statement_of(statement.text).kind).changes_rows:
-            raise UnsupportedFeature(f"EXPLAIN of {inner.name}", "Explain the query of its rows, or of its condition.")
         case Kind.EXPLAIN:
-            plan = query(statement.text, args, frames, current_namespace()).explain()
+            if statement_of(statement.text).kind.changes_rows:
+                plan = explain_statement(statement.text, args, frames, current_namespace())
+            else:
+                plan = query(statement.text, args, frames, current_namespace()).explain()
             return query("SELECT * FROM plan", None, {"plan": pa.table({"plan": [plan]})}, ())
         case Kind.USE:
             use(statement.text)

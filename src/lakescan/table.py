@@ -347,14 +347,15 @@ class Table(TableRefs):
         return self.changed_by(options, lambda target: engines.load("dml").delete(target, where, executor))
 
     def update(
-        self, set: Mapping[str, str], where: str | None = None, **options: Unpack[WriteKeywords]
+        self, set: Mapping[str, str], where: str | Predicate | None = None, **options: Unpack[WriteKeywords]
     ) -> ChangeResult:
         """Update columns of the rows that match a condition, in one commit.
 
         Args:
             set: By column (or member of a struct, `address.city`), the SQL expression of its new value, over the
                 row's old values; `DEFAULT` for the column's default.
-            where: An SQL condition; every row by default.
+            where: An SQL condition, which may have subqueries, or a filter (`lakescan.col("price") > 5`); every row by
+                default.
             options: Write options, such as `row_change_mode`.
 
         Returns:

@@ -100,6 +100,83 @@ def test_a_condition_may_be_a_filter_of_python(table: lakescan.Table) -> None:
     assert table.delete(lakescan.col("id").is_in(list(range(2, 60)))).deleted == 2
 
 
+def test_an_update_takes_a_filter_of_python(table: lakescan.Table) -> None:
+    result = table.update({"part": "concat(part, '!')"}, where=lakescan.col("part") == "a")
+    assert (result.updated, result.deleted) == (2, 0)
+    assert pairs() == [(1, "a!"), (2, "a!"), (3, "b"), (4, None)]
+    table.append(rows((8, "rand()"), (9, "C:\\")))
+    assert table.update({"id": "id + 100"}, where=lakescan.col("part").is_in(["rand()", "C:\\"])).updated == 2
+    with pytest.raises(NoSuchColumn, match="ident"):
+        table.update({"id": "7"}, where=lakescan.col("ident") == 1)
+    assert sorted(i for i, _ in pairs()) == [1, 2, 3, 4, 108, 109]
+
+
+def test_a_filter_of_python_deletes_from_tables_with_a_change_feed(local: lakescan.Catalog) -> None:
+    properties = {"delta.enableChangeDataFeed": "true"}
+    table = local.create_table("db.t", "id BIGINT, part STRING", format="delta", properties=properties)
+    table.append(rows((1, "a"), (2, "b"), (3, "a")))
+    assert table.delete(lakescan.col("id") > 1).deleted == 2
+    assert pairs() == [(1, "a")]
+    changes = now().changes(1, 2).to_arrow()
+    assert sorted(zip(changes["id"].to_pylist(), changes["_change_type"].to_pylist(), strict=True)) == [
+        (2, "delete"),
+        (3, "delete"),
+    ]
+
+
+def test_texts_and_columns_are_not_taken_for_functions_of_chance(table: lakescan.Table) -> None:
+    table.append(rows((5, "rand()"), (6, "uuid ()")))
+    assert table.delete("part = 'rand()' -- rand()").deleted == 1
+    assert table.update({"id": "60"}, "part = 'uuid ()'").updated == 1
+    for condition in ("rand() < 0.5", "id > 1 AND `rand` () < 0.5", "id IN (SELECT shuffle(array(1))[0])"):
+        with pytest.raises(InvalidStatement, match="another value each time"):
+            table.delete(condition)
+
+
+def test_columns_may_have_the_names_of_those_of_the_query(local: lakescan.Catalog) -> None:
+    """Values are for rows by their action, which no column of the user's is taken for."""
+    names = ("__lakescan_action", "__lakescan_matched", "__lakescan_0", "__lakescan__action")
+    columns = ", ".join(f"{name} BIGINT" for name in names)
+    table = local.create_table("db.t", f"id BIGINT, part STRING, {columns}")
+    own = {name: pa.array([7, 7], pa.int64()) for name in names}
+    table.append(pa.table({"id": [1, 2], "part": ["a", "b"], **own}))
+    source = pa.table({"id": [2, 3], "part": ["B", "C"], **{name: pa.array([9, 9], pa.int64()) for name in names}})
+    merge = table.merge(source, on="t.id = s.id").when_matched_update({"part": "lower(s.part)"})
+    merge.when_not_matched_insert({"id": "s.id + 0", "part": "lower(s.part)"}).execute()
+    assert pairs() == [(1, "a"), (2, "b"), (3, "c")]
+    assert table.update({"part": "upper(part)"}, "__lakescan_action = 7").updated == 2
+
+
+def test_the_history_of_delta_counts_rows_by_clause(local: lakescan.Catalog) -> None:
+    """The names are those of Delta's own writer; times are there, whatever they are."""
+    table = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
+    table.append(rows((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "b")))
+    source = pa.table({"id": [1, 2, 7], "gone": [True, False, False]})
+    merge = table.merge(source, on="t.id = s.id").when_matched_delete("s.gone").when_matched_update({"part": "'new'"})
+    merge = merge.when_not_matched_by_source_delete("t.id = 3").when_not_matched_by_source_update({"part": "'old'"})
+    merge.when_not_matched_insert({"id": "s.id"}).execute()
+    [info] = [each for each in now().history().to_pylist() if each["operation"] == "MERGE"]
+    found = {name: int(value) for name, value in info["operationMetrics"]}
+    assert {name: found[name] for name in found if "Rows" in name} == {
+        "numSourceRows": 3,
+        "numTargetRowsInserted": 1,
+        "numTargetRowsUpdated": 3,
+        "numTargetRowsMatchedUpdated": 1,
+        "numTargetRowsNotMatchedBySourceUpdated": 2,
+        "numTargetRowsDeleted": 2,
+        "numTargetRowsMatchedDeleted": 1,
+        "numTargetRowsNotMatchedBySourceDeleted": 1,
+        "numTargetRowsCopied": 0,
+        "numOutputRows": 4,
+    }
+    times = {"executionTimeMs", "scanTimeMs", "rewriteTimeMs"}
+    assert times <= found.keys()
+    assert found["scanTimeMs"] + found["rewriteTimeMs"] <= found["executionTimeMs"] + 1
+    now().delete("id = 2")
+    [info] = [each for each in now().history().to_pylist() if each["operation"] == "DELETE"]
+    assert times <= dict(info["operationMetrics"]).keys()
+
+
 def test_conditions_have_subqueries(table: lakescan.Table) -> None:
     name = "`local`.db.t"
     assert table.delete(f"id = (SELECT max(id) FROM {name}) OR id IN (SELECT 1)").deleted == 2

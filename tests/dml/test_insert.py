@@ -103,7 +103,6 @@ def test_columns_are_matched_by_position_whatever_their_names_are(lake: Path) ->
         ("INSERT INTO ins.db.t.snapshots VALUES (1)", NoSuchTable, "snapshots"),
         ("INSERT INTO ins.db.t SELECT * FROM ins.db.nothing", NoSuchTable, "nothing"),
         ("INSERT INTO ins.db.t SELEC 1", InvalidStatement, "Did you mean 'SELECT'"),
-        ("EXPLAIN INSERT INTO ins.db.t VALUES (1, 2)", UnsupportedFeature, "EXPLAIN of INSERT"),
         ("INSERT OVERWRITE DIRECTORY '/x' USING parquet SELECT 1", UnsupportedFeature, "DIRECTORY"),
     ],
 )

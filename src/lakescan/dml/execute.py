@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from lakescan.dml.assignment import assigned_within, with_plain_columns
 from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.finish import Finished, Finishing, touched
 from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
-from lakescan.dml.parts import check_parts, in_own_words, with_short_names, with_sides
+from lakescan.dml.parts import check_parts, in_own_words, unstable_call, with_short_names, with_sides
 from lakescan.dml.positions import FoundTwice
 from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement
 from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
@@ -38,13 +39,10 @@ from lakescan.table import Table
 from lakescan.transaction import row_changes
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
-from lakescan.transaction.row_changes import RowChanges
+from lakescan.transaction.row_changes import RowChanges, Times
 from lakescan.transaction.save import removed_on_failure, with_new_columns
 from lakescan.write.partitioned_writer import new_write_id
 
-_UNSTABLE = re.compile(
-    r"\b(rand|randn|random|uuid|shuffle|monotonically_increasing_id|spark_partition_id)\s*\(", re.IGNORECASE
-)
 _RECORDED = {
     When.MATCHED: "matchedPredicates",
     When.NOT_MATCHED: "notMatchedPredicates",
@@ -56,7 +54,7 @@ _SHOWN = 5  # columns of a row in a message
 class Change:
     """One statement, on its way from the target to the commit. Engines run its query, and give its rows to a sink.
 
-    `given` is the filter of a DELETE whose condition is none in SQL.
+    `given` is the filter of a DELETE or UPDATE whose condition is none in SQL.
 
     Raises `InvalidStatement` and `UnsupportedFeature` for a statement that cannot be run.
     """
@@ -68,8 +66,10 @@ class Change:
         source_columns: Sequence[str] = (),
         *,
         given: Predicate | None = None,
+        started: float | None = None,
     ) -> None:
         target.check_removable()
+        self.started = time.perf_counter() if started is None else started
         self._source_columns, self.given = source_columns, given
         plain = with_plain_columns(statement, target.writes.schema.names)
         assert not isinstance(plain, Insert)
@@ -94,16 +94,15 @@ class Change:
             case Delete(where=where) | Update(where=where):
                 conditions = [where]
         for each in conditions:
-            if each is not None and (found := _UNSTABLE.search(each.text)):
+            if each is not None and (found := unstable_call(each.text)):
                 raise InvalidStatement(
-                    f"{found[1]}() has another value each time: the condition {each.text.strip()!r} does not say which "
+                    f"{found}() has another value each time: the condition {each.text.strip()!r} does not say which "
                     "rows to change. Write its values into the source first"
                 )
 
     @property
     def selecting(self) -> Selecting:
         """The query, as far as it is known without the source."""
-        assert self.given is None  # it would have no condition, and change all rows
         writes = self.target.writes
         hidden = self._moved.schema.fields[len(writes.schema.fields) :]
         row_id = next((each.name for each in hidden if each.id == ROW_ID.id), None)
@@ -115,6 +114,7 @@ class Change:
             self._change_writes is not None,
             self._source_columns,
             identities=frozenset(writes.rules.identities),
+            mark=self.write_id,
         )
 
     @property
@@ -124,12 +124,13 @@ class Change:
         For `*`, to add columns to the target, and where names alone mean columns of the source.
         """
         assert isinstance(self.statement, Merge)
-        return self._evolves or any(
+        return self.evolves or any(
             each.assignments is None or each.when == When.NOT_MATCHED for each in self.statement.clauses
         )
 
     @property
-    def _evolves(self) -> bool:
+    def evolves(self) -> bool:
+        """Whether a MERGE adds columns of the source that the target lacks."""
         assert isinstance(self.statement, Merge)
         return self.statement.with_schema_evolution or self.target.writes.options.merge_schema
 
@@ -137,13 +138,13 @@ class Change:
         """The change, with what the source has. WITH SCHEMA EVOLUTION adds its columns to the target, in a commit."""
         assert isinstance(self.statement, Merge)
         statement, target = self.statement, self.target
-        if self._evolves:
+        if self.evolves:
             statement = replace(statement, with_schema_evolution=True)
             set_columns = {each.column[0].lower() for clause in statement.clauses for each in clause.assignments or ()}
             takes_all = any(clause.assignments is None for clause in statement.clauses)
             taken = pa.schema([each for each in source if takes_all or each.name.lower() in set_columns])
             target = with_new_columns(target, taken)
-        return Change(target, statement, source.names)
+        return Change(target, statement, source.names, started=self.started)
 
     @property
     def scan(self) -> ScanSpec:
@@ -151,7 +152,8 @@ class Change:
         names = [*self.target.writes.schema.names, FILE.name, POS.name]
         if self.selecting.row_id is not None:
             names.append(self.selecting.row_id)
-        return self.target.scan.select_columns(self.target.scan.selectable.select(names))
+        scan = self.target.scan if self.given is None else self.target.scan.where(self.given)
+        return scan.select_columns(scan.selectable.select(names))
 
     @property
     def records_changes(self) -> bool:
@@ -170,6 +172,7 @@ class Change:
     def commit(self, sunk: Sunk, scan: ScanSpec, executor: PlanningExecutor | None) -> ChangeResult:
         """Write deletes, or files without the changed rows, and commit. `scan` is that of the target in the query."""
         written: list[Any] = [*sunk.files, *sunk.change_files]
+        found = time.perf_counter()
         try:
             done = Finished()
             if sunk.rows.changed:
@@ -179,10 +182,12 @@ class Change:
         except BaseException:
             self.target.storage.remove([each.location for each in written])
             raise
-        return self.commit_finished(sunk, done, read_by(scan))
+        return self.commit_finished(sunk, done, read_by(scan), found)
 
-    def commit_finished(self, sunk: Sunk, done: Finished, read: Predicate) -> ChangeResult:
-        """Commit what is written."""
+    def commit_finished(self, sunk: Sunk, done: Finished, read: Predicate, found: float | None = None) -> ChangeResult:
+        """Commit what is written; `found` is when all rows were found, on the clock `time.perf_counter`."""
+        now = time.perf_counter()
+        scan, rewrite = (None, None) if found is None else (found - self.started, now - found)
         files = [*sunk.files, *done.files]
         written: list[Any] = [*files, *sunk.change_files, *done.deletes]
         deleted, copied = done.changed - sunk.counts.updated, sum(each.rows for each in done.files)
@@ -196,6 +201,7 @@ class Change:
             sunk.change_files or None,  # files that went whole: readers of a feed infer the changes of their rows
             counts,
             self._parameters,
+            Times(now - self.started, scan, rewrite),
         )
         if not changes:
             return ChangeResult()
@@ -216,7 +222,7 @@ class Change:
         match self.statement:
             case Merge(on=on, clauses=clauses):
                 return {"predicate": on.text, **{name: _recorded(clauses, when) for when, name in _RECORDED.items()}}
-            case Delete() if self.given is not None:
+            case Delete() | Update() if self.given is not None:
                 return {"predicate": str(self.given)}
             case Delete(where=where) | Update(where=where):
                 return {} if where is None else {"predicate": where.text}
@@ -294,11 +300,13 @@ def change(
     executor: PlanningExecutor | None = None,
     *,
     of_sql: bool = True,
+    given: Predicate | None = None,
 ) -> ChangeResult:
     """Run a statement; `frames` are the data that it names. Spark runs it if one of these is a frame of Spark.
 
     `within` are the catalog and namespace of short names, by default those of `USE`. Without `of_sql`, the condition of
-    a DELETE means what it means in `Scan.where`, if it is a filter.
+    a DELETE means what it means in `Scan.where`, if it is a filter. `given` is the condition of a DELETE or UPDATE that
+    has none in SQL.
 
     Raises `AmbiguousMerge`, `InvalidStatement`, `SchemaMismatch`, `CommitConflict`, and what reading raises; nothing is
     committed then.
@@ -312,7 +320,7 @@ def change(
         )
         return result
     frames = {name: _read_again(name, frame) for name, frame in frames.items()}
-    one = Change(target, statement)
+    one = Change(target, statement, given=given)
     if isinstance(statement, Delete) and not arguments:
         quick = delete_by_filter(one, executor, of_sql=of_sql)
         if quick is not None:
@@ -320,7 +328,7 @@ def change(
     names = current_namespace() if within is None else within
 
     def run(text: str) -> Query:
-        return _query(one, frames, arguments, names, text)
+        return query_of(one, frames, arguments, names, text)
 
     if isinstance(statement, Merge) and one.needs_source:
         text = f"SELECT * FROM {statement.source}\n"
@@ -348,6 +356,8 @@ def change(
     except BaseException:
         sink.undo()
         raise
+    if isinstance(source_rows := frames.get(SOURCE), pa.Table):
+        sunk.counts = replace(sunk.counts, source=source_rows.num_rows)
     return one.commit(sunk, scan_of(rows, TARGET), executor)
 
 
@@ -357,7 +367,8 @@ def _read_again(name: str, frame: Any) -> Any:
     return frame if is_lasting else arrow_table(name, frame)
 
 
-def _query(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
+def query_of(one: Change, frames: Mapping[str, Any], arguments: Any, within: tuple[str, ...], text: str) -> Query:
+    """A query of a statement in this process; it has the target's scan under the name `select.TARGET`."""
     joins = Joins(one.target.writes.options.memory_limit)
     return query(text, arguments, {**frames, TARGET: Scan(one.scan)}, within, joins=joins, pinned=one.target.scan)
 
@@ -372,22 +383,19 @@ def run(
 
 def delete(target: Target, where: str | Predicate | None, executor: PlanningExecutor | None = None) -> ChangeResult:
     """Delete the rows of a target that match a condition; see `Table.delete`."""
-    if isinstance(where, Predicate):
-        if target.has_committed():
-            return ChangeResult()
-        one = Change(target, Delete(_unnamed(target)), given=where)
-        result = delete_by_filter(one, executor, of_sql=False)
-        assert result is not None
-        return result
-    return change(
-        target, Delete(_unnamed(target), None if where is None else Sql(where)), {}, executor=executor, of_sql=False
-    )
+    condition, given = _condition(where)
+    return change(target, Delete(_unnamed(target), condition), {}, executor=executor, of_sql=False, given=given)
 
 
-def update(target: Target, values: Mapping[str, str], where: str | None) -> ChangeResult:
+def update(target: Target, values: Mapping[str, str], where: str | Predicate | None) -> ChangeResult:
     """Update the rows of a target that match a condition; see `Table.update`."""
-    condition = None if where is None else Sql(where)
-    return change(target, Update(_unnamed(target), assignments_of(values), condition), {})
+    condition, given = _condition(where)
+    return change(target, Update(_unnamed(target), assignments_of(values), condition), {}, given=given)
+
+
+def _condition(where: str | Predicate | None) -> tuple[Sql | None, Predicate | None]:
+    """A condition as SQL text, or as a filter of Python."""
+    return (None, where) if isinstance(where, Predicate) else (None if where is None else Sql(where), None)
 
 
 def _unnamed(target: Target) -> TableName:

@@ -21,6 +21,9 @@ from lakescan.grammar.text import tokens, underlined_at
 
 _PLACE = re.compile(r" \(line (\d+), column (\d+)\)\n[^\n]*\n *(\^+)\s*$")
 _COLUMNS = re.compile(r" There are: ([^\n]*)\.(?=\Z| Did you| \(line)")
+_UNSTABLE = frozenset(
+    ("rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id")
+)
 _Statement = TypeVar("_Statement", bound=Delete | Update | Merge)
 
 
@@ -42,6 +45,20 @@ def check_parts(statement: Delete | Update | Merge) -> None:
         if absent is not None:
             for each in _of_clause(clause):
                 _check_reads(each.text, absent, clause.when)
+
+
+def unstable_call(text: str) -> str | None:
+    """The first function in an expression that has another value each time; texts and columns of such a name are none.
+
+    Example:
+        >>> unstable_call("note = 'rand()' AND rand () > price"), unstable_call("note = 'rand()'")
+        ('rand', None)
+    """
+    for name, behind in pairwise(tokens(text)):
+        is_call = behind.text == "(" and "STRING" not in name.token_type.name
+        if is_call and name.text.lower() in _UNSTABLE:
+            return str(name.text)
+    return None
 
 
 def _check_whole(text: str) -> None:

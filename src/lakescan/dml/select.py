@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from lakescan.common import types as t
@@ -21,8 +21,6 @@ from lakescan.errors import InvalidStatement, NoSuchColumn, SchemaMismatch, near
 from lakescan.grammar.names import Sql
 
 TARGET = "__lakescan_target"  # the name of the target's scan
-_ACTION = "__lakescan_action"
-_MATCHED = "__lakescan_matched"
 FILE_AT, POSITION_AT, ACTION_AT = 0, 1, 2  # places of the first columns
 
 Statement = Delete | Update | Merge
@@ -38,10 +36,12 @@ class RowAction:
 
     - `values`: by column, the place of its new value in the query's rows; columns that are not there are filled as in
       rows that lack them.
+    - `when`: which rows a MERGE has it for.
     """
 
     action: Action
     values: Mapping[str, int]
+    when: When = When.MATCHED
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Selecting:
     - `row_id`: the name of the column with row ids, to read with rows that are updated; None without.
     - `reads_old`: whether the values of all changed rows are needed (to record them in change files).
     - `source_columns`: the columns of a MERGE's source, for `*`.
+    - `mark`: what no column of target and source has in its name; columns of the query are named by it.
     - `streams_source`: the source is larger than the target, which is held in memory instead, if an engine holds one.
     """
 
@@ -82,11 +83,16 @@ class Selecting:
     source_columns: Sequence[str] = ()
     streams_source: bool = False
     identities: Collection[str] = ()
+    mark: str = ""
+
+    def _own(self, name: object) -> str:
+        """The name of a column of the query, in backquotes."""
+        return quoted(f"__lakescan_{self.mark}_{name}")
 
     def query(self, cast: Cast | None = None) -> ChangeQuery:
         """The query; `cast` makes of the text of a value in a place, or of a member of it, one that fits its column."""
-        outputs = [f"{self._target}.{quoted(name)} AS `__lakescan_{n}`" for n, name in enumerate((FILE.name, POS.name))]
-        outputs.append(f"{self._action_text} AS {quoted(_ACTION)}")
+        outputs = [f"{self._target}.{quoted(name)} AS {self._own(n)}" for n, name in enumerate((FILE.name, POS.name))]
+        outputs.append(f"{self._action_text} AS {self._own('action')}")
         actions: dict[int, RowAction] = {}
         kept: set[str] = set()
         for number, clause in enumerate(self._clauses, 1):
@@ -101,22 +107,22 @@ class Selecting:
                 values[column.name] = place
                 text = value(None if cast is None else partial(cast, place))
                 if self._has_conditions and not _REFERENCE.fullmatch(text):
-                    text = f"CASE WHEN {quoted(_ACTION)} = {number} THEN {text}\nEND"
-                outputs.append(f"{text} AS `__lakescan_{place}`")
-            actions[number] = RowAction(clause.action, values)
+                    text = f"CASE WHEN {self._own('action')} = {number} THEN {text}\nEND"
+                outputs.append(f"{text} AS {self._own(place)}")
+            actions[number] = RowAction(clause.action, values, clause.when)
         if self.reads_old and any(each.action != Action.INSERT for each in actions.values()):
             kept = set(self.schema.names)
         old = {}
         for name in (each for each in self.schema.names if each in kept):
             old[name] = len(outputs)
-            outputs.append(f"{self._target}.{quoted(name)} AS `__lakescan_{len(outputs)}`")
+            outputs.append(f"{self._target}.{quoted(name)} AS {self._own(len(outputs))}")
         for number, each in actions.items():
             if each.action == Action.UPDATE:
-                actions[number] = RowAction(each.action, {**self._unassigned(number, old), **each.values})
+                actions[number] = replace(each, values={**self._unassigned(number, old), **each.values})
         row_id = None
         if self.row_id is not None and any(each.action == Action.UPDATE for each in actions.values()):
             row_id = len(outputs)
-            outputs.append(f"{self._target}.{quoted(self.row_id)} AS `__lakescan_{row_id}`")
+            outputs.append(f"{self._target}.{quoted(self.row_id)} AS {self._own(row_id)}")
         text = f"SELECT {', '.join(outputs)} FROM {self._from}"
         return ChangeQuery(text, actions, old, row_id, self._checks_matches)
 
@@ -129,7 +135,7 @@ class Selecting:
         target = f"{quoted(TARGET)} AS {self._target}"
         match self.statement:
             case Merge(source=source, on=on):
-                marked = f"(SELECT *, TRUE AS {quoted(_MATCHED)} FROM {source}\n) AS {self._source}"
+                marked = f"(SELECT *, TRUE AS {self._own('matched')} FROM {source}\n) AS {self._source}"
                 left, right, join = target, marked, self._join
                 if self.streams_source:
                     left, right, join = right, left, {"LEFT": "RIGHT", "RIGHT": "LEFT"}.get(join, join)
@@ -183,7 +189,7 @@ class Selecting:
             return "1"
         branches = []
         is_target = f"{self._target}.{quoted(POS.name)} IS NOT NULL"
-        is_source = f"{self._source}.{quoted(_MATCHED)} IS NOT NULL"
+        is_source = f"{self._source}.{self._own('matched')} IS NOT NULL"
         for when, test in (
             (When.MATCHED, f"{is_target} AND {is_source}"),
             (When.NOT_MATCHED, is_source),

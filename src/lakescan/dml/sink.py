@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from lakescan.common.metadata_columns import CHANGE_TYPE
 from lakescan.dml.positions import FoundRows
 from lakescan.dml.select import ACTION_AT, FILE_AT, POSITION_AT, ChangeQuery, RowAction
-from lakescan.dml.statements import Action
+from lakescan.dml.statements import Action, When
 from lakescan.transaction.row_changes import RowCounts
 from lakescan.write.column_rules import MARKS, NewRows
 from lakescan.write.partitioned_writer import PartitionedWriter
@@ -61,7 +62,7 @@ class ChangeSink:
     def __init__(self, writes: ChangeWrites, task: int | None = None) -> None:
         self._writes, self._query = writes, writes.query
         self._found = FoundRows(is_unique=writes.query.checks_matches)
-        self._counts = dict.fromkeys(Action, 0)
+        self._counts = Counter[tuple[Action, bool]]()  # by action, and whether there is no row of the source
         table = writes.rows
         rules = table.rules
         self._target = writes.moved if writes.updates else table
@@ -81,7 +82,7 @@ class ChangeSink:
             mask = numbers == number
             count = int(mask.sum())
             if count:
-                self._counts[action.action] += count
+                self._counts[action.action, action.when == When.NOT_MATCHED_BY_SOURCE] += count
                 self._change(action, batch if count == batch.num_rows else batch.filter(pa.array(mask)))
 
     def _change(self, action: RowAction, rows: pa.RecordBatch) -> None:
@@ -123,8 +124,17 @@ class ChangeSink:
         if marks := self._inserts.marks:
             files = [replace(each, details={**each.details, MARKS: marks}) for each in files]
         changes = [] if self._changes is None else self._changes.close()
-        counts = RowCounts(self._counts[Action.INSERT], self._counts[Action.UPDATE], self._counts[Action.DELETE])
-        return Sunk(self._found, files, changes, counts)
+        return Sunk(self._found, files, changes, self._row_counts())
+
+    def _row_counts(self) -> RowCounts:
+        matched, alone = ({each: self._counts[each, is_alone] for each in Action} for is_alone in (False, True))
+        return RowCounts(
+            matched[Action.INSERT],
+            matched[Action.UPDATE] + alone[Action.UPDATE],
+            matched[Action.DELETE] + alone[Action.DELETE],
+            updated_alone=alone[Action.UPDATE],
+            deleted_alone=alone[Action.DELETE],
+        )
 
     def undo(self) -> None:
         """Remove all files that were written."""
@@ -152,4 +162,6 @@ def total(counts: Sequence[RowCounts]) -> RowCounts:
         sum(each.updated for each in counts),
         sum(each.deleted for each in counts),
         sum(each.copied for each in counts),
+        updated_alone=sum(each.updated_alone for each in counts),
+        deleted_alone=sum(each.deleted_alone for each in counts),
     )

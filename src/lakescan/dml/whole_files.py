@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from lakescan.dml.finish import Finished, touched
 from lakescan.dml.positions import FoundRows
 from lakescan.dml.sink import Sunk
 from lakescan.dml.statements import Delete
-from lakescan.errors import LakescanError, UnsupportedFeature
+from lakescan.errors import LakescanError
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import TRUE, Comparison, In, IsNull, Predicate, has_sql, leaves
 from lakescan.grammar.text import tokens
@@ -46,11 +47,11 @@ class ByFilter:
     scan: ScanSpec
     others: ScanPlan
 
-    def commit(self, change: Change, found: FoundRows, done: Finished) -> ChangeResult:
-        """Commit the DELETE of the files that match whole, and of the rows that were found in others."""
+    def commit(self, change: Change, rows: FoundRows, done: Finished, found: float | None = None) -> ChangeResult:
+        """Commit the DELETE of the files that match whole, and of the `rows` of others; `found` is when they were."""
         done.removed += as_removed(self.whole)
         done.changed += self.rows
-        return change.commit_finished(Sunk(found, []), done, self.where)
+        return change.commit_finished(Sunk(rows, []), done, self.where, found)
 
 
 def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
@@ -83,19 +84,15 @@ def by_filter(change: Change, *, of_sql: bool) -> ByFilter | None:
 def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sql: bool) -> ChangeResult | None:
     """Delete by a filter in this process; None if its condition is none."""
     quick = by_filter(change, of_sql=of_sql)
-    if quick is None and change.given is not None:
-        raise UnsupportedFeature(
-            f"DELETE by a filter of Python in {change.target.name}, whose change data feed records rows",
-            "Give the condition as SQL text.",
-        )
     if quick is None:
         return None
     found, done = FoundRows(is_unique=False), Finished()
     for batch in read_batches([(quick.others, quick.scan.read_context(quick.others))]):
         found.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
+    end = time.perf_counter()
     if found.changed:
         done = change.finishing.finish(*touched(quick.others.table, found.changed), executor)
-    return quick.commit(change, found, done)
+    return quick.commit(change, found, done, end)
 
 
 def _filter_of(statement: Delete) -> Predicate | None:

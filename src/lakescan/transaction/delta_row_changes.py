@@ -59,12 +59,21 @@ def file_changes(changes: RowChanges, files: ChangedFiles, writes: DeltaWrites) 
 
 
 def operation_of(changes: RowChanges, files: ChangedFiles) -> Operation:
-    """Return the operation with Delta's parameters and metrics; times, and what was not counted, are left out.
+    """Return the operation with Delta's parameters and metrics; what was not counted or measured is left out.
 
     No such statement is a blind append: it has read the table, even if it only inserts.
     """
     name = changes.statement.upper()
-    return Operation(name, _parameters(changes), _METRICS[changes.statement](changes, files))
+    return Operation(name, _parameters(changes), {**_METRICS[changes.statement](changes, files), **_times(changes)})
+
+
+def _times(changes: RowChanges) -> dict[str, int]:
+    """The times of a statement, in milliseconds."""
+    if changes.times is None:
+        return {}
+    found = changes.times
+    seconds = {"executionTimeMs": found.execution, "scanTimeMs": found.scan, "rewriteTimeMs": found.rewrite}
+    return {name: round(each * 1000) for name, each in seconds.items() if each is not None}
 
 
 def _parameters(changes: RowChanges) -> dict[str, str]:
@@ -102,7 +111,11 @@ def _of_merge(changes: RowChanges, files: ChangedFiles) -> dict[str, int]:
         "numTargetChangeFilesAdded": len(changes.change_files or ()),
         "numTargetRowsInserted": counts.inserted,
         "numTargetRowsUpdated": counts.updated,
+        "numTargetRowsMatchedUpdated": counts.updated - counts.updated_alone,
+        "numTargetRowsNotMatchedBySourceUpdated": counts.updated_alone,
         "numTargetRowsDeleted": counts.deleted,
+        "numTargetRowsMatchedDeleted": counts.deleted - counts.deleted_alone,
+        "numTargetRowsNotMatchedBySourceDeleted": counts.deleted_alone,
         "numTargetRowsCopied": counts.copied,
         "numOutputRows": counts.inserted + counts.updated + counts.copied,
     }

@@ -37,7 +37,8 @@ class Mode(StrEnum):
 class RowCounts:
     """How many rows a statement inserted, updated and deleted, and how many others it wrote again (copied).
 
-    `source` are the rows of a MERGE's source, None where they were not counted.
+    - `updated_alone`, `deleted_alone`: those of the updated and deleted rows that matched no row of a MERGE's source.
+    - `source`: the rows of a MERGE's source, None where they were not counted.
     """
 
     inserted: int = 0
@@ -45,6 +46,17 @@ class RowCounts:
     deleted: int = 0
     copied: int = 0
     source: int | None = None
+    updated_alone: int = 0
+    deleted_alone: int = 0
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long a statement took, in seconds: until it commits, to find rows, to write files again; None if unknown."""
+
+    execution: float
+    scan: float | None = None
+    rewrite: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,7 @@ class RowChanges:
     - `parameters`: the statement's own words for the table's history: `predicate`, a condition in SQL; of a MERGE also
       `matchedPredicates`, `notMatchedPredicates` and `notMatchedBySourcePredicates`, each a list as JSON text, such as
       `[{"predicate":"s.gone","actionType":"delete"}]`.
+    - `times`: how long it took, for the table's history.
     """
 
     statement: Statement
@@ -71,6 +84,7 @@ class RowChanges:
     change_files: Sequence[WrittenFile] | None = None
     counts: RowCounts = field(default_factory=RowCounts)
     parameters: Mapping[str, str] = field(default_factory=dict)
+    times: Times | None = None
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.deletes or self.files)
