@@ -52,6 +52,28 @@ def test_a_table_with_deletes_evolution_and_partitions(spark, shop, name: str, c
     assert native(spark, scan).num_rows > 0
 
 
+@pytest.mark.parametrize(
+    ("format", "properties"),
+    [
+        ("iceberg", {"format-version": "3"} | {f"write.{each}.mode": "merge-on-read" for each in ("update", "delete")}),
+        ("delta", {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}),
+    ],
+)
+def test_row_ids(spark, tmp_path: Path, format: str, properties: dict[str, str]) -> None:
+    """Of rows that have them in their files, as they were moved, and of those that get them from their place."""
+    catalog = lakescan.catalog("ids", warehouse=tmp_path)
+    catalog.create_namespace("n")
+    catalog.create_table("n.t", "id BIGINT", format=format, properties=properties)
+    for start in (0, 10):
+        catalog.load_table("n.t").append(pa.table({"id": range(start, start + 10)}))
+    before = catalog.load_table("n.t").scan().select("id", "_row_id").to_arrow().sort_by("id")["_row_id"]
+    catalog.load_table("n.t").update({"id": "id + 100"}, "id % 3 = 0")
+    scan = catalog.load_table("n.t").scan().select("id", "_row_id", "_file", "_pos")
+    found = native(spark, scan).sort_by("_row_id")
+    assert found["_row_id"] == before
+    assert native(spark, scan.where("_row_id = 3"))["id"].to_pylist() == [103]
+
+
 VALUES: dict[str, tuple[pa.DataType, list[Any], list[str]]] = {
     "b": (pa.bool_(), [True, False, None], ["x = true", "x in (true, false)"]),
     "i": (pa.int32(), [1, -5, None], ["x >= 1", "x not in (1, 2)", "x is null", "x in (1, 9) or n = 1"]),

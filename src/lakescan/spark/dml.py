@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from lakescan.common.metadata_columns import FILE
 from lakescan.dml.assignment import assigned_within
 from lakescan.dml.execute import Change, read_by
 from lakescan.dml.finish import Finished, Finishing, touched
@@ -25,11 +27,13 @@ from lakescan.dml.statements import Delete, Merge
 from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import by_filter
 from lakescan.planning.file_table import FileTable
+from lakescan.planning.plan import ScanPlan
 from lakescan.query.dialect.types import of_arrow
 from lakescan.scan import Scan
-from lakescan.spark.frames import frame_of_plan
+from lakescan.scan_spec import ScanSpec
+from lakescan.spark.frames import frame_of_plan, planned_frame
 from lakescan.spark.session import conf, parallelism
-from lakescan.spark.statements import current_namespace, query_frame
+from lakescan.spark.statements import current_namespace, query_frame, query_schema
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import task_number, use_this_python
 from lakescan.transaction.base import Target
@@ -39,8 +43,8 @@ from lakescan.write.partitioned_writer import remove_written
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SCHEMA = "path string, kind string, data binary"
-_NAMES = ["path", "kind", "data"]
+_SCHEMA = "file string, kind string, data binary"
+_NAMES = ["file", "kind", "data"]
 _CHANGED, _MATCHED, _SUNK, _FINISHED, _TWICE = "changed", "matched", "sunk", "finished", "twice"
 _FILES = 1_000  # whose deletes are written together
 
@@ -56,22 +60,55 @@ def change(
     if isinstance(statement, Delete) and not arguments and (result := _delete_by_filter(spark, one)) is not None:
         return result
     if isinstance(statement, Merge) and one.needs_source:
-        frame, _ = query_frame(spark, f"SELECT * FROM {statement.source}\n", arguments, frames, target.scan)
-        one = one.with_source(schema_of_rows(frame.schema))
+        source = query_schema(spark, f"SELECT * FROM {statement.source}\n", arguments, frames)
+        one = one.with_source(schema_of_rows(source))
     selecting, given = one.selecting, {**frames, TARGET: Scan(one.scan)}
+    found = selecting.query()
+    if any(each.values for each in found.actions.values()):
+        with in_own_words(one.statement, found.text, target.writes.schema.names):
+            columns = query_schema(spark, found.text, arguments, given)
+        types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
+        ansi = conf(spark, "spark.sql.ansi.enabled") == "true"
+        found = selecting.query(assigned_within(types, ansi=ansi))
+    rows = _TargetRows(spark, numbers_files=FILE.name not in repr(one.statement).lower())
+    with in_own_words(one.statement, found.text, target.writes.schema.names):
+        frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})
+    assert rows.scan is not None
+    sunk, done = _run(spark, one, frame, one.writes(found), rows.files)
+    return one.commit_finished(sunk, done, read_by(rows.scan))
 
-    def run(text: str) -> Any:
-        with in_own_words(one.statement, text, target.writes.schema.names):
-            return query_frame(spark, text, arguments, given, one.target.scan)
 
-    frame, _ = run(selecting.query().text)
-    types = [of_arrow(kind) for kind in schema_of_rows(frame.schema).types]
-    ansi = conf(spark, "spark.sql.ansi.enabled") == "true"
-    found = selecting.query(assigned_within(types, ansi=ansi))
-    frame, scans = run(found.text)
-    scan = scans(TARGET)
-    sunk, done = _run(spark, one, frame, one.writes(found), scan.plan().table)
-    return one.commit_finished(sunk, done, read_by(scan))
+@dataclass(frozen=True)
+class _Files:
+    """The planned files; rows have their numbers in the plan, or their paths."""
+
+    plan: FileTable
+    are_numbered: bool
+
+    def path(self, found: int | str) -> str:
+        """The path of the file that rows name."""
+        return str(self.plan.files["path"][int(found)]) if self.are_numbered else str(found)
+
+
+class _TargetRows:
+    """The rows of the target in the statement's query, read by one plan."""
+
+    def __init__(self, spark: SparkSession, *, numbers_files: bool) -> None:
+        self._spark, self._numbers_files = spark, numbers_files
+        self._plan: ScanPlan | None = None
+        self.scan: ScanSpec | None = None
+
+    def read(self, scan: ScanSpec) -> DataFrame:
+        """Plan the scan, as far as the query narrows it."""
+        self.scan = scan
+        frame, self._plan = planned_frame(self._spark, scan, numbers_files=self._numbers_files)
+        return frame
+
+    @property
+    def files(self) -> _Files:
+        """The files of the plan."""
+        assert self._plan is not None
+        return _Files(self._plan.table, self._numbers_files)
 
 
 def run_dml(
@@ -88,27 +125,30 @@ def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
         return None
     if not len(quick.others.table):
         return quick.commit(one, FoundRows(is_unique=False), Finished())
-    frame = frame_of_plan(spark, quick.scan, quick.others).selectExpr("*", "1 AS action")
+    frame = frame_of_plan(spark, quick.scan, quick.others, numbers_files=True).selectExpr("*", "1 AS action")
     found = ChangeQuery("", one.selecting.query().actions, {}, None, checks_matches=False)
-    sunk, done = _run(spark, one, frame, one.writes(found), quick.others.table)
+    sunk, done = _run(spark, one, frame, one.writes(found), _Files(quick.others.table, are_numbered=True))
     return quick.commit(one, sunk.rows, done)
 
 
 def _run(
-    spark: SparkSession, one: Change, frame: DataFrame, writes: ChangeWrites, plan: FileTable
+    spark: SparkSession, one: Change, frame: DataFrame, writes: ChangeWrites, files: _Files
 ) -> tuple[Sunk, Finished]:
     """Run both stages. If the job fails, whatever it wrote is removed."""
     finishing = one.finishing
     try:
         found = frame.mapInArrow(_sinking(writes), _SCHEMA)
-        # Files are written again by all tasks, however small the bitmaps are; of deletes, Spark makes few tasks.
-        tasks = [parallelism(spark)] if finishing.writer is None else []
-        found = found.repartition(*tasks, "path")
-        finished = found.sortWithinPartitions("path").mapInArrow(_finishing(finishing, plan), _SCHEMA)
+        # Files are written again by all tasks, however small the bitmaps are; deletes of some files by one.
+        tasks = parallelism(spark)
+        if finishing.writer is not None:
+            tasks = min(tasks, len(files.plan) // _FILES + 1)
+        found = found.repartition(tasks, "file")
+        finished = found.sortWithinPartitions("file").mapInArrow(_finishing(finishing, files), _SCHEMA)
         rows = finished.toArrow().to_pylist()
         for row in rows:
             if row["kind"] == _TWICE:
-                raise one.ambiguous(FoundTwice(*pickle.loads(row["data"])))
+                file, position = pickle.loads(row["data"])
+                raise one.ambiguous(FoundTwice(files.path(file), position))
     except BaseException:
         for each in (writes.rows, writes.changes):
             if each is not None:
@@ -118,8 +158,8 @@ def _run(
         raise
     sunk = Sunk(FoundRows(is_unique=False), [])
     parts = [pickle.loads(row["data"]) for row in rows if row["kind"] == _SUNK]
-    for files, change_files, _ in parts:
-        sunk.files += files
+    for new_files, change_files, _ in parts:
+        sunk.files += new_files
         sunk.change_files += change_files
     sunk.counts = total([counts for _, _, counts in parts])
     done = Finished()
@@ -151,8 +191,8 @@ def _sinking(writes: ChangeWrites) -> Any:
             sink.undo()
             raise
         for kind, rows in ((_CHANGED, sunk.rows.changed), (_MATCHED, sunk.rows.matched)):
-            for path, positions in rows.items():
-                yield _row(path, kind, positions.serialize())
+            for file, positions in rows.items():
+                yield _row(str(file), kind, positions.serialize())
         if any((sunk.counts.inserted, sunk.counts.updated, sunk.counts.deleted)):
             # A task that is repeated gives the same key: another task of the second stage never sees both results.
             yield _row(f"task {number}", _SUNK, (sunk.files, sunk.change_files, sunk.counts))
@@ -160,7 +200,7 @@ def _sinking(writes: ChangeWrites) -> Any:
     return sink_rows
 
 
-def _finishing(finishing: Finishing, plan: FileTable) -> Any:
+def _finishing(finishing: Finishing, files: _Files) -> Any:
     """The second stage: from bitmaps to deletes, or to files that are written again."""
 
     def finish_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -168,12 +208,13 @@ def _finishing(finishing: Finishing, plan: FileTable) -> Any:
         matched: dict[str, BitMap64] = {}
         last = None
         for batch in batches:
-            for path, kind, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for file, kind, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if kind in (_SUNK, _TWICE):
-                    yield _packed(path, kind, data)
+                    yield _packed(file, kind, data)
                     continue
+                path = files.path(file)
                 if path != last and len(changed) >= _FILES:
-                    yield _row("", _FINISHED, finishing.finish(*touched(plan, changed)))
+                    yield _row("", _FINISHED, finishing.finish(*touched(files.plan, changed)))
                     changed.clear()
                     matched.clear()
                 last = path
@@ -184,16 +225,16 @@ def _finishing(finishing: Finishing, plan: FileTable) -> Any:
                 try:
                     unite_matches(matched, path, more)
                 except FoundTwice as twice:
-                    yield _row("", _TWICE, (twice.path, twice.position))
+                    yield _row("", _TWICE, (file, twice.position))
         if changed:
-            yield _row("", _FINISHED, finishing.finish(*touched(plan, changed)))
+            yield _row("", _FINISHED, finishing.finish(*touched(files.plan, changed)))
 
     return finish_rows
 
 
-def _row(path: str, kind: str, value: Any) -> pa.RecordBatch:
-    return _packed(path, kind, pickle.dumps(value, protocol=5))
+def _row(file: str, kind: str, value: Any) -> pa.RecordBatch:
+    return _packed(file, kind, pickle.dumps(value, protocol=5))
 
 
-def _packed(path: str, kind: str, data: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([path]), pa.array([kind]), pa.array([data], pa.binary())], names=_NAMES)
+def _packed(file: str, kind: str, data: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([file]), pa.array([kind]), pa.array([data], pa.binary())], names=_NAMES)

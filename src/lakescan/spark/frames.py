@@ -48,20 +48,38 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     return frame_of_plan(spark, scan, _plan(spark, scan))
 
 
-def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFrame:
-    """The rows of a plan of a scan without SQL conditions."""
+def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
+    """The rows of a scan, which is planned now in any case, and its plan; see `frame_of` and `frame_of_plan`."""
+    if has_sql(scan.condition):
+        spark_filter = SparkFilter(spark, scan)
+        frame, plan = planned_frame(spark, spark_filter.rows, numbers_files=numbers_files)
+        return spark_filter.filtered(frame), plan
+    scan.check_for_workers()
+    use_this_python(spark)
+    if (reason := why_arrow(scan) or why_session(spark, scan)) is not None:
+        _refuse(scan, {reason: 1})
+    plan = _plan(spark, scan)
+    return frame_of_plan(spark, scan, plan, numbers_files=numbers_files), plan
+
+
+def frame_of_plan(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, *, numbers_files: bool = False) -> DataFrame:
+    """The rows of a plan of a scan without SQL conditions.
+
+    With `numbers_files`, the column `_file` is the number of the file in the plan, which is smaller than its path.
+    """
+    paths = plan.table.files["path"].combine_chunks() if numbers_files else None
     reason = why_arrow(scan) or why_session(spark, scan)
     if reason is not None:
-        return read_planned(spark, scan, plan)
+        return read_planned(spark, scan, plan, paths)
     lanes = choose_lanes(scan, plan)
     _refuse(scan, lanes.reasons)
     native = pa.array(lanes.native)
     frames = []
     if lanes.native.any():
-        frames.append(native_frame(spark, scan, scan.plan_of(plan, native)))
+        frames.append(native_frame(spark, scan, scan.plan_of(plan, native), paths))
     if not lanes.native.all() or not frames:
         rest = scan.plan_of(plan, pa.array(~lanes.native), parallelism=_parallelism(spark, scan))
-        frames.append(read_planned(spark, scan, rest))
+        frames.append(read_planned(spark, scan, rest, paths))
     frame = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
     return frame if plan.limit is None else frame.limit(plan.limit)
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lakescan.common.references import quoted
 from lakescan.dml.insert import Insertion, inserted
 from lakescan.dml.parse import parse
@@ -102,7 +104,8 @@ def _counted(spark: SparkSession, statement: DmlStatement, result: ChangeResult)
 
 
 def _one_row(spark: SparkSession, values: Mapping[str, int]) -> DataFrame:
-    return spark.createDataFrame([tuple(values.values())], ", ".join(f"{name} bigint" for name in values))
+    # Arrow becomes a local relation, whose rows Spark returns without a job.
+    return spark.createDataFrame(pa.table({name: pa.array([value], pa.int64()) for name, value in values.items()}))
 
 
 def _insert(spark: SparkSession, frames: Mapping[str, Any], one: Insertion) -> WriteResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -36,7 +37,9 @@ from lakescan.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+_NONE: Mapping[str, Callable[[ScanSpec], DataFrame]] = MappingProxyType({})
 NAMESPACE = "spark.lakescan.namespace"  # of short names, in the session's settings: `USE` sets it
 _OTHER_SYNTAX = (
     "spark.sql.ansi.doubleQuotedIdentifiers",
@@ -78,15 +81,21 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 
 
 def query_frame(
-    spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any], pinned: ScanSpec
-) -> tuple[DataFrame, Callable[[str], ScanSpec]]:
-    """The frame of a query, and the scans of the tables among `frames`, by name."""
-    frame, found = analyzed_frame(spark, text, args, frames)
+    spark: SparkSession,
+    text: str,
+    args: Arguments,
+    frames: Mapping[str, Any],
+    read: Mapping[str, Callable[[ScanSpec], DataFrame]],
+) -> DataFrame:
+    """The frame of a query; `read` makes the frames of tables among `frames`, by name, from what it narrows them to."""
+    return _frame(spark, _analyzed(spark, text, args, frames), frames, read)
 
-    def scan_of(name: str) -> ScanSpec:
-        return next(spec for each, spec in found.scans.items() if each.names == (name,))
 
-    return frame, scan_of
+def query_schema(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> StructType:
+    """The columns of a query, for which no table is planned."""
+    found = _analyzed(spark, text, args, frames)
+    text, used = _with_frames(spark, found, frames, lambda each: _without_rows(spark, found, each))
+    return _run_text(spark, text, found, used).schema
 
 
 def analyzed_frame(
@@ -229,31 +238,48 @@ def _zone(name: str) -> tzinfo:
         raise InvalidOption(f"the session's time zone {name!r} is not known here: use a name such as UTC") from None
 
 
-def _frame(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
+def _frame(
+    spark: SparkSession,
+    found: Analyzed,
+    frames: Mapping[str, Any],
+    read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
+) -> DataFrame:
     """The rows of a query: Spark runs the text, with frames in the place of the tables."""
     each = found.aggregated
     if each is not None and found.scans[each].metadata_bytes < MIN_BYTES and found.known is not None:
         return _of_metadata(spark, found, frames)
-    text, used = _with_frames(spark, found, frames)
-    values = dict(found.values) or None
+    text, used = _with_frames(spark, found, frames, lambda each: _frame_of(spark, found, each, read))
     try:
-        if used:
-            return spark.sql(text, values, **used)
-        return spark.sql(text, values) if values else spark.sql(text)
+        return _run_text(spark, text, found, used)
     except Exception as error:
         if "UNRESOLVED_COLUMN" in str(error):
             _name_all_columns(spark, found, text, used)
         raise
 
 
+def _run_text(spark: SparkSession, text: str, found: Analyzed, used: Mapping[str, Any]) -> DataFrame:
+    values = dict(found.values) or None
+    if used:
+        return spark.sql(text, values, **used)
+    return spark.sql(text, values) if values else spark.sql(text)
+
+
 def _name_all_columns(spark: SparkSession, found: Analyzed, text: str, used: Mapping[str, Any]) -> None:
     """Raise Spark's error for a column that is not there with what it suggests of all columns, not of those read."""
     whole = {
-        found.name_of(each): spark.createDataFrame([], schema_of(named.spec))
+        found.name_of(each): _without_rows(spark, found, each)
         for each, named in found.named.items()
         if each in found.scans and not named.is_changes
     }
     spark.sql(text, dict(found.values) or None, **{**used, **whole})
+
+
+def _without_rows(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFrame:
+    """A frame with all columns of a table, and no rows; of changes and metadata tables, the frame itself."""
+    named = found.named[each]
+    if each not in found.scans or named.is_changes:
+        return _frame_of(spark, found, each)
+    return spark.createDataFrame([], schema_of(named.spec))
 
 
 def _of_metadata(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> DataFrame:
@@ -266,14 +292,21 @@ def _of_metadata(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]
     return spark.createDataFrame(pa.table(values, names=columns.names), columns)
 
 
-def _with_frames(spark: SparkSession, found: Analyzed, frames: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _with_frames(
+    spark: SparkSession,
+    found: Analyzed,
+    frames: Mapping[str, Any],
+    frame_of_table: Callable[[Occurrence], DataFrame],
+) -> tuple[str, dict[str, Any]]:
     used: dict[str, Any] = {}
     made: dict[int, Any] = {}
     names: dict[Occurrence, str] = {}
     for each in found.named:
         name = found.name_of(each)
         source = found.names[name]
-        used[name] = made.setdefault(id(source), _frame_of(spark, found, each))
+        if id(source) not in made:
+            made[id(source)] = frame_of_table(each)
+        used[name] = made[id(source)]
         names[each] = name
     for each in found.unknown:
         given = {name.lower(): name for name in frames}.get(each.names[0].lower()) if len(each.names) == 1 else None
@@ -294,10 +327,16 @@ def _marked(found: Analyzed, names: Mapping[Occurrence, str]) -> str:
     return marked.replace("{", "{{").replace("}", "}}").replace("\0", "{").replace("\1", "}")
 
 
-def _frame_of(spark: SparkSession, found: Analyzed, each: Occurrence) -> DataFrame:
+def _frame_of(
+    spark: SparkSession,
+    found: Analyzed,
+    each: Occurrence,
+    read: Mapping[str, Callable[[ScanSpec], DataFrame]] = _NONE,
+) -> DataFrame:
     source: ScanSpec | Changes | MetadataTable = found.names[found.name_of(each)]
     if isinstance(source, ScanSpec):
-        return frame_of(spark, source)
+        own = read.get(each.names[0]) if len(each.names) == 1 else None
+        return frame_of(spark, source) if own is None else own(source)
     if isinstance(source, Changes):
         return source.to_spark(spark)
     register(spark, names=("lakescan",))
@@ -317,7 +356,7 @@ def _explained(spark: SparkSession, text: str, mode: str, args: Arguments, frame
     """Spark's plan below the scans of the tables, as one text like Spark's own EXPLAIN."""
     text, frames = without_braces(text, frames)
     found = _analyzed(spark, text, args, frames)
-    own, used = _with_frames(spark, found, frames)
+    own, used = _with_frames(spark, found, frames, lambda each: _frame_of(spark, found, each))
     values = dict(found.values) or None
     of_spark = spark.sql(f"EXPLAIN {mode} {own}", values, **used).first()
     plan = f"== Scans ==\n{explained(found)}\n\n{of_spark[0] if of_spark else ''}"

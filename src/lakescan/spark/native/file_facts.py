@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 INDEX, SIZE, PATH = "__lakescan_index", "__lakescan_size", "__lakescan_path"
 _PLACE, _EXPECTED = "__lakescan_place", "__lakescan_expected"
 _MOST_BITS = 20
+_MOST_LITERALS = 128  # numbers of an array in an expression, which is made and run quicker than a subquery
+_SQL_TYPES = {pa.int32(): "INT", pa.int64(): "BIGINT"}
 _NO_WORDS = np.zeros(0, dtype=np.int64)
 
 
@@ -82,17 +84,24 @@ class FileFacts:
     @cached_property
     def _frame(self) -> DataFrame:
         """One row with an array per fact, in the order of the places, and the bitmap's words."""
-        if self._places is None:
-            by_place = self._by_file
-        else:
-            place = np.full(self._places.mask + 1, -1)
-            place[self._places.of(self._sizes)] = np.arange(len(self._sizes))
-            rows = pa.array(place, mask=place < 0)
-            by_place = {name: values.take(rows) for name, values in self._by_file.items()}
-        columns = {name: _one_list(values) for name, values in by_place.items()}
+        columns = {name: _one_list(values) for name, values in self._by_place.items()}
         return self._spark.createDataFrame(pa.table({**columns, "words": _one_list(pa.array(self._words))}))
 
+    @cached_property
+    def _by_place(self) -> dict[str, pa.Array]:
+        """The facts in the order of the places."""
+        if self._places is None:
+            return self._by_file
+        place = np.full(self._places.mask + 1, -1)
+        place[self._places.of(self._sizes)] = np.arange(len(self._sizes))
+        rows = pa.array(place, mask=place < 0)
+        return {name: values.take(rows) for name, values in self._by_file.items()}
+
     def _array(self, name: str) -> Column:
+        values = self._by_place.get(name)
+        if values is not None and values.type in _SQL_TYPES and len(values) <= _MOST_LITERALS:
+            numbers = ", ".join("NULL" if each is None else str(each) for each in values.to_pylist())
+            return F.expr(f"CAST(array({numbers}) AS ARRAY<{_SQL_TYPES[values.type]}>)")
         return self._frame.select(name).scalar()
 
     def __contains__(self, name: str) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS
+from lakescan.common.metadata_columns import FILE, POS, RESERVED_IDS, ROW_ID
 from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.plan import ScanPlan
 from lakescan.spark.native.columns import has_members
@@ -58,7 +58,10 @@ def why_arrow(scan: ScanSpec) -> str | None:
     if scan.read_context().matching.name_mapping is not None:
         return "the table has a name mapping: files may have no field ids"
     read = scan.read_context().columns_for(scan.filter).fields
-    if others := [f.name for f in read if f.id in RESERVED_IDS and f.id not in (FILE.id, POS.id)]:
+    known = {FILE.id, POS.id}
+    if not scan.read_context().matching.ids_required:  # row ids have no field id in Delta's id mode
+        known.add(ROW_ID.id)
+    if others := [f.name for f in read if f.id in RESERVED_IDS and f.id not in known]:
         return f"the metadata column {others[0]}"
     names = scan.snapshot.schema.names
     if "_metadata" in names:
@@ -67,6 +70,8 @@ def why_arrow(scan: ScanSpec) -> str | None:
         return "column names differ only in case"
     matching = scan.read_context().matching
     for field in columns_needed(scan):
+        if field.id == ROW_ID.id:
+            continue
         whole = scan.read_context().table_schema.by_id[field.id]
         if not _has_distinct_members(whole.type):
             return f"members of column {field.name!r} have names that differ only in case"
@@ -80,12 +85,12 @@ def why_arrow(scan: ScanSpec) -> str | None:
 
 
 def columns_needed(scan: ScanSpec, compared: Iterable[int] = ()) -> tuple[t.Field, ...]:
-    """The table columns to read: those of the output, of the filter, and those that equality deletes compare.
+    """The columns of files to read: those of the output, of the filter, and those that equality deletes compare.
 
-    Structs have only the members that are needed.
+    Structs have only the members that are needed. Of metadata columns, files may have row ids.
     """
     columns = scan.read_context().columns_for(scan.filter, compared)
-    return tuple(f for f in columns.fields if f.id not in RESERVED_IDS)
+    return tuple(f for f in columns.fields if f.id not in RESERVED_IDS or f.id == ROW_ID.id)
 
 
 def _why_type(field: t.Field) -> str | None:

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from lakescan.common import types as t
-from lakescan.common.metadata_columns import FILE, POS
+from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 NULL_STRUCTS = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
-_SEQUENCE, _FILE = "sequence", "file"
+_SEQUENCE, _FILE, _FIRST = "sequence", "file", "first_row_id"
+_OF_FILES = {FILE.id, ROW_ID.id}  # metadata columns whose values only the facts of files have
 # Override session settings: files must not be skipped, nor dates and timestamps rebased to another calendar.
 _READ_OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -52,18 +53,22 @@ _READ_OPTIONS = {
 _NOT_IN_URIS = re.compile(r"[\x00-\x20\x7f\"#%<>?\[\\\]^`{|}]")
 
 
-def native_frame(spark: SparkSession, scan: ScanSpec, plan: ScanPlan) -> DataFrame:
-    """The rows of a plan whose files can all use the native lane."""
+def native_frame(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:
+    """The rows of a plan whose files can all use the native lane.
+
+    The column `_file` is a place in `numbered`, if these paths are given.
+    """
     context = scan.read_context(plan)
     keys = DeletedKeys(spark, plan, context)
     fields = columns_needed(scan, keys.compared)
-    needs_facts = _needs_facts(plan, fields) | _reads_file(scan)
+    needs_facts = _needs_facts(plan, fields) | bool(_reads(scan) & _OF_FILES)
     parts = []
     # Files without deletes and constants are read without the cost of facts.
     for mask, with_facts in ((~needs_facts, False), (needs_facts, True)):
         if mask.any():
             subset = scan.plan_of(plan, pa.array(mask))
-            parts.append(_NativeFiles(spark, scan, subset, context, keys if with_facts else None, fields).rows())
+            used = keys if with_facts else None
+            parts.append(_NativeFiles(spark, scan, subset, context, used, fields, numbered).rows())
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
@@ -76,9 +81,9 @@ def _needs_facts(plan: ScanPlan, fields: tuple[t.Field, ...]) -> np.ndarray:
     return result
 
 
-def _reads_file(scan: ScanSpec) -> bool:
-    """Whether the path of its file is read of each row: only facts have it as the metadata does."""
-    return any(f.id == FILE.id for f in scan.read_context().columns_for(scan.filter).fields)
+def _reads(scan: ScanSpec) -> set[int]:
+    """The ids of the columns that are read, with metadata columns."""
+    return {f.id for f in scan.read_context().columns_for(scan.filter).fields}
 
 
 class _NativeFiles:
@@ -92,8 +97,10 @@ class _NativeFiles:
         context: ReadContext,
         keys: DeletedKeys | None,
         fields: tuple[t.Field, ...],
+        numbered: pa.Array | None,
     ) -> None:
         self._spark, self._scan, self._plan, self._context, self._keys = spark, scan, plan, context, keys
+        self._numbered = numbered
         self._fields, self._columns = fields, FileColumns.of(context.matching, scan.table.location)
         self._locations = [_for_spark(context.storage.relocated(p)) for p in plan.files["path"].to_pylist()]
 
@@ -109,6 +116,8 @@ class _NativeFiles:
         columns = {f.id: self._valued(f, facts) for f in self._fields} | {POS.id: F.col(INDEX)}
         if _FILE in facts:
             columns[FILE.id] = facts.value(_FILE)
+        if _FIRST in facts:
+            columns[ROW_ID.id] = F.coalesce(columns[ROW_ID.id], facts.value(_FIRST) + F.col(INDEX))
         for number, ids in enumerate(self._keys.keys):
             scope, sequence = facts.value(f"scope_{number}"), facts.value(_SEQUENCE)
             frame = self._keys.without_deleted(frame, ids, columns, scope, sequence)
@@ -145,8 +154,12 @@ class _NativeFiles:
         values: dict[str, pa.Array] = {_SEQUENCE: files["sequence_number"].combine_chunks()}
         for number, ids in enumerate(self._keys.keys):
             values[f"scope_{number}"] = self._keys.scopes(plan, ids)
-        if _reads_file(self._scan):
-            values[_FILE] = files["path"].combine_chunks()
+        read = _reads(self._scan)
+        if FILE.id in read:
+            paths = files["path"].combine_chunks()
+            values[_FILE] = paths if self._numbered is None else pc.index_in(paths, value_set=self._numbered)
+        if ROW_ID.id in read:
+            values[_FIRST] = files["first_row_id"].combine_chunks()
         constants = files["constants"].combine_chunks()
         for field in self._fields:
             specs = [spec for spec, ids in plan.table.constant_fields.items() if field.id in ids]
