@@ -459,6 +459,30 @@ def test_nanoseconds_are_not_rounded(local: lakescan.Catalog) -> None:
     assert table.to_arrow()["at"].cast(pa.int64()).to_pylist() == [1_234_567_891]
 
 
+def test_statements_do_not_round_the_nanoseconds_that_they_read(local: lakescan.Catalog) -> None:
+    fine = pa.table({"id": [1, 2], "at": pa.array([1_234_567_891, 2], pa.timestamp("ns"))})
+    table = local.create_table("db.fine", fine.schema, properties={"format-version": "3"})
+    table.append(fine)
+    other = local.create_table("db.t", "id BIGINT, at TIMESTAMP_NTZ")
+    for name in ("fine", "t"):
+        with pytest.raises(SchemaMismatch, match="'at' of s has nanoseconds"):
+            lakescan.sql(f"INSERT INTO local.db.{name} SELECT id, at FROM s", s=fine)
+        with pytest.raises(UnsupportedFeature, match=r"'at' of local\.db\.fine"):
+            lakescan.sql(f"INSERT INTO local.db.{name} SELECT id + 10, at FROM local.db.fine")
+    with pytest.raises(SchemaMismatch, match="'at' of the source has nanoseconds"):
+        other.merge(fine, on="t.id = s.id").when_not_matched_insert_all().execute()
+    with pytest.raises(UnsupportedFeature, match="nanoseconds"):
+        table.delete("at > (SELECT max(at) FROM local.db.t)")
+    assert now().count() == 0
+    assert table.to_arrow()["at"].cast(pa.int64()).to_pylist() == [1_234_567_891, 2]
+    assert lakescan.sql("INSERT INTO local.db.t (id) SELECT id FROM local.db.fine").rows == 2
+    assert table.delete("id IN (SELECT id FROM local.db.t WHERE id = 2)").deleted == 1
+    whole = pandas.DataFrame({"id": [7], "at": pandas.to_datetime(["2026-01-31 01:02:03.456789"]).astype("M8[ns]")})
+    assert other.merge(whole, on="t.id = s.id").when_not_matched_insert_all().execute().inserted == 1
+    [at] = now().scan().where("id = 7").to_arrow()["at"].to_pylist()
+    assert str(at) == "2026-01-31 01:02:03.456789"
+
+
 def test_conditions_of_sql_mean_what_they_mean_in_a_select(local: lakescan.Catalog) -> None:
     """Spark compares a date with a text as dates; `Scan.where` compares times."""
     table = local.create_table("db.t", "id BIGINT, day DATE, code STRING")

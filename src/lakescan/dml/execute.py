@@ -31,7 +31,7 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
 from lakescan.grammar.names import Sql, TableName
 from lakescan.query.given_frames import arrow_table
-from lakescan.query.lazy import Joins, Query, columns_of, most_rows, query, scan_of
+from lakescan.query.lazy import Joins, Query, check_microseconds, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
@@ -339,6 +339,7 @@ def change(
     text = selecting.query().text
     with in_own_words(one.statement, text, target.writes.schema.names):
         raw = run(text)
+        check_microseconds(raw, {SOURCE: "the source"})
         types = [kind for _, kind in columns_of(raw)]
     if isinstance(statement, Merge):
         own = scan_of(raw, TARGET).plan().report.records

@@ -31,6 +31,7 @@ from lakescan.scan_spec import ScanSpec, as_predicate
 from lakescan.transaction.overwritten_files import as_removed
 from lakescan.transaction.results import ChangeResult
 
+_BATCH_ROWS = 1 << 17  # few columns are read, and SQL conditions are evaluated batch by batch
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def delete_by_filter(change: Change, executor: PlanningExecutor | None, *, of_sq
     if quick is None:
         return None
     found, done = FoundRows(is_unique=False), Finished()
-    for batch in read_batches([(quick.others, quick.scan.read_context(quick.others))]):
+    for batch in read_batches([(quick.others, quick.scan.read_context(quick.others, batch_size=_BATCH_ROWS))]):
         found.add(batch.column(0), batch.column(1), np.ones(batch.num_rows, dtype=bool))
     end = time.perf_counter()
     if found.changed:

@@ -9,19 +9,22 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.changes import Changes
-from lakescan.common.types import Type
+from lakescan.common.types import Timestamp, Type, walk
 from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
     LakescanError,
     LimitExceeded,
     QueryFailed,
+    SchemaMismatch,
+    UnsupportedFeature,
     missing_dependency,
 )
 from lakescan.explain import plan_as_text
@@ -443,6 +446,41 @@ def most_rows(query: Query, besides: str) -> int:
     scans = [spec for each, spec in query._found.scans.items() if each.names != (besides,)]
     planned = [spec.plan().report.records or 0 for spec in scans]
     return max([*planned, *(frame.num_rows for frame in query._frames.values())], default=0)
+
+
+def check_microseconds(query: Query, shown: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Raise an error if a query reads times of nanoseconds, which it rounds: not what is written, or decides on it.
+
+    Frames may have them, such as those of pandas, if all their values are whole microseconds. `shown` are names of
+    frames for messages.
+
+    Raises:
+        UnsupportedFeature: A column of a table has nanoseconds.
+        SchemaMismatch: A value of a frame has them.
+    """
+    for each, spec in query._found.scans.items():
+        for column in walk(spec.output.fields):
+            if isinstance(column.type, Timestamp) and column.type.unit == "ns":
+                raise UnsupportedFeature(
+                    f"statements that write and read {column.name!r} of {each.label}, which has nanoseconds",
+                    "Read it with Table.scan, and use append, overwrite, or delete by a filter.",
+                )
+    for name, frame in query._frames.items():
+        for field in frame.schema:
+            if _has_nanoseconds(field.type):
+                try:
+                    frame[field.name].cast(pa.timestamp("us", getattr(field.type, "tz", None)))
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                    raise SchemaMismatch(
+                        f"the column {field.name!r} of {shown.get(name, name)} has nanoseconds, which statements would "
+                        f"round: {error}. Round it to microseconds first, or append the rows"
+                    ) from error
+
+
+def _has_nanoseconds(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return bool(kind.unit == "ns")
+    return any(_has_nanoseconds(kind.field(n).type) for n in range(kind.num_fields))
 
 
 def reads(query: Query, location: str) -> bool:
