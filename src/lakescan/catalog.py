@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -16,9 +16,9 @@ from lakescan.catalogs.registry import connection, give
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
 from lakescan.definition.from_arrow import columns_of
-from lakescan.definition.statements import parse_columns
 from lakescan.definition.table_definition import SortTerm, TableDefinition, Term, numbered, with_default
 from lakescan.errors import InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, UnsupportedFeature, nearest
+from lakescan.grammar.columns import NO_COLUMNS, parse_columns
 from lakescan.maintenance.purge import purge_table
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
@@ -81,12 +81,15 @@ class Catalog:
             names = {name[-1] for name in self._catalog.list_tables(parts)}
         return sorted(".".join((*parts, name)) for name in names.union(DeltaNames(self._catalog).names(parts)))
 
-    def create_namespace(self, name: str, *, exist_ok: bool = False) -> None:
+    def create_namespace(
+        self, name: str, *, exist_ok: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
         """Create a namespace.
 
         Args:
             name: A dotted name.
             exist_ok: Do nothing if it exists.
+            properties: Its properties, such as `comment` and `location`.
 
         Raises:
             TableExists: It exists.
@@ -99,10 +102,72 @@ class Catalog:
         parts = self._parts(name)
         try:
             with translated(Identifier(self.name, parts, "")):
-                self._catalog.create_namespace(parts)
+                self._catalog.create_namespace(parts, _texts(properties))
         except NamespaceAlreadyExistsError as error:
             if not exist_ok:
                 raise TableExists(f"namespace {name!r} already exists in catalog {self.name!r}") from error
+
+    def namespace_properties(self, name: str) -> dict[str, str]:
+        """The properties of a namespace.
+
+        Args:
+            name: A dotted name.
+
+        Returns:
+            Names and values.
+
+        Raises:
+            NoSuchNamespace: It does not exist.
+
+        Example:
+            >>> lake.namespace_properties("shop")
+            {'owner': 'sales'}
+        """
+        parts = self._parts(name)
+        with translated(Identifier(self.name, parts, "")):
+            return dict(self._catalog.load_namespace_properties(parts))
+
+    def update_namespace(self, name: str, properties: Mapping[str, str], *, removed: Iterable[str] = ()) -> None:
+        """Set and remove properties of a namespace.
+
+        Args:
+            name: A dotted name.
+            properties: Those to set.
+            removed: The names of those to remove; one that is not there is left out.
+
+        Raises:
+            NoSuchNamespace: It does not exist.
+
+        Example:
+            >>> lake.update_namespace("shop", {"owner": "sales"})
+        """
+        parts = self._parts(name)
+        there = self.namespace_properties(name)
+        with translated(Identifier(self.name, parts, "")):
+            self._catalog.update_namespace_properties(parts, set(removed) & set(there), _texts(properties))
+
+    def list_views(self, namespace: str) -> list[str]:
+        """The views of a namespace.
+
+        Args:
+            namespace: A dotted name.
+
+        Returns:
+            Names as `namespace.view`, sorted; none in a catalog that has no views.
+
+        Raises:
+            NoSuchNamespace: The catalog does not have it.
+
+        Example:
+            >>> lake.list_views("shop")
+            ['shop.open_orders']
+        """
+        parts = self._parts(namespace)
+        try:
+            with translated(Identifier(self.name, parts, "")):
+                return sorted(".".join((*parts, name[-1])) for name in self._catalog.list_views(parts))
+        except NotImplementedError:
+            return []
 
     def drop_namespace(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop an empty namespace.
@@ -207,7 +272,8 @@ class Catalog:
         Example:
             >>> lake.create_table("shop.sales", "order_id BIGINT NOT NULL, day DATE", partition_by=["day"])
         """
-        fields, key = parse_columns(columns) if isinstance(columns, str) else (columns_of(columns), ())
+        parsed = parse_columns(columns) if isinstance(columns, str) else NO_COLUMNS
+        fields, key = (parsed.columns, parsed.key) if isinstance(columns, str) else (columns_of(columns), ())
         given = dict(defaults or {})
         fields = tuple(with_default(field, given.pop(field.name, None)) for field in fields)
         if given:
@@ -338,6 +404,8 @@ class Catalog:
         old, renamed = self._identifier(name), self._identifier(new)
         if self.table_exists(new):
             raise TableExists(f"{renamed} already exists")
+        if not self.namespace_exists(".".join(renamed.namespace)):
+            raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
         names = DeltaNames(self._catalog)
         location = names.location(old.within)
         if location is not None:

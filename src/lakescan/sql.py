@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.catalog import Catalog
-from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.registry import is_known, known
-from lakescan.definition.statements import (
-    CreateNamespace,
-    CreateTable,
-    DropNamespace,
-    DropTable,
-    RenameTable,
-    parse_statement,
-)
-from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.ddl.context import Context
+from lakescan.ddl.run import run
 from lakescan.dml.explain import explain_statement
 from lakescan.dml.run import run_statement
-from lakescan.errors import CommitStateUnknown, InvalidOption, NoSuchCatalog, nearest
-from lakescan.options.write import WriteOptions
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.grammar.statements import parse_statement
 from lakescan.query.lazy import query
 from lakescan.query.namespace import current_namespace, use
-from lakescan.query.statement import Arguments, Kind, statement_of
-from lakescan.table import Table
-from lakescan.transaction.formats import format_named
-from lakescan.transaction.results import WriteResult
-from lakescan.transaction.rows import rows_of
+from lakescan.query.statement import Arguments, Kind, statement_of, with_named_parameters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,8 +50,9 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
         frames: Tables, scans, or Arrow, pandas and Polars data by the names that the text has for them.
 
     Returns:
-        A lazy `Query` for SELECT; a table that was created or renamed; a `WriteResult` for INSERT, a `ChangeResult` for
-        other changes of rows; None for other statements.
+        A lazy `Query` for SELECT, and for statements with rows (SHOW, DESCRIBE, CALL); a table that was created or
+        renamed; an `AlterResult` for other ALTER TABLE; a `WriteResult` for INSERT, a `ChangeResult` for other changes
+        of rows; None for other statements. `docs/sql.md` lists all statements.
 
     Raises:
         InvalidStatement: The text is not valid SQL (the message underlines the place), or DuckDB refuses it.
@@ -100,7 +85,7 @@ def sql(*positional: Any, args: Arguments = None, **frames: Any) -> Any:
             return None
     if statement.kind.changes_rows:
         return run_statement(statement.text, args, frames, current_namespace())
-    return define(None, statement.text)
+    return _define(statement.text, args, frames)
 
 
 def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, Arguments]:
@@ -117,88 +102,14 @@ def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, 
     return session, rest[0], rest[1] if len(rest) > 1 else args
 
 
-def define(spark: SparkSession | None, text: str) -> Table | None:
-    """Run a statement that creates, drops or renames a table or a namespace; `sql` is its public form."""
-    match parse_statement(text):
-        case CreateTable() as wanted:
-            return _create(spark, wanted)
-        case DropTable(name, if_exists, purge):
-            catalog, rest = _within(name, 3)
-            catalog.drop_table(rest, missing_ok=if_exists, purge=purge)
-        case RenameTable(name, new):
-            catalog, rest = _within(name, 3)
-            return catalog.rename_table(rest, _within(new, 3)[1] if is_known(new[0]) else _dotted(new))
-        case CreateNamespace(name, if_not_exists):
-            catalog, rest = _within(name, 2)
-            catalog.create_namespace(rest, exist_ok=if_not_exists)
-        case DropNamespace(name, if_exists):
-            catalog, rest = _within(name, 2)
-            catalog.drop_namespace(rest, missing_ok=if_exists)
-    return None
-
-
-def _create(spark: SparkSession | None, wanted: CreateTable) -> Table:
-    catalog, name = _within(wanted.name, 3)
-    definition = wanted.definition
-    if wanted.query is None:
-        return catalog.create(
-            name, definition, format=wanted.format, exist_ok=wanted.if_not_exists, replace=wanted.replace
+def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
+    """Run a statement about tables, namespaces or views in this process."""
+    text, values = with_named_parameters(text, args)
+    statement = parse_statement(text, values)
+    if statement is None:
+        raise UnsupportedFeature(
+            f"the statement {' '.join(text.split())[:60]!r}", "docs/sql.md lists the statements that run."
         )
-    if spark is None:
-        raise InvalidOption("CREATE TABLE ... AS SELECT takes a session")
-    if wanted.if_not_exists and catalog.table_exists(name):
-        return catalog.load_table(name)
-    rows = spark.sql(wanted.query)
-    return create_filled(catalog, name, definition, rows, format=wanted.format, replace=wanted.replace)[0]
-
-
-def create_filled(
-    catalog: Catalog,
-    name: str,
-    definition: TableDefinition,
-    rows: Any,
-    *,
-    format: str,
-    replace: bool,
-    options: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[Table, WriteResult]:
-    """Create or replace a table, and append rows to it; its columns are theirs if the definition has none.
-
-    A new table that cannot be filled is dropped. `options` are those of the append.
-    """
-    if not definition.columns:
-        columns = format_named(format).columns(rows_of(rows).schema, definition.properties)
-        definition = dataclasses.replace(definition, columns=numbered(columns))
-    WriteOptions.of(options, format_named(format).name).check_appends()
-    was_there = catalog.table_exists(name)
-    table = catalog.create(name, definition, format=format, exist_ok=False, replace=replace)
-    try:
-        result = table.append(rows, **options)
-    except BaseException as error:
-        if not was_there and not isinstance(error, CommitStateUnknown):
-            _drop_if_as_made(catalog, name, table)
-        raise
-    return catalog.load_table(name), result
-
-
-def _drop_if_as_made(catalog: Catalog, name: str, made: Table) -> None:
-    """Drop a table that could not be filled; one to which others have written by now stays."""
-    if catalog.load_table(name).history().equals(made.history()):
-        catalog.drop_table(name)
-
-
-def _within(name: tuple[str, ...], least: int) -> tuple[Catalog, str]:
-    """The catalog of a name, and the rest of it."""
-    if not is_known(name[0]):
-        names = known()
-        raise NoSuchCatalog(
-            f"{_dotted(name)!r} begins with no catalog that is known.{nearest(name[0], names)} "
-            f"Known: {', '.join(names) or 'none'}; see lakescan.catalog."
-        )
-    if len(name) < least:
-        raise InvalidOption(f"{_dotted(name)!r} is too short: it takes catalog.namespace{'.table' * (least - 2)}")
-    return Catalog(name[0]), _dotted(name[1:])
-
-
-def _dotted(name: tuple[str, ...]) -> str:
-    return str(Identifier(name[0], name[1:-1], name[-1])) if len(name) > 1 else name[0]
+    within = current_namespace()
+    found = run(statement, Context(text, within, lambda query_text: query(query_text, args, frames, within), frames))
+    return query("SELECT * FROM found", None, {"found": found}, ()) if isinstance(found, pa.Table) else found

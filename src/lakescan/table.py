@@ -104,6 +104,21 @@ class Table(TableRefs):
         return self._opened.location
 
     @property
+    def folder(self) -> str:
+        """The folder of the table's files."""
+        return self._spec.table.location
+
+    @property
+    def comment(self) -> str | None:
+        """What the table is about; None without a comment."""
+        return self._spec.table.comment
+
+    @property
+    def format_version(self) -> str:
+        """The format version ('2', Iceberg), or the versions of readers and writers ('3,7', Delta)."""
+        return self._spec.table.format_version
+
+    @property
     def format(self) -> str:
         """'iceberg' or 'delta'."""
         return self._opened.table.name

@@ -110,7 +110,7 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
         ),
         ("v VARIANT", {"properties": {"format-version": "3"}}, lakescan.UnsupportedFeature, "Unsupported field type"),
         ("id INT", {"format": "hudi"}, lakescan.InvalidOption, "use 'iceberg' or 'delta'"),
-        ("id INTT", {}, lakescan.InvalidOption, "not a valid SQL statement"),
+        ("id INTT", {}, lakescan.InvalidStatement, "'INTT' is not a column type. Did you mean 'INT'"),
     ],
 )
 def test_what_cannot_be_made_is_refused(local, columns, options, error, message) -> None:
@@ -122,12 +122,11 @@ def test_what_cannot_be_made_is_refused(local, columns, options, error, message)
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("ANALYZE TABLE local.db.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "queries are run by lakescan.sql"),
+        ("ANALYZE TABLE local.db.t COMPUTE STATISTICS", lakescan.UnsupportedFeature, "docs/sql.md lists"),
         ("CREATE TABLE nowhere.db.t (id INT)", lakescan.NoSuchCatalog, "no catalog that is known"),
         ("CREATE TABLE local.t (id INT)", lakescan.InvalidOption, "it takes catalog.namespace.table"),
-        ("CREATE TABLE local.db.t (id INT) CLUSTERED BY (id) INTO 4 BUCKETS", lakescan.UnsupportedFeature, "CLUSTERED"),
-        ("CREATE TABLE local.db.t AS SELECT 1", lakescan.InvalidOption, "takes a session"),
-        ("CREATE TABLE", lakescan.InvalidOption, "not a valid SQL statement"),
+        ("CREATE TABLE local.db.t (id INT) OPTIONS (a 'b')", lakescan.UnsupportedFeature, "Use TBLPROPERTIES"),
+        ("CREATE TABLE", lakescan.InvalidStatement, "expected the name of a table, and the text ends"),
     ],
 )
 def test_statements_that_are_not_understood_say_so(local, statement, error, message) -> None:

@@ -272,6 +272,21 @@ class DeltaTable:
         return ", ".join(self.partition_columns) or "unpartitioned"
 
     @property
+    def comment(self) -> str | None:
+        """The description in the newest metadata."""
+        return self._newest.metadata.description
+
+    @property
+    def format_version(self) -> str:
+        """The versions that readers and writers must support."""
+        protocol = self._newest.protocol
+        return f"{protocol.min_reader_version},{protocol.min_writer_version}"
+
+    @property
+    def _newest(self) -> DeltaVersion:
+        return self.version_of(self.snapshot(SnapshotSelector()))
+
+    @property
     def sort_order(self) -> str:
         """Delta tables have no sort order."""
         return "unsorted"

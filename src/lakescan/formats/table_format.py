@@ -188,6 +188,14 @@ class TableFormat(Protocol):
     def sort_order(self) -> str:
         """Description of the sort order that writers should follow, for people."""
 
+    @property
+    def comment(self) -> str | None:
+        """What the table is about."""
+
+    @property
+    def format_version(self) -> str:
+        """The version of the format: '2' (Iceberg), or what readers and writers must support, '3,7' (Delta)."""
+
     def snapshot(self, selector: SnapshotSelector) -> Snapshot:
         """Resolve a selector; raises `NoSuchSnapshot`."""
 

@@ -46,6 +46,9 @@ class ColumnsText:
     defaults: Mapping[str, Default] = field(default_factory=dict)
 
 
+NO_COLUMNS = ColumnsText(())  # of a statement that has none
+
+
 def parse_columns(text: str) -> ColumnsText:
     """Columns and the primary key from the text inside the parentheses of CREATE TABLE.
 
@@ -89,8 +92,12 @@ def read_columns(words: Words, closing: str | None = ")") -> ColumnsText:
 def read_column(words: Words) -> ColumnText:
     """Read a column: its name, its type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY in any order."""
     name = words.name("the name of a column")
-    column = t.Field(0, name, read_type(words))
-    found = ColumnText(column)
+    return read_clauses(words, name, read_type(words))
+
+
+def read_clauses(words: Words, name: str, kind: t.Type) -> ColumnText:
+    """Read what follows the type of a column, in any order."""
+    found = ColumnText(t.Field(0, name, kind))
     while not words.is_at_end:
         if words.takes("NOT", "NULL"):
             found = replace(found, column=replace(found.column, required=True))
@@ -104,9 +111,9 @@ def read_column(words: Words) -> ColumnText:
             _take_enforced(words)
             found = replace(found, is_key=True, column=replace(found.column, required=True))
         elif words.sees("GENERATED"):
-            raise UnsupportedFeature(f"the generated column {name!r}", "Compute it in the query that writes rows.")
+            raise UnsupportedFeature(f"GENERATED of the column {name!r} in CREATE TABLE")
         elif any(words.sees(each) for each in _REFUSED):
-            raise UnsupportedFeature(f"{words.words[words.at].text.upper()} of the column {name!r}")
+            raise UnsupportedFeature(f"{words.words[words.at].text.upper()} of the column {name!r} in CREATE TABLE")
         else:
             break
     return found
@@ -114,7 +121,13 @@ def read_column(words: Words) -> ColumnText:
 
 def read_default(words: Words) -> Default:
     """Read the expression of a default; its value is known if it is a literal."""
-    text = words.until(lambda n: any(words.spells(n, each) for each in _CLAUSES) and n > words.at, "the default").text
+    first = words.at
+
+    def ends(n: int) -> bool:
+        is_sign = words.words[n].token_type.name in ("COMMA", "R_PAREN")
+        return is_sign or (n > first and any(words.spells(n, each) for each in _CLAUSES))
+
+    text = words.until(ends, "the default").text
     import sqlglot
 
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakescan.errors import InvalidStatement, missing_dependency
 
+_COMMANDS = ("COMMAND", "SHOW", "EXECUTE", "FETCH", "RENAME")  # behind which sqlglot reads no words
 _SHOWN = 100  # characters of a line before and after the place that a message underlines
 
 
@@ -22,7 +23,7 @@ def tokens(text: str) -> list[Any]:
         raise missing_dependency("sqlglot", "sql", "SQL statements") from error
     try:
         found = list(sqlglot.tokenize(text, read="spark"))
-        if found and found[0].token_type.name == "COMMAND":
+        if found and found[0].token_type.name in _COMMANDS:
             first = found[0]
             length = len(first.text)
             masked = text[: first.start] + "x" * length + text[first.start + length :]

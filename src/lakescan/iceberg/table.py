@@ -96,6 +96,16 @@ class IcebergTable:
         return self.metadata.specs[self.metadata.default_spec_id].describe(self.metadata.schema)
 
     @property
+    def comment(self) -> str | None:
+        """The property `comment`."""
+        return self.metadata.properties.get("comment")
+
+    @property
+    def format_version(self) -> str:
+        """The format version."""
+        return str(self.metadata.format_version)
+
+    @property
     def sort_order(self) -> str:
         """The default sort order as text."""
         return self.metadata.sort_order.describe(self.metadata.schema)

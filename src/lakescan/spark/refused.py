@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lakescan.catalogs.registry import is_known
-from lakescan.definition.statements import parse_statement
 from lakescan.errors import InvalidOption, InvalidStatement, MissingDependency, UnsupportedFeature
+from lakescan.grammar.statements import parse_statement
 from lakescan.grammar.text import tokens
 from lakescan.spark.session import conf
 

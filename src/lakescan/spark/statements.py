@@ -14,9 +14,11 @@ import pyarrow as pa
 from lakescan.catalogs.registry import is_known
 from lakescan.changes import Changes
 from lakescan.common.references import quoted
-from lakescan.definition.statements import parse_statement
-from lakescan.errors import InvalidOption, InvalidStatement, LakescanError, UnsupportedFeature
+from lakescan.ddl.context import Context
+from lakescan.ddl.run import run
+from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.grammar.statements import TableStatement
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import GivenFrames
 from lakescan.query.lazy import explained
@@ -26,13 +28,13 @@ from lakescan.query.settings import Settings
 from lakescan.query.statement import Arguments, Kind, parsed, statement_of
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
-from lakescan.spark.executor import MIN_BYTES
+from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
+from lakescan.spark.own_statements import frame_of_rows, own_statement
 from lakescan.spark.refused import catalog_in, check_frames, has_catalog, refuse
 from lakescan.spark.session import conf, register
 from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
-from lakescan.sql import define
 from lakescan.table import Table
 
 if TYPE_CHECKING:
@@ -72,12 +74,22 @@ def run_sql(spark: SparkSession, text: str, args: Arguments = None, **frames: An
 
         if (done := run_row_statement(spark, statement.text, args, frames)) is not None:
             return done
-    is_ours = _is_ours(statement.text)
-    if not is_ours and (catalog := catalog_in(spark, statement.text)) is not None:
+    if (ours := own_statement(spark, statement.text, args, frames, current_namespace(spark))) is not None:
+        return _defined(spark, ours, statement.text, args, frames)
+    if (catalog := catalog_in(spark, statement.text)) is not None:
         raise refuse(statement.text, catalog)
-    if frames or args or not is_ours:
-        return spark.sql(statement.text, args, **frames) if frames or args else spark.sql(statement.text)
-    return define(spark, statement.text)
+    return spark.sql(statement.text, args, **frames) if frames or args else spark.sql(statement.text)
+
+
+def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
+    """Run a statement about tables, namespaces or views; its queries and rewritten files are Spark's."""
+
+    def rows(query: str) -> DataFrame:
+        return _frame(spark, _analyzed(spark, query, args, frames), frames)
+
+    context = Context(text, current_namespace(spark), rows, frames, SparkExecutor(spark), "Spark")
+    found = run(ours, context)
+    return frame_of_rows(spark, found) if isinstance(found, pa.Table) else found
 
 
 def query_frame(
@@ -104,16 +116,6 @@ def analyzed_frame(
     """The frame of a query, and what the query is."""
     found = _analyzed(spark, text, args, frames)
     return _frame(spark, found, frames), found
-
-
-def _is_ours(text: str) -> bool:
-    """Whether a statement makes, renames or drops a table or namespace of a catalog that is known here."""
-    if not re.match(r"\s*(create|drop|alter)\b", text, re.IGNORECASE):
-        return False
-    try:
-        return is_known(parse_statement(text).name[0])
-    except LakescanError:
-        return False
 
 
 def make_view(spark: SparkSession, name: str, source: str, *, replace: bool) -> None:

@@ -9,12 +9,12 @@ from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import is_known
 from lakescan.common.option_values import terms
+from lakescan.ddl.tables import create_filled
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
 from lakescan.opening import table as open_table
 from lakescan.save import save
-from lakescan.sql import create_filled
 from lakescan.table import Table
 from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
 from lakescan.transaction.open import exists

@@ -1,0 +1,66 @@
+"""Write the table of statements in `docs/sql.md` from what the grammar takes: `python scripts/statements_doc.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lakescan.ddl.run import runs
+from lakescan.grammar.alter_table import ACTIONS
+from lakescan.grammar.forms import Form
+from lakescan.grammar.statements import FORMS, parse_statement
+
+PAGE = Path(__file__).parent.parent / "docs" / "sql.md"
+
+_HEAD = """# SQL
+
+`lakescan.sql(text)` runs a statement in this process, `lakescan.spark.sql(spark, text)` on Spark. Words and meanings
+are those of Spark 4, of Iceberg's extensions and of Delta's.
+
+Tables are `catalog.namespace.table`, ``delta.`/lake/events` `` and ``iceberg.`/lake/orders` ``; after
+`USE catalog.namespace`, `table` alone. Queries and statements that change rows (SELECT, INSERT, DELETE, UPDATE, MERGE,
+TRUNCATE TABLE) are in [row_changes.md](row_changes.md) and in the docstring of `lakescan.sql`. `SHOW`, `DESCRIBE` and
+`CALL` return rows: a `Query` in this process, a data frame on Spark.
+
+```python
+lakescan.sql("CREATE TABLE lake.shop.orders (id BIGINT, day DATE, PRIMARY KEY (id) NOT ENFORCED) PARTITIONED BY (day)")
+lakescan.sql("ALTER TABLE lake.shop.orders ADD COLUMN note STRING AFTER id")
+lakescan.sql("SHOW TABLES IN lake.shop").show()
+```
+
+Types: Spark's names. `TIMESTAMP` is an instant. `TIMESTAMP(p)` is the standard's and Flink's: without a time zone,
+unless it says `WITH [LOCAL] TIME ZONE`; up to 6 digits are kept as microseconds, up to 9 as nanoseconds (Iceberg,
+format version 3), more are refused. `VARCHAR(n)` is a `STRING`. Keys are not enforced, and their columns are required.
+
+The tables below are made from the grammar by `scripts/statements_doc.py`: all that is listed runs.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    lines = [_HEAD, "## Statements", "", *_table(each for each in FORMS if _runs(each.example)), ""]
+    lines += ["## ALTER TABLE", "", "Behind `ALTER TABLE name`:", ""]
+    lines += [*_table(each for each in ACTIONS if _runs(f"ALTER TABLE t {each.example}"))]
+    return "\n".join([*lines, ""])
+
+
+def _runs(text: str) -> bool:
+    statement = parse_statement(text)
+    return statement is not None and runs(statement)
+
+
+def _table(forms: Iterable[Form]) -> Iterator[str]:
+    yield "| statement | example |"
+    yield "|---|---|"
+    for each in forms:
+        yield f"| {_code(f'{each.keywords} {each.syntax}'.strip())} | {_code(each.example)} |"
+
+
+def _code(text: str) -> str:
+    fence = "``" if "`" in text else "`"
+    inside = f" {text} " if fence == "``" else text
+    return f"{fence}{inside}{fence}".replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,28 @@
+"""What a statement is run with: the names that it has in mind, and the engine that its queries run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakescan.executors import PlanningExecutor
+
+
+@dataclass(frozen=True)
+class Context:
+    """The text of a statement, and what its words mean.
+
+    - `within`: the catalog and namespace of short names.
+    - `frames`: tables and rows that the user gave by name.
+    - `rows`: runs a query, and returns its rows as writers take them.
+    - `executor`: where files are read and written; threads of this process if it is None.
+    - `engine`: the word for it in messages.
+    """
+
+    text: str
+    within: tuple[str, ...]
+    rows: Callable[[str], Any]
+    frames: Mapping[str, Any] = field(default_factory=dict)
+    executor: PlanningExecutor | None = None
+    engine: str = "this process"

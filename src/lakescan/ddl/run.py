@@ -1,0 +1,61 @@
+"""Running a statement about tables, namespaces or views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakescan.ddl.context import Context
+from lakescan.ddl.namespaces import alter_namespace, comment_on, create_namespace, drop_namespace
+from lakescan.ddl.show import show
+from lakescan.ddl.tables import alter_table, create_table, drop_table, rename_table
+from lakescan.errors import UnsupportedFeature
+from lakescan.grammar.alter_table import AlterTable, RenameTable
+from lakescan.grammar.create_table import CreateTable, DropTable
+from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateNamespace, DropNamespace, Show
+from lakescan.grammar.statements import TableStatement
+
+_RUN: dict[type, Callable[[Any, Context], Any]] = {
+    CreateTable: create_table,
+    DropTable: drop_table,
+    RenameTable: rename_table,
+    AlterTable: alter_table,
+    CreateNamespace: create_namespace,
+    DropNamespace: drop_namespace,
+    AlterNamespace: alter_namespace,
+    CommentOn: comment_on,
+    Show: show,
+}
+
+
+def runs(statement: TableStatement) -> bool:
+    """Whether such a statement runs, rather than being refused by name.
+
+    Args:
+        statement: What `parse_statement` returned.
+
+    Example:
+        >>> runs(parse_statement("SHOW CATALOGS"))
+        True
+    """
+    return type(statement) in _RUN
+
+
+def run(statement: TableStatement, context: Context) -> Any:
+    """Run a statement.
+
+    Args:
+        statement: What `parse_statement` returned.
+        context: What its words mean, and where it runs.
+
+    Returns:
+        Rows (Arrow) for statements that have some (SHOW, CALL); the table that was made or renamed; what ALTER TABLE
+        changed; else None.
+
+    Example:
+        >>> run(parse_statement("SHOW CATALOGS"), context)
+    """
+    work = _RUN.get(type(statement))
+    if work is None:
+        raise UnsupportedFeature(f"the statement {' '.join(context.text.split())[:60]!r}")
+    return work(statement, context)

@@ -1,0 +1,145 @@
+"""SHOW and DESCRIBE: what there is, as rows with the columns that Spark's own statements have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+
+from lakescan.catalog import Catalog
+from lakescan.catalogs.registry import known
+from lakescan.common.references import dotted_path
+from lakescan.ddl.context import Context
+from lakescan.ddl.describe import create_statement, described, described_column
+from lakescan.ddl.names import namespace, opened
+from lakescan.errors import UnsupportedFeature
+from lakescan.grammar.namespaces import Show, Shown
+from lakescan.table import Table
+
+
+def show(wanted: Show, context: Context) -> pa.Table:
+    """Run SHOW or DESCRIBE."""
+    if wanted.table is not None:
+        table = opened(wanted.table, context)
+        return _OF_TABLES[wanted.what](table, wanted)
+    match wanted.what:
+        case Shown.CATALOGS:
+            return _column("catalog", _matching(known(), wanted.pattern))
+        case Shown.CURRENT_NAMESPACE:
+            here = context.within[0] if context.within else None
+            return _rows(("catalog", "namespace"), [(here, ".".join(context.within[1:]))])
+        case Shown.NAMESPACE:
+            catalog, name = namespace(wanted.namespace, context)
+            return _described_namespace(catalog, name, extended=wanted.extended)
+        case Shown.NAMESPACES:
+            catalog, parent = namespace(wanted.namespace, context, least=0)
+            return _column("namespace", _matching(catalog.list_namespaces(parent or None), wanted.pattern))
+        case Shown.VIEWS:
+            catalog, name = namespace(wanted.namespace, context)
+            names = [each.rpartition(".")[2] for each in catalog.list_views(name)]
+            rows = [(name, each, False) for each in _matching(names, wanted.pattern)]
+            return _rows(("namespace", "viewName", "isTemporary"), rows, {"isTemporary": pa.bool_()})
+    catalog, name = namespace(wanted.namespace, context)
+    names = [each.rpartition(".")[2] for each in catalog.list_tables(name)]
+    rows = [(name, each, False) for each in _matching(names, wanted.pattern)]
+    return _rows(("namespace", "tableName", "isTemporary"), rows, {"isTemporary": pa.bool_()})
+
+
+def _columns(table: Table, wanted: Show) -> pa.Table:
+    return _column("col_name", table.schema.names)
+
+
+def _properties(table: Table, wanted: Show) -> pa.Table:
+    properties = dict(table.properties)
+    if wanted.column is not None:
+        [key] = wanted.column
+        value = properties.get(key, f"Table {table.name or table.location} does not have property: {key}")
+        return _rows(("key", "value"), [(key, value)])
+    return _rows(("key", "value"), sorted(properties.items()))
+
+
+def _partitions(table: Table, wanted: Show) -> pa.Table:
+    return table.inspect("partitions")
+
+
+def _branches(table: Table, wanted: Show) -> pa.Table:
+    return _refs(table, "BRANCH")
+
+
+def _tags(table: Table, wanted: Show) -> pa.Table:
+    return _refs(table, "TAG")
+
+
+def _refs(table: Table, kind: str) -> pa.Table:
+    if "refs" not in table.metadata_tables:
+        raise UnsupportedFeature("branches and tags of Delta tables", "Use VERSION AS OF, and RESTORE.")
+    refs = table.inspect("refs")
+    return refs.filter(pa.compute.equal(refs["type"], kind))
+
+
+def _history(table: Table, wanted: Show) -> pa.Table:
+    rows = table.history()
+    newest_first = rows.take(pa.array(range(rows.num_rows - 1, -1, -1), pa.int64()))
+    return newest_first if wanted.limit is None else newest_first.slice(0, wanted.limit)
+
+
+def _detail(table: Table, wanted: Show) -> pa.Table:
+    if "detail" not in table.metadata_tables:
+        raise UnsupportedFeature("DESCRIBE DETAIL of an Iceberg table", "Use DESCRIBE TABLE EXTENDED.")
+    return table.inspect("detail")
+
+
+def _create_table(table: Table, wanted: Show) -> pa.Table:
+    return _column("createtab_stmt", [create_statement(table)])
+
+
+def _described(table: Table, wanted: Show) -> pa.Table:
+    if wanted.column is not None:
+        rows = described_column(table, dotted_path(wanted.column))
+        return _rows(("info_name", "info_value"), rows)
+    return _rows(("col_name", "data_type", "comment"), described(table, extended=wanted.extended))
+
+
+_OF_TABLES: dict[Shown, Callable[[Table, Show], pa.Table]] = {
+    Shown.COLUMNS: _columns,
+    Shown.PROPERTIES: _properties,
+    Shown.PARTITIONS: _partitions,
+    Shown.BRANCHES: _branches,
+    Shown.TAGS: _tags,
+    Shown.HISTORY: _history,
+    Shown.DETAIL: _detail,
+    Shown.CREATE_TABLE: _create_table,
+    Shown.TABLE: _described,
+}
+
+
+def _described_namespace(catalog: Catalog, name: str, *, extended: bool) -> pa.Table:
+    properties = catalog.namespace_properties(name)
+    shown = {"comment": "Comment", "location": "Location", "owner": "Owner"}
+    rows = [("Catalog Name", catalog.name), ("Namespace Name", name)]
+    rows += [(label, properties[key]) for key, label in shown.items() if key in properties]
+    if extended:
+        others = {key: value for key, value in properties.items() if key not in shown}
+        rows.append(("Properties", "(" + ", ".join(f"({k},{v})" for k, v in sorted(others.items())) + ")"))
+    return _rows(("info_name", "info_value"), rows)
+
+
+def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """The names that one of the patterns matches, ignoring case: `*` stands for any letters, `|` separates patterns."""
+    if pattern is None:
+        return list(names)
+    wanted = [re.compile(re.escape(each.strip()).replace(r"\*", ".*"), re.IGNORECASE) for each in pattern.split("|")]
+    return [name for name in names if any(each.fullmatch(name) for each in wanted)]
+
+
+def _column(name: str, values: Sequence[str]) -> pa.Table:
+    return pa.table({name: pa.array(values, pa.string())})
+
+
+def _rows(
+    names: Sequence[str], rows: Sequence[Sequence[object]], types: dict[str, pa.DataType] | None = None
+) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    kinds = [(types or {}).get(name, pa.string()) for name in names]
+    return pa.table([pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)], names=list(names))

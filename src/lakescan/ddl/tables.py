@@ -1,0 +1,170 @@
+"""CREATE, DROP, RENAME and ALTER of tables, and their branches and tags."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from lakescan.catalog import Catalog
+from lakescan.ddl.context import Context
+from lakescan.ddl.names import NewName, new_name, opened
+from lakescan.definition.table_definition import TableDefinition, numbered
+from lakescan.errors import CommitStateUnknown, InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
+from lakescan.grammar.alter_table import AlterTable, RenameTable
+from lakescan.grammar.create_table import CreateTable, DropTable
+from lakescan.opening import open_table
+from lakescan.options.read import ReadOptions
+from lakescan.options.write import WriteOptions
+from lakescan.table import Table
+from lakescan.transaction.formats import DEFAULT, format_named
+from lakescan.transaction.results import AlterResult, WriteResult
+from lakescan.transaction.rows import rows_of
+
+
+def create_table(wanted: CreateTable, context: Context) -> Table:
+    """Run CREATE TABLE and REPLACE TABLE; raises `TableExists`, `NoSuchTable` and `UnsupportedFeature`."""
+    name = new_name(wanted.table, context)
+    definition = _definition(wanted, context)
+    chosen = wanted.format or name.format or DEFAULT
+    if name.catalog is None:
+        return _create_in_folder(wanted, name, definition, chosen, context)
+    there = name.catalog.table_exists(name.name)
+    if there and wanted.if_not_exists:
+        return name.catalog.load_table(name.name)
+    if there and not wanted.replaces:
+        raise TableExists(
+            f"{name.catalog.name}.{name.name} already exists: CREATE OR REPLACE TABLE replaces it, CREATE TABLE IF NOT "
+            "EXISTS keeps it"
+        )
+    if not there and not wanted.creates:
+        raise NoSuchTable(f"{name.catalog.name}.{name.name} does not exist: CREATE OR REPLACE TABLE makes it")
+    if wanted.query is None:
+        return name.catalog.create(
+            name.name, definition, format=chosen, exist_ok=wanted.if_not_exists, replace=wanted.replaces
+        )
+    rows = context.rows(wanted.query.text)
+    return create_filled(name.catalog, name.name, definition, rows, format=chosen, replace=wanted.replaces)[0]
+
+
+def _definition(wanted: CreateTable, context: Context) -> TableDefinition:
+    if wanted.clone is not None:
+        raise UnsupportedFeature("SHALLOW CLONE", "Use CREATE TABLE ... AS SELECT.")
+    if wanted.cluster_by:
+        raise UnsupportedFeature("CLUSTER BY in CREATE TABLE", "Create the table, then ALTER TABLE ... CLUSTER BY.")
+    properties = dict(wanted.properties)
+    if wanted.order is not None and wanted.order.distribution is not None:
+        properties.setdefault("write.distribution-mode", wanted.order.distribution)
+    if wanted.like is not None:
+        raise UnsupportedFeature("CREATE TABLE ... LIKE", "Use CREATE TABLE ... AS SELECT with LIMIT 0.")
+    return TableDefinition(
+        wanted.columns.columns,
+        wanted.columns.key,
+        wanted.partition_by,
+        (wanted.order.terms or ()) if wanted.order is not None else (),
+        properties,
+        wanted.location,
+        wanted.comment,
+    )
+
+
+def _create_in_folder(
+    wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: Context
+) -> Table:
+    """A table by its folder, ``delta.`/lake/t` ``: no catalog knows it."""
+    if wanted.replaces or wanted.query is not None:
+        raise UnsupportedFeature(
+            f"OR REPLACE and AS SELECT of a table by its folder ({name.name})",
+            "Create it, then INSERT; or give it a name in a catalog.",
+        )
+    if name.format != chosen:
+        raise InvalidStatement(f"{name.name} is named as a {name.format} table, and USING says {chosen}")
+    try:
+        format_named(chosen).create_at(name.name, definition, {})
+    except TableExists:
+        if not wanted.if_not_exists:
+            raise
+    return open_table(name.name, ReadOptions.of({"format": chosen}))
+
+
+def create_filled(
+    catalog: Catalog,
+    name: str,
+    definition: TableDefinition,
+    rows: Any,
+    *,
+    format: str,
+    replace: bool,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Table, WriteResult]:
+    """Create or replace a table, and append rows to it; its columns are theirs if the definition has none.
+
+    A new table that cannot be filled is dropped. `options` are those of the append.
+
+    Args:
+        catalog: Where it is made.
+        name: Its name there.
+        definition: Columns, which may be none, layout and properties.
+        rows: As `Table.append` takes them.
+        format: 'iceberg' or 'delta'.
+        replace: Replace the table if it exists.
+        options: Write options of the append.
+
+    Example:
+        >>> create_filled(lake, "shop.t", TableDefinition(()), rows, format="iceberg", replace=False)
+    """
+    if not definition.columns:
+        columns = format_named(format).columns(rows_of(rows).schema, definition.properties)
+        definition = dataclasses.replace(definition, columns=numbered(columns))
+    WriteOptions.of(options, format_named(format).name).check_appends()
+    was_there = catalog.table_exists(name)
+    table = catalog.create(name, definition, format=format, exist_ok=False, replace=replace)
+    try:
+        result = table.append(rows, **options)
+    except BaseException as error:
+        if not was_there and not isinstance(error, CommitStateUnknown):
+            _drop_if_as_made(catalog, name, table)
+        raise
+    return catalog.load_table(name), result
+
+
+def _drop_if_as_made(catalog: Catalog, name: str, made: Table) -> None:
+    """Drop a table that could not be filled; one to which others have written by now stays."""
+    if catalog.load_table(name).history().equals(made.history()):
+        catalog.drop_table(name)
+
+
+def drop_table(wanted: DropTable, context: Context) -> None:
+    """Run DROP TABLE; raises `NoSuchTable`."""
+    name = new_name(wanted.table, context)
+    if name.catalog is None:
+        raise UnsupportedFeature(f"DROP TABLE of a folder ({name.name})", "Delete the folder.")
+    name.catalog.drop_table(name.name, missing_ok=wanted.if_exists, purge=wanted.purge)
+
+
+def rename_table(wanted: RenameTable, context: Context) -> Table:
+    """Run ALTER TABLE ... RENAME TO; a new name of one part stays in the table's namespace."""
+    old = new_name(wanted.table, context)
+    if old.catalog is None:
+        raise UnsupportedFeature(f"RENAME TO of a folder ({old.name})", "Move the folder.")
+    parts = wanted.new.parts
+    if len(parts) == 1:
+        within = opened(wanted.table, context).name
+        assert within is not None
+        parts = (within.catalog, *within.namespace, parts[0])
+    new = new_name(
+        dataclasses.replace(wanted.new, parts=parts), dataclasses.replace(context, within=(old.catalog.name,))
+    )
+    assert new.catalog is not None
+    if new.catalog.name != old.catalog.name:
+        raise InvalidStatement(f"{'.'.join(wanted.new.parts)} is in another catalog: tables are renamed within one")
+    return old.catalog.rename_table(old.name, new.name)
+
+
+def alter_table(wanted: AlterTable, context: Context) -> AlterResult:
+    """Run the changes of ALTER TABLE in one commit."""
+    builder = opened(wanted.table, context).alter()
+    for change in wanted.changes:
+        builder = builder.with_change(change)
+    return builder.commit()

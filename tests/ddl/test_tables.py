@@ -1,0 +1,176 @@
+"""Tables made, renamed, dropped and looked at by SQL, in this process."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, copy_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from lakescan.query import namespace
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> lakescan.Catalog:
+    catalog = lakescan.catalog("lake", warehouse=tmp_path / "lake")
+    catalog.create_namespace("shop")
+    return catalog
+
+
+@pytest.fixture(autouse=True)
+def no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace, "_CURRENT", ContextVar("none", default=()))
+
+
+def rows(text: str, **arguments: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = lakescan.sql(text, **arguments).to_arrow().to_pylist()
+    return found
+
+
+def test_the_founding_statement(lake: lakescan.Catalog) -> None:
+    text = (
+        "CREATE TABLE IF NOT EXISTS lake.shop.sink6 (order_id INTEGER COMMENT 'unique id', order_date DATE, order_time "
+        "TIMESTAMP(3), quantity INT, product_id INT, purchaser STRING, PRIMARY KEY (order_id) NOT ENFORCED) "
+        "WITH ('format-version' = '2')"
+    )
+    made = lakescan.sql(text)
+    assert made.format == "iceberg"
+    assert made.format_version == "2"
+    assert made.schema.field("order_time").type == pa.timestamp("us")
+    assert not made.schema.field("order_id").nullable
+    for orders in (
+        [{"order_id": 1, "purchaser": "a"}, {"order_id": 2, "purchaser": "b"}],
+        [{"order_id": 2, "purchaser": "c"}],
+    ):
+        made.upsert(pa.Table.from_pylist(orders, schema=made.schema))
+    assert lakescan.sql(text).count() == 2
+    assert rows("SELECT purchaser FROM lake.shop.sink6 WHERE order_id = 2") == [{"purchaser": "c"}]
+
+
+def test_precision_that_a_table_cannot_keep_is_refused(lake: lakescan.Catalog) -> None:
+    with pytest.raises(lakescan.InvalidOption, match="version 3"):
+        lakescan.sql("CREATE TABLE lake.shop.t (at TIMESTAMP(9)) TBLPROPERTIES ('format-version' = '2')")
+    with pytest.raises(lakescan.UnsupportedFeature, match="timestamp_ns"):
+        lakescan.sql("CREATE TABLE lake.shop.t (at TIMESTAMP(9)) USING delta")
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_table_is_made_of_a_query(lake: lakescan.Catalog, format: str) -> None:
+    lakescan.sql(f"CREATE TABLE lake.shop.q USING {format} AS SELECT 1 AS id, 'a' AS word UNION ALL SELECT 2, 'b'")
+    assert sorted(row["id"] for row in rows("SELECT * FROM lake.shop.q")) == [1, 2]
+    lakescan.sql(f"CREATE OR REPLACE TABLE lake.shop.q USING {format} AS SELECT id FROM lake.shop.q WHERE id > 1")
+    assert rows("SELECT * FROM lake.shop.q") == [{"id": 2}]
+    with pytest.raises(lakescan.TableExists, match="CREATE OR REPLACE TABLE replaces it"):
+        lakescan.sql(f"CREATE TABLE lake.shop.q USING {format} AS SELECT 1 AS id")
+
+
+def test_replace_needs_a_table_that_is_there(lake: lakescan.Catalog) -> None:
+    with pytest.raises(lakescan.NoSuchTable, match="CREATE OR REPLACE TABLE makes it"):
+        lakescan.sql("REPLACE TABLE lake.shop.t (id INT)")
+
+
+def test_short_names_mean_the_namespace_of_use(lake: lakescan.Catalog) -> None:
+    def statements() -> None:
+        lakescan.sql("USE lake.shop")
+        lakescan.sql("CREATE TABLE t (id INT)")
+        lakescan.sql("ALTER TABLE t RENAME TO u")
+        assert [row["tableName"] for row in rows("SHOW TABLES")] == ["u"]
+        assert rows("SHOW CURRENT NAMESPACE") == [{"catalog": "lake", "namespace": "shop"}]
+        lakescan.sql("DROP TABLE u")
+        assert rows("SHOW TABLES") == []
+
+    copy_context().run(statements)  # other tests have no namespace of USE
+
+
+def test_tables_are_renamed_within_their_namespace_or_to_another(lake: lakescan.Catalog) -> None:
+    lake.create_namespace("old")
+    lakescan.sql("CREATE TABLE lake.shop.t (id INT)")
+    lakescan.sql("ALTER TABLE lake.shop.t RENAME TO u")
+    assert lake.list_tables("shop") == ["shop.u"]
+    lakescan.sql("ALTER TABLE lake.shop.u RENAME TO old.v")
+    assert lake.list_tables("old") == ["old.v"]
+    lakescan.sql("ALTER TABLE lake.old.v RENAME TO lake.shop.t")
+    assert lake.list_tables("shop") == ["shop.t"]
+
+
+def test_a_delta_table_is_made_in_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    lakescan.sql(f"CREATE TABLE delta.`{folder}` (id INT, day DATE) PARTITIONED BY (day) COMMENT 'what happened'")
+    made = lakescan.table(folder)
+    assert (made.format, made.partitioning, made.comment) == ("delta", "day", "what happened")
+    with pytest.raises(lakescan.TableExists):
+        lakescan.sql(f"CREATE TABLE delta.`{folder}` (id INT)")
+    lakescan.sql(f"CREATE TABLE IF NOT EXISTS delta.`{folder}` (id INT)")
+
+
+def test_namespaces_are_made_described_and_dropped(lake: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE NAMESPACE IF NOT EXISTS lake.sales COMMENT 'all of it' WITH PROPERTIES ('owner' = 'me')")
+    assert rows("SHOW NAMESPACES IN lake LIKE 'sa*'") == [{"namespace": "sales"}]
+    described = {row["info_name"]: row["info_value"] for row in rows("DESCRIBE NAMESPACE EXTENDED lake.sales")}
+    assert (described["Comment"], described["Owner"]) == ("all of it", "me")
+    lakescan.sql("ALTER DATABASE lake.sales SET PROPERTIES ('owner' = 'you')")
+    assert lake.namespace_properties("sales")["owner"] == "you"
+    lakescan.sql("COMMENT ON NAMESPACE lake.sales IS NULL")
+    assert "comment" not in lake.namespace_properties("sales")
+    lakescan.sql("CREATE TABLE lake.sales.t (id INT)")
+    with pytest.raises(lakescan.TableExists, match="drop them first"):
+        lakescan.sql("DROP NAMESPACE lake.sales")
+    lakescan.sql("DROP NAMESPACE lake.sales CASCADE")
+    assert lake.list_namespaces() == ["shop"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        ("SHOW TABLES", lakescan.InvalidStatement, "choose one before by USE"),
+        ("SHOW TABLES IN lake", lakescan.InvalidStatement, "name a namespace of it"),
+        ("SHOW TABLES IN laek.shop", lakescan.NoSuchCatalog, "Did you mean 'lake'"),
+        ("DESCRIBE lake.shop.ordres", lakescan.NoSuchTable, "has no table"),
+        ("DROP TABLE lake.t", lakescan.InvalidStatement, "too short"),
+        ("ALTER TABLE lake.shop.t RENAME TO other.u", lakescan.NoSuchNamespace, "has no namespace 'other'"),
+    ],
+)
+def test_names_that_are_not_there_say_so(lake, statement: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        lakescan.sql(statement)
+
+
+def test_a_table_is_described(lake: lakescan.Catalog) -> None:
+    lakescan.sql(
+        "CREATE TABLE lake.shop.t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP, s STRUCT<x: INT>) "
+        "PARTITIONED BY (days(at)) COMMENT 'orders'"
+    )
+    described = rows("DESCRIBE TABLE lake.shop.t")
+    assert described[:3] == [
+        {"col_name": "id", "data_type": "bigint", "comment": "key"},
+        {"col_name": "at", "data_type": "timestamp", "comment": None},
+        {"col_name": "s", "data_type": "struct<x: int>", "comment": None},
+    ]
+    assert {"col_name": "Part 0", "data_type": "day(at)", "comment": ""} in described
+    details = {row["col_name"]: row["data_type"] for row in rows("DESCRIBE EXTENDED lake.shop.t")}
+    assert (details["Provider"], details["Comment"], details["Name"]) == ("iceberg", "orders", "lake.shop.t")
+    assert rows("DESCRIBE lake.shop.t id")[1] == {"info_name": "data_type", "info_value": "bigint"}
+    assert [row["col_name"] for row in rows("SHOW COLUMNS IN lake.shop.t")] == ["id", "at", "s"]
+    assert {"key": "comment", "value": "orders"} in rows("SHOW TBLPROPERTIES lake.shop.t")
+    assert "does not have property" in rows("SHOW TBLPROPERTIES lake.shop.t ('nope')")[0]["value"]
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_statement_of_show_create_table_makes_the_same_table(lake: lakescan.Catalog, format: str) -> None:
+    key = ", PRIMARY KEY (id) NOT ENFORCED" if format == "iceberg" else ""
+    order = "WRITE LOCALLY ORDERED BY id DESC NULLS LAST" if format == "iceberg" else ""
+    lakescan.sql(
+        f"CREATE TABLE lake.shop.t (id BIGINT NOT NULL COMMENT 'it''s', day DATE, `a b` ARRAY<DECIMAL(5, 2)>{key}) "
+        f"USING {format} PARTITIONED BY (day) {order} COMMENT 'all \\\\ of it'"
+    )
+    before = lakescan.table("lake.shop.t")
+    [made] = rows("SHOW CREATE TABLE lake.shop.t")
+    was = (before.schema, before.partitioning, before.sort_order, before.comment, before.format_version)
+    lakescan.sql("DROP TABLE lake.shop.t")
+    text = made["createtab_stmt"].replace(before.folder, f"{before.folder}_again")
+    again = lakescan.sql(text)
+    assert (again.schema, again.partitioning, again.sort_order, again.comment, again.format_version) == was
+    assert again.schema.field("id").metadata == was[0].field("id").metadata
