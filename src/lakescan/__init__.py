@@ -74,6 +74,7 @@ from lakescan.transaction.results import (
     OrphanResult,
     PositionDeletesResult,
     RefResult,
+    RestoreResult,
     WriteResult,
 )
 
@@ -131,6 +132,7 @@ __all__ = [
     "Query",
     "QueryFailed",
     "RefResult",
+    "RestoreResult",
     "RowsChanged",
     "Scan",
     "ScanMetrics",

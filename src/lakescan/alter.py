@@ -156,7 +156,10 @@ class AlterBuilder:
         )
 
     def replace_columns(self, columns: pa.Schema | str) -> AlterBuilder:
-        """Replace all columns: older rows have nulls in all of them, whatever their names were.
+        """Replace all columns.
+
+        Iceberg: older rows have nulls in all of them, whatever their names were. Delta: columns are matched by their
+        names and keep their values; others are either added or dropped, not both in one statement.
 
         Args:
             columns: An Arrow schema, or text as in CREATE TABLE.

@@ -18,7 +18,7 @@ from lakescan.catalogs.identifiers import Identifier, location_of
 from lakescan.changes import Changes
 from lakescan.common.timestamps import as_moment
 from lakescan.definition.table_changes import TableChange
-from lakescan.errors import CommitConflict
+from lakescan.errors import CommitConflict, InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
@@ -46,6 +46,7 @@ from lakescan.transaction.results import (
     ManifestsResult,
     OrphanResult,
     PositionDeletesResult,
+    RestoreResult,
     WriteResult,
 )
 from lakescan.transaction.rows import rows_of
@@ -583,6 +584,38 @@ class Table(TableRefs):
             return self._written(target, AlterResult(tuple(map(str, changes))))
 
         return AlterBuilder(run)
+
+    def restore(
+        self, version: int | str | None = None, *, timestamp: datetime | date | str | None = None
+    ) -> RestoreResult:
+        """Make an earlier state the current one again, as a new commit: rows, columns and properties.
+
+        Versions in between stay in the history. For Delta as `RESTORE TABLE`: the protocol is never downgraded, and
+        readers of changes and streams see the rows that come back and go.
+
+        Args:
+            version: The version.
+            timestamp: The state at that time (UTC without an offset); give one of both.
+
+        Returns:
+            How many files came back, and how many are not current any more.
+
+        Raises:
+            NoSuchSnapshot: The table does not have the state.
+            InvalidOption: Neither or both are given, or the state is the current one.
+            MissingFile: Files of the state were removed; the message names some. Nothing is changed.
+            CommitConflict: Another writer changed rows, columns or properties meanwhile. Nothing is changed.
+            UnsupportedFeature: Rows of the table cannot be removed (`delta.appendOnly`).
+
+        Example:
+            >>> print(orders.restore(version=3))
+            restored version 3: 1 file came back, 2 files removed
+        """
+        if (version is None) == (timestamp is None):
+            raise InvalidOption("restore() takes a version or a timestamp: give one of them")
+        target = self._target(WriteOptions())
+        moment = None if timestamp is None else as_moment(timestamp)
+        return self._written(target, target.restore(version, moment))
 
     def expire_snapshots(
         self,

@@ -80,8 +80,10 @@ def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake
     assert name in table.properties
     table.append(ROWS)
     assert rows(local.load_table("db.t").scan().to_arrow()) == ROWS.to_pylist()
-    opened = DeltaTable(table.location)
     unknown = ("delta.enableDeletionVectors", "delta.columnMapping.mode", "delta.checkpointPolicy")
+    if name == "delta.enableTypeWidening":
+        return  # deltalake does not open such tables
+    opened = DeltaTable(table.location)
     if name not in unknown:  # to deltalake's Arrow reader
         assert rows(opened.to_pyarrow_table()) == ROWS.to_pylist()
     if name == "delta.parquet.compression.codec":
@@ -94,7 +96,7 @@ def test_a_delta_table_with_a_property_is_written_and_read_here_and_by_deltalake
 @pytest.mark.parametrize(
     ("name", "value", "error", "says"),
     [
-        ("delta.enableTypeWidening", "TRUE", lakescan.UnsupportedFeature, "widen"),
+        ("delta.enableVariantShredding", "TRUE", lakescan.UnsupportedFeature, "shredded"),
         ("delta.checkpointPolicy", "v3", lakescan.InvalidOption, "classic"),
         ("delta.universalFormat.enabledFormats", "iceberg", lakescan.UnsupportedFeature, "Iceberg"),
         ("delta.compatibility.symlinkFormatManifest.enabled", "true", lakescan.UnsupportedFeature, "manifest"),

@@ -109,7 +109,10 @@ class ChangeColumn:
 
 @dataclass(frozen=True)
 class ReplaceColumns:
-    """All columns are replaced by these; none is matched with an earlier one by its name (REPLACE COLUMNS)."""
+    """All columns are replaced by these (REPLACE COLUMNS).
+
+    Iceberg matches none with an earlier one; Delta matches them by their names.
+    """
 
     columns: tuple[t.Field, ...]
     defaults: Mapping[str, Default] = field(default_factory=dict)

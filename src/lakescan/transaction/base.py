@@ -24,7 +24,13 @@ from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
 from lakescan.transaction.removed import Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
+from lakescan.transaction.results import (
+    CheckpointResult,
+    ExpireResult,
+    ManifestsResult,
+    PositionDeletesResult,
+    RestoreResult,
+)
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.transaction.snapshot_refs import SnapshotManager
 from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
@@ -246,6 +252,13 @@ class Target(Protocol):
     @property
     def snapshots(self) -> SnapshotManager:
         """Its branches, tags and snapshots; raises `UnsupportedFeature` if the format has none."""
+
+    def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
+        """Make an earlier state the current one, as a new commit: that of a version, or of a time.
+
+        Raises `NoSuchSnapshot` for a state that is not there, `InvalidOption` for the current one, `MissingFile` if
+        files of it are gone, `CommitConflict` if another writer changed rows meanwhile; see `append`.
+        """
 
     def expire(
         self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False

@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakescan.common import types as t
-from lakescan.common.retries import COMMITS, RetryPolicy
+from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
@@ -47,10 +47,18 @@ from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
+from lakescan.transaction.delta_alter import DeltaAlteration
 from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
+from lakescan.transaction.delta_restore import restore
 from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
 from lakescan.transaction.removed import Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
+from lakescan.transaction.results import (
+    CheckpointResult,
+    ExpireResult,
+    ManifestsResult,
+    PositionDeletesResult,
+    RestoreResult,
+)
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 from lakescan.transaction.snapshot_refs import SnapshotManager
 from lakescan.write.column_rules import MARKS
@@ -403,8 +411,27 @@ class DeltaTarget:
         return self
 
     def alter(self, changes: Sequence[TableChange]) -> None:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(f"ALTER TABLE of {self.name}")
+        """Apply the changes to the version that was opened and commit them; after a conflict, to the newest version.
+
+        Changes of the metadata by other writers are a conflict, as in Delta. The statement is then made anew, which
+        is what running it again would do.
+        """
+        attempts, target = Attempts(COMMITS), self
+        while True:
+            try:
+                return DeltaAlteration(
+                    target.version, target.scan, target.storage, self.options.commit_properties
+                ).commit(changes)
+            except CommitConflict as error:
+                attempts.again(self.name, error)
+            target = target.reopened()
+
+    def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
+        """Commit the files and the metadata of an earlier version; a concurrent change of rows is a conflict.
+
+        Delta on Spark refuses such a conflict, too: rows that others add meanwhile are not removed unseen.
+        """
+        return restore(self.scan, self.version, self.storage, version, timestamp, self.check_removable)
 
     @property
     def snapshots(self) -> SnapshotManager:

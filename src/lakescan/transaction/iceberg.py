@@ -53,7 +53,13 @@ from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriti
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
 from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
 from lakescan.transaction.removed import Removed
-from lakescan.transaction.results import CheckpointResult, ExpireResult, ManifestsResult, PositionDeletesResult
+from lakescan.transaction.results import (
+    CheckpointResult,
+    ExpireResult,
+    ManifestsResult,
+    PositionDeletesResult,
+    RestoreResult,
+)
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.transaction.save import removed_on_failure
 from lakescan.write.partitioned_writer import new_write_id
@@ -234,6 +240,10 @@ class IcebergTarget:
                 "Its files may belong to another table as well, of which it is a snapshot. If they are its own, set "
                 "'gc.enabled'='true' first.",
             )
+
+    def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(f"restoring the Iceberg table {self.name}")
 
     def expire(
         self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False

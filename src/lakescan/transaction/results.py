@@ -307,6 +307,37 @@ class CheckpointResult(_Result):
 
 
 @dataclass(frozen=True, repr=False)
+class RestoreResult(_Result):
+    """An earlier state that is the current one again; the attributes are those of Delta's RESTORE.
+
+    Attributes:
+        version: The version (Delta) or snapshot id (Iceberg) that was restored.
+        table_size_after_restore: The bytes of its data files.
+        num_of_files_after_restore: How many data files it has.
+        num_removed_files: How many files are not current any more.
+        num_restored_files: How many files came back.
+        removed_files_size: The bytes of the files that are not current any more.
+        restored_files_size: The bytes of the files that came back.
+
+    Example:
+        >>> print(orders.restore(version=3))
+        restored version 3: 1 file came back, 2 files removed
+    """
+
+    version: int
+    table_size_after_restore: int = 0
+    num_of_files_after_restore: int = 0
+    num_removed_files: int = 0
+    num_restored_files: int = 0
+    removed_files_size: int = 0
+    restored_files_size: int = 0
+
+    def __str__(self) -> str:
+        back, gone = _counted(self.num_restored_files, "file"), _counted(self.num_removed_files, "file")
+        return f"restored version {self.version}: {back} came back, {gone} removed"
+
+
+@dataclass(frozen=True, repr=False)
 class ConvertResult(_Result):
     """The equality deletes of an Iceberg table that became deletes by position.
 

@@ -147,7 +147,7 @@ class NewRows:
     ) -> None:
         differs = pc.invert(_null_safe_equal(given, values))
         if count := pc.sum(differs).as_py():
-            example = _example(rows, differs, self._schema, (self._schema.column(name).id, *expression.columns))
+            example = example_of(rows, differs, self._schema, (self._schema.column(name).id, *expression.columns))
             raise SchemaMismatch(
                 f"{count:,} rows have other values of the generated column {name!r} than its expression: "
                 f"{expression.text}. For example: {example}. Leave the column out, so that it is computed"
@@ -158,7 +158,7 @@ class NewRows:
             rows = padded if condition.ignores_padding else given
             fails = pc.invert(condition.holds(rows))
             if count := pc.sum(fails).as_py():
-                example = _example(rows, fails, self._schema, condition.columns)
+                example = example_of(rows, fails, self._schema, condition.columns)
                 raise SchemaMismatch(
                     f"{count:,} rows {violation}: {condition.text}" + (f". For example: {example}" if example else "")
                 )
@@ -173,7 +173,7 @@ def _null_safe_equal(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.or_(both_null, equal)
 
 
-def _example(rows: pa.RecordBatch, mask: pa.Array, schema: Schema, fields: tuple[int, ...]) -> str:
+def example_of(rows: pa.RecordBatch, mask: pa.Array, schema: Schema, fields: tuple[int, ...]) -> str:
     """The values of fields in the first row of a mask."""
     first = rows.filter(mask).slice(0, 1)
     column = columns_of(first, schema)

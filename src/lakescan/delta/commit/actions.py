@@ -26,13 +26,13 @@ class Transaction:
 
 @dataclass(frozen=True)
 class CommitText:
-    """The actions of a commit, in the order in which they are written."""
+    """The actions of a commit, in the order in which they are written; a domain without text is removed."""
 
     info: Mapping[str, Any]
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transaction: Transaction | None = None
-    domains: Mapping[str, str] = field(default_factory=dict)
+    domains: Mapping[str, str | None] = field(default_factory=dict)
     files: FileChanges = field(default_factory=FileChanges)
 
     def actions(self) -> list[Mapping[str, Any]]:
@@ -46,7 +46,7 @@ class CommitText:
             members = {"appId": self.transaction.app_id, "version": self.transaction.version}
             actions.append({"txn": {**members, "lastUpdated": self.info["timestamp"]}})
         actions += [
-            {"domainMetadata": {"domain": name, "configuration": text, "removed": False}}
+            {"domainMetadata": {"domain": name, "configuration": text or "", "removed": text is None}}
             for name, text in self.domains.items()
         ]
         return actions

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from lakescan.delta.commit.actions import CommitText
 from lakescan.delta.commit.checkpoint import checkpoint_version, is_due
 from lakescan.delta.commit.cleanup import clean_up
@@ -38,7 +40,9 @@ def _write_checksum(
 ) -> None:
     previous = None if before is None else read_checksum(location, version - 1, storage, *before)
     files = text.files
-    checksum = next_checksum(version, previous, text.actions(), files.added, files.removed)
+    counted = ["size", "deletionVector"]
+    gone = pa.concat_tables([files.removed.select(counted), files.replaced.select(counted)])
+    checksum = next_checksum(version, previous, text.actions(), files.added, gone)
     if checksum is not None:
         write_checksum(location, version, checksum, storage)
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from lakescan.common.retries import APPENDS, Attempts, RetryPolicy
 from lakescan.delta.commit.actions import CommitText, Transaction
 from lakescan.delta.commit.after import after_commit
@@ -76,8 +78,8 @@ class Operation:
 class DeltaCommit:
     """One commit to a table that was read at the version `base`.
 
-    `metadata` and `protocol` are new ones, if the commit changes them; `properties` are members that the user adds to
-    commitInfo.
+    `metadata` and `protocol` are new ones, if the commit changes them; `domains` are those that it changes, as JSON
+    text, or None for one that it removes; `properties` are members that the user adds to commitInfo.
     """
 
     base: DeltaVersion
@@ -88,6 +90,7 @@ class DeltaCommit:
     metadata: Metadata | None = None
     protocol: Protocol | None = None
     transaction: Transaction | None = None
+    domains: Mapping[str, str | None] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)
     policy: RetryPolicy = APPENDS
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -135,11 +138,15 @@ class DeltaCommit:
 
     @cached_property
     def _intent(self) -> Intent:
+        gone = self.files.removed, self.files.replaced
         return Intent(
             self.reads,
-            file_locations(self.files.removed["path"].combine_chunks(), self._location),
+            file_locations(
+                pa.concat_tables([each.select(["path"]) for each in gone])["path"].combine_chunks(), self._location
+            ),
             self.files.changes_data,
             None if self.transaction is None else self.transaction.app_id,
+            frozenset(self.domains),
             passes_blind_appends=self._now.properties.isolation == "WriteSerializable" and self.metadata is None,
         )
 
@@ -151,12 +158,12 @@ class DeltaCommit:
         if mark is not None and self._now.properties.row_tracking:
             more["tags"] = PRESERVED
         info = commit_info_of(self.operation, self.id, times, more)
-        text = CommitText(info, self.protocol, self._metadata(version, times), self.transaction)
+        text = CommitText(info, self.protocol, self._metadata(version, times), self.transaction, self.domains)
         if mark is None:
             return replace(text, files=self.files)
         added, mark_after = with_row_ids(self.files.added, mark, version)
-        domains = {ROW_TRACKING: f'{{"rowIdHighWaterMark":{mark_after}}}'} if mark_after != mark else {}
-        return replace(text, files=replace(self.files, added=added), domains=domains)
+        marks = {ROW_TRACKING: f'{{"rowIdHighWaterMark":{mark_after}}}'} if mark_after != mark else {}
+        return replace(text, files=replace(self.files, added=added), domains={**self.domains, **marks})
 
     def _metadata(self, version: int, times: Mapping[str, int]) -> Metadata | None:
         """The new metadata; it says since when commits have timestamps (protocol, "In-Commit Timestamps")."""

@@ -61,11 +61,16 @@ _UNSAFE = r"[^A-Za-z0-9_.\-~/!$&'()+,:;=@]"
 
 @dataclass(frozen=True)
 class FileChanges:
-    """What a commit adds (`ADD`) and removes (`REMOVE`), and its change data files (`CDC`). Paths are as in the log."""
+    """What a commit adds (`ADD`) and removes (`REMOVE`), and its change data files (`CDC`). Paths are as in the log.
+
+    `replaced` are those of the added files that are live already (`ADD`, as they were): the same files, with other
+    members.
+    """
 
     added: pa.Table = field(default_factory=ADD.empty_table)
     removed: pa.Table = field(default_factory=REMOVE.empty_table)
     changes: pa.Table = field(default_factory=CDC.empty_table)
+    replaced: pa.Table = field(default_factory=ADD.empty_table)
 
     @property
     def changes_data(self) -> bool:

@@ -107,6 +107,14 @@ class LogReader:
                     return None if action.get("removed") else action
         return None
 
+    def domains(self, segment: LogSegment) -> dict[str, Action]:
+        """The newest domainMetadata actions by their domains, without those that were removed."""
+        newest: dict[str, Action] = {}
+        for actions in self._newest_first(segment, ("domainMetadata",)):
+            for action in actions:
+                newest.setdefault(str(action.get("domain")), action)
+        return {name: action for name, action in newest.items() if not action.get("removed")}
+
     def transaction(self, segment: LogSegment, app_id: str) -> int | None:
         """The version number of an application's last commit (`txn` action), or None."""
         for actions in self._newest_first(segment, ("txn",)):

@@ -34,7 +34,7 @@ class Feature:
 
     - `support`: what lakescan does with tables that have it. Reads ask only for features that readers must know.
     - `writer_version`: the oldest writer version that implies it; LISTED if it is only listed by name.
-    - `property`: the table property, and its value, that brings it to a new table.
+    - `property`: the table property, and its value, that brings it to a table.
     - `brought_by`: whether columns of a type bring it to a new table.
     - `why_not`: why tables with it are not read, for messages.
     """
@@ -61,7 +61,7 @@ _CATALOG = (
 )
 _ALL = (
     Feature("allowColumnDefaults", _W | _V),
-    Feature("appendOnly", _W | _V, writer_version=2),
+    Feature("appendOnly", _W | _V, writer_version=2, property=("delta.appendOnly", "true")),
     Feature("catalogManaged", Support.NONE, why_not=_CATALOG),
     Feature("catalogOwned-preview", Support.NONE, why_not=_CATALOG),
     Feature("changeDataFeed", _W | _V, writer_version=4, property=("delta.enableChangeDataFeed", "true")),
@@ -85,7 +85,7 @@ _ALL = (
     Feature("materializePartitionColumns", _V),
     Feature("rowTracking", _W | _V, property=("delta.enableRowTracking", "true")),
     Feature("timestampNtz", _R | _W | _V, brought_by=_is_zoneless),
-    Feature("typeWidening", _R | _W | _V),
+    Feature("typeWidening", _R | _W | _V, property=("delta.enableTypeWidening", "true")),
     Feature("typeWidening-preview", _R | _W | _V),
     Feature("v2Checkpoint", _R | _W | _V, property=("delta.checkpointPolicy", "v2")),
     Feature("vacuumProtocolCheck", _R | _W | _V),
@@ -123,6 +123,11 @@ def is_for_readers(name: str) -> bool:
 def brought_by_type(kind: t.Type) -> str | None:
     """Return the feature that columns of a type bring to a table; None for most types."""
     return next((each.name for each in _ALL if each.brought_by is not None and each.brought_by(kind)), None)
+
+
+def brought_by_property(name: str, value: str) -> str | None:
+    """Return the feature that a table property brings to a table; None for most."""
+    return next((each.name for each in _ALL if each.property == (name, value)), None)
 
 
 def of_new_table(properties: Mapping[str, str]) -> list[str]:

@@ -14,7 +14,7 @@ from lakescan.delta.metadata.features import of_new_table
 from lakescan.delta.metadata.table_properties import CONSTRAINT, DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
-_FEATURE = "delta.feature."
+FEATURE = "delta.feature."
 # Unsupported properties, with the only value that is accepted, and why others are not.
 _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     "delta.compatibility.symlinkFormatManifest.enabled": ("false", "lakescan does not maintain symlink manifests."),
@@ -22,7 +22,6 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     "delta.enableIcebergCompatV2": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
     "delta.enableIcebergCompatV3": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
     "delta.enableIcebergWriterCompatV1": ("false", "lakescan does not maintain Iceberg metadata of Delta tables."),
-    "delta.enableTypeWidening": ("false", "lakescan does not widen types."),
     "delta.enableVariantShredding": ("false", "lakescan does not write shredded variants."),
     "delta.universalFormat.enabledFormats": ("", "lakescan does not maintain Iceberg or Hudi metadata."),
 }
@@ -32,6 +31,7 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
 SETTABLE: Mapping[str, Property[Any]] = {
     name: each for name, each in DeltaProperties.declared().items() if not each.is_internal and name not in _UNSUPPORTED
 }
+_SPELLING = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
 
 
 def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -40,30 +40,40 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     Raises `InvalidOption` for unknown Delta properties and invalid values, and `UnsupportedFeature` for properties
     that lakescan's writers do not honour.
     """
-    spelling = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
     checked: dict[str, str] = {}
     features = []
     for name, value in properties.items():
         if not name.lower().startswith("delta."):
             checked[name] = value
-        elif name.lower().startswith(_FEATURE):
-            features.append((name[len(_FEATURE) :], str(value)))
+        elif name.lower().startswith(FEATURE):
+            features.append((name[len(FEATURE) :], str(value)))
         elif name.lower().startswith(CONSTRAINT):
             raise UnsupportedFeature(f"{name!r} for a new table", "Add the constraint with ALTER TABLE, as in Delta.")
-        elif (known := spelling.get(name.lower())) is None:
-            raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, [*SETTABLE, *_UNSUPPORTED])}")
         else:
-            checked[known] = _value(known, str(value))
+            known = spelled(name)
+            checked[known] = checked_value(known, str(value), "for a new table")
     for feature, value in features:
         _check_feature(feature, value, checked)
     return checked
 
 
-def _value(name: str, value: str) -> str:
+def spelled(name: str) -> str:
+    """Return Delta's spelling of a property's name, in any case; raises `InvalidOption`, which names the nearest."""
+    known = _SPELLING.get(name.lower())
+    if known is None:
+        raise InvalidOption(f"Delta has no table property {name!r}.{nearest(name, _SPELLING.values())}")
+    return known
+
+
+def checked_value(name: str, value: str, where: str) -> str:
+    """Return the value of a property as it is recorded; `where` is for messages.
+
+    Raises `InvalidOption` for an invalid value, `UnsupportedFeature` for one that writers here do not honour.
+    """
     if name in _UNSUPPORTED:
         harmless, why = _UNSUPPORTED[name]
         if value.strip().lower() != harmless:
-            raise UnsupportedFeature(f"'{name}'={value!r} for a new table", why)
+            raise UnsupportedFeature(f"'{name}'={value!r} {where}", why)
         return value
     try:
         return str(SETTABLE[name].check(value))
@@ -74,10 +84,10 @@ def _value(name: str, value: str) -> str:
 def _check_feature(feature: str, value: str, properties: Mapping[str, str]) -> None:
     """Accept a feature only if the table has it anyway; like Delta, do not record the property."""
     if value.lower() not in ("supported", "enabled"):
-        raise InvalidOption(f"'{_FEATURE}{feature}'={value!r}: it takes supported")
+        raise InvalidOption(f"'{FEATURE}{feature}'={value!r}: it takes supported")
     features = of_new_table(properties)
     if feature not in features:
         raise UnsupportedFeature(
-            f"'{_FEATURE}{feature}' for a new table",
+            f"'{FEATURE}{feature}' for a new table",
             f"Set the property that needs the feature instead.{nearest(feature, features)}",
         )

@@ -21,13 +21,13 @@ _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 
 def schema_string(columns: Iterable[t.Field]) -> str:
     """Return the columns as schema JSON; raises `UnsupportedFeature` for a type that the format does not have."""
-    return json.dumps({"type": "struct", "fields": [_field(each) for each in columns]}, separators=(",", ":"))
+    return json.dumps({"type": "struct", "fields": [field_node(each) for each in columns]}, separators=(",", ":"))
 
 
 def with_columns(schema: str, columns: Iterable[t.Field]) -> str:
     """Return a schema's JSON with more columns at its end; what it says of the others is kept."""
     node = parse_json(schema, "the table's schema")
-    return json.dumps({**node, "fields": [*node["fields"], *map(_field, columns)]}, separators=(",", ":"))
+    return json.dumps({**node, "fields": [*node["fields"], *map(field_node, columns)]}, separators=(",", ":"))
 
 
 def with_identity_marks(schema: str, marks: Iterable[Mapping[str, int]]) -> str | None:
@@ -92,26 +92,28 @@ def _fields(node: Any) -> Iterator[dict[str, Any]]:
                 left += [each[name] for name in ("elementType", "keyType", "valueType") if name in each]
 
 
-def _field(field: t.Field) -> dict[str, Any]:
+def field_node(field: t.Field) -> dict[str, Any]:
+    """Return a column as schema JSON; raises `UnsupportedFeature` for a type that the format does not have."""
     if field.write_default is not None:
         raise UnsupportedFeature(
             f"a default of column {field.name!r} of a Delta table", "Writers here would not write the default."
         )
     metadata = {} if field.doc is None else {"comment": field.doc}
-    return {"name": field.name, "type": _type(field.type), "nullable": not field.required, "metadata": metadata}
+    return {"name": field.name, "type": type_node(field.type), "nullable": not field.required, "metadata": metadata}
 
 
-def _type(kind: t.Type) -> str | dict[str, Any]:
+def type_node(kind: t.Type) -> str | dict[str, Any]:
+    """Return a type as schema JSON: a name, or an object; raises `UnsupportedFeature`."""
     match kind:
         case t.Struct():
-            return {"type": "struct", "fields": [_field(f) for f in kind.fields]}
+            return {"type": "struct", "fields": [field_node(f) for f in kind.fields]}
         case t.ListOf():
             of = kind.element
-            return {"type": "array", "elementType": _type(of.type), "containsNull": not of.required}
+            return {"type": "array", "elementType": type_node(of.type), "containsNull": not of.required}
         case t.MapOf():
             of = kind.value
-            key = {"type": "map", "keyType": _type(kind.key.type)}
-            return {**key, "valueType": _type(of.type), "valueContainsNull": not of.required}
+            key = {"type": "map", "keyType": type_node(kind.key.type)}
+            return {**key, "valueType": type_node(of.type), "valueContainsNull": not of.required}
         case t.Decimal():
             return f"decimal({kind.precision},{kind.scale})"
         case t.Timestamp(unit="us"):

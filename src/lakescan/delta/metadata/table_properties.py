@@ -112,6 +112,9 @@ class DeltaProperties(Properties):
         is_internal=True,
         error=CorruptMetadata,
     )
+    type_widening = Property(
+        "delta.enableTypeWidening", False, is_true, "whether types of columns may be widened", check=_flag
+    )
     row_tracking = Property(
         "delta.enableRowTracking", False, is_true, "whether rows keep ids and commit versions", check=_flag
     )

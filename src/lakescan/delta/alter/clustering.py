@@ -1,0 +1,72 @@
+"""Set the clustering columns (protocol, "Clustered Table")."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from lakescan.common.references import dotted_path
+from lakescan.definition.table_changes import SetClustering
+from lakescan.delta.alter.columns import physical_path
+from lakescan.delta.alter.features import with_dependencies
+from lakescan.delta.alter.schema_tree import Node, Path, find
+from lakescan.delta.alter.state import TableState
+from lakescan.delta.metadata.clustering import CLUSTERING
+from lakescan.errors import InvalidOption, UnsupportedFeature
+
+_MOST = 4  # as Delta on Spark
+_WITHOUT_ORDER = ("boolean", "binary", "variant", "void")  # types without statistics to skip files by
+
+
+def set_clustering(state: TableState, change: SetClustering) -> TableState:
+    """Cluster new files by columns; by none, if there are none. Files that are there stay as they are."""
+    if state.clustering is None and not change.columns:
+        return state
+    if state.metadata.partition_columns:
+        raise UnsupportedFeature(
+            f"clustering {state.location}, which is partitioned", "Write it to a new table without partitions."
+        )
+    if len(change.columns) > _MOST:
+        raise InvalidOption(f"CLUSTER BY takes at most {_MOST} columns, not {len(change.columns)}")
+    schema = state.schema
+    found = [find(schema, path).path for path in change.columns]
+    if len({tuple(each.lower() for each in path) for path in found}) < len(found):
+        raise InvalidOption("CLUSTER BY names a column twice")
+    for path in found:
+        _check_ordered(schema, path)
+    paths = tuple(physical_path(schema, path) for path in found)
+    text = json.dumps({"clusteringColumns": [list(path) for path in paths], "domainName": CLUSTERING})
+    old = ",".join(_logical(schema, path) for path in state.clustering or ())
+    after = with_dependencies(state, "clustering")
+    after = replace(after, clustering=paths, domains={**after.domains, CLUSTERING: text})
+    new = ",".join(map(dotted_path, found))
+    return after.with_step("CLUSTER BY", oldClusteringColumns=old, newClusteringColumns=new)
+
+
+def _check_ordered(schema: Node, path: Path) -> None:
+    found = find(schema, path)
+    kind: Any = found.type
+    in_struct = all(find(schema, path[: n + 1]).siblings is not None for n in range(len(path)))
+    if isinstance(kind, dict) or kind in _WITHOUT_ORDER or not in_struct:
+        raise InvalidOption(
+            f"CLUSTER BY {dotted_path(path)}: its type has no statistics to skip files by. Take columns, or members of "
+            "structs, of numbers, texts, dates or timestamps"
+        )
+
+
+def _logical(schema: Node, physical: Path) -> str:
+    """The name of a clustering column, which is recorded by its names in files."""
+    names: list[str] = []
+    fields = schema["fields"]
+    for own in physical:
+        known = {
+            str((each.get("metadata") or {}).get("delta.columnMapping.physicalName", each["name"])): each
+            for each in fields
+        }
+        if own not in known:
+            return dotted_path(physical)
+        names.append(known[own]["name"])
+        kind = known[own]["type"]
+        fields = kind["fields"] if isinstance(kind, dict) and kind.get("type") == "struct" else []
+    return dotted_path(names)

@@ -1,0 +1,290 @@
+"""Add, drop, rename and change columns (protocol, "Column Mapping", "Default Columns")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.definition.table_changes import (
+    KEPT,
+    AddColumn,
+    ChangeColumn,
+    Default,
+    DropColumn,
+    Place,
+    RenameColumn,
+)
+from lakescan.delta.alter.dependents import check_independent, check_no_lengths
+from lakescan.delta.alter.schema_tree import (
+    FoundField,
+    Node,
+    Path,
+    find,
+    has,
+    overlap,
+    position_of,
+    struct_fields,
+    type_text,
+)
+from lakescan.delta.alter.state import RowCheck, TableState
+from lakescan.delta.alter.statistics_columns import with_column_renamed, without_column
+from lakescan.delta.alter.type_changes import CHANGES, widen
+from lakescan.delta.metadata.features import brought_by_type
+from lakescan.delta.metadata.new_schema import IDENTITY_STEP, field_node, mapped
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.errors import InvalidOption, UnsupportedFeature
+
+DEFAULT, _GENERATED, _PHYSICAL = "CURRENT_DEFAULT", "delta.generationExpression", "delta.columnMapping.physicalName"
+_MAPPING = DeltaProperties.column_mapping.name
+_FORBIDDEN = " ,;{}()\n\t="  # in names of columns that files have under their own names: Parquet's writers refuse them
+
+
+def add_column(state: TableState, change: AddColumn) -> TableState:
+    """Add a column, or a member of a struct: rows that are there have nulls in it."""
+    schema, own = state.schema, change.column
+    fields, parent = struct_fields(schema, change.parent), find(schema, change.parent).path
+    path = (*parent, own.name)
+    if has(schema, path):
+        if change.if_not_exists:
+            return state
+        raise InvalidOption(f"{state.location} has a column {dotted_path(find(schema, path).path)} already")
+    check_no_lengths(state, path, "adding")
+    check_names(state, [own])
+    node = field_node(own)
+    if change.default is not None:
+        node["metadata"][DEFAULT] = _default(state, change.default, path)
+    place = len(fields) if change.place is None else _behind(fields, change.place, parent)
+    fields.insert(place, node)
+    added = with_types(with_mapping(state.with_schema(schema)), [own])
+    if own.required:
+        why = f"adding the column {dotted_path(path)} NOT NULL to {state.location}: rows that are there have no value"
+        added = added.with_check(RowCheck(why))
+    column: dict[str, Any] = {"column": as_logged(parent, node)}
+    if change.place is not None:
+        column["position"] = _position(change.place)
+    return added.with_step("ADD COLUMNS", columns=[column])
+
+
+def drop_column(state: TableState, change: DropColumn) -> TableState:
+    """Drop a column, or a member of a struct; files keep its values."""
+    schema = state.schema
+    if change.if_exists and not has(schema, change.path):
+        return state
+    found = find(schema, change.path)
+    check_mapped(state, f"dropping column {dotted_path(found.path)}")
+    check_droppable(state, schema, found)
+    assert found.siblings is not None
+    found.siblings.remove(found.field)
+    dropped = without_column(state.with_schema(schema), found.path)
+    return dropped.with_step("DROP COLUMNS", columns=[dotted_path(found.path)])
+
+
+def check_droppable(state: TableState, schema: Node, found: FoundField) -> None:
+    """Raise `UnsupportedFeature` for a column that the layout or an expression needs, or that is the last one."""
+    doing = f"dropping {dotted_path(found.path)} of {state.location}"
+    if found.siblings is None:
+        raise UnsupportedFeature(doing, "The element of a list, and the key and value of a map, are not dropped.")
+    if len(found.path) == 1 and found.path[0] in state.metadata.partition_columns:
+        raise UnsupportedFeature(doing, "The table is partitioned by it: write it to a new table.")
+    if any(overlap(each, physical_path(schema, found.path)) for each in state.clustering or ()):
+        raise UnsupportedFeature(doing, "The table is clustered by it: change CLUSTER BY first.")
+    kept = [each for each in found.siblings if each is not found.field]
+    if not kept or (len(found.path) == 1 and {each["name"] for each in kept} <= {*state.metadata.partition_columns}):
+        raise UnsupportedFeature(doing, "It is the last one.")
+    check_independent(state, found.path, "dropping")
+    check_no_lengths(state, found.path, "dropping")
+
+
+def rename_column(state: TableState, change: RenameColumn) -> TableState:
+    """Give a column, or a member of a struct, another name; files keep the earlier one."""
+    schema = state.schema
+    found = find(schema, change.path)
+    doing = f"renaming column {dotted_path(found.path)}"
+    check_mapped(state, doing)
+    if found.siblings is None:
+        raise UnsupportedFeature(
+            f"{doing} of {state.location}", "It is no field of a struct: its name is the format's."
+        )
+    others = [each["name"] for each in found.siblings if each is not found.field]
+    if change.name.lower() in (each.lower() for each in others):
+        raise InvalidOption(f"{state.location} has a column {change.name!r} beside {dotted_path(found.path)} already")
+    if not change.name:
+        raise InvalidOption(f"{doing} of {state.location}: the new name is empty")
+    check_independent(state, found.path, "renaming")
+    check_no_lengths(state, found.path, "renaming")
+    old, found.field["name"] = found.path, change.name
+    renamed = with_column_renamed(state.with_schema(schema), old, change.name)
+    if len(old) == 1:
+        columns = tuple(change.name if each == old[0] else each for each in state.metadata.partition_columns)
+        renamed = replace(renamed, metadata=replace(renamed.metadata, partition_columns=columns))
+    new = (*old[:-1], change.name)
+    return renamed.with_step("RENAME COLUMN", oldColumnPath=dotted_path(old), newColumnPath=dotted_path(new))
+
+
+def change_column(state: TableState, change: ChangeColumn) -> TableState:
+    """Change the type, the comment, the default, the place of a column, or whether it may be null."""
+    schema = state.schema
+    found = find(schema, change.path)
+    name = dotted_path(found.path)
+    if found.siblings is None and (change.doc is not KEPT or change.place or change.default is not KEPT):
+        raise UnsupportedFeature(
+            f"a comment, a default or a place of {name} of {state.location}", "Only its type can be changed."
+        )
+    changed, before = state, found.metadata.get(CHANGES)
+    if change.type is not None:
+        widen(state, found, change.type)
+        changed = with_types(changed, [t.Field(0, found.path[-1], change.type)])
+    if change.doc is not KEPT:
+        _set(found.metadata, "comment", change.doc)
+    if change.default is not KEPT:
+        given = None if change.default is None else _default(state, change.default, found.path)
+        _check_no_other_values(state, found)
+        _set(found.metadata, DEFAULT, given)
+    if change.required is not None:
+        changed = _with_nulls(changed, schema, found, change.required)
+    if change.place is not None:
+        assert found.siblings is not None
+        _move(found, change.place)
+    column = as_logged(found.path[:-1], _as_field(found))
+    _set(column["metadata"], CHANGES, before)  # Delta's history has the column without what it is about to add
+    parameters: dict[str, Any] = {"column": column}
+    if change.place is not None:
+        parameters["position"] = _position(change.place)
+    return changed.with_schema(schema).with_step("CHANGE COLUMN", **parameters)
+
+
+def check_mapped(state: TableState, doing: str) -> None:
+    """Raise `UnsupportedFeature` for a table whose files are read by the columns' own names."""
+    if not state.is_mapped:
+        raise UnsupportedFeature(
+            f"{doing} of {state.location}, whose files have columns by their names",
+            f"Set '{_MAPPING}'='name' first, ALTER TABLE ... SET TBLPROPERTIES: no file is written again.",
+        )
+
+
+def check_names(state: TableState, columns: Sequence[t.Field]) -> None:
+    """Raise `InvalidOption` for names that files cannot have, unless the table's files have others."""
+    wrong = [each.name for each in t.walk(tuple(columns)) if set(each.name) & set(_FORBIDDEN)]
+    if wrong and not state.is_mapped:
+        raise InvalidOption(
+            f"the name of column {wrong[0]!r} has a space or one of ,;{{}}()=, which Delta's data files cannot have. "
+            f"Set '{_MAPPING}'='name' first: files then have names of their own"
+        )
+
+
+def with_mapping(state: TableState) -> TableState:
+    """The table with an id and a physical name for each column, if it has column mapping."""
+    if not state.is_mapped:
+        return state
+    schema, last = mapped(state.metadata.schema_string, state.metadata.properties.max_column_id)
+    metadata = replace(state.metadata, schema_string=schema)
+    configuration = {**metadata.configuration, DeltaProperties.max_column_id.name: str(last)}
+    return replace(state, metadata=replace(metadata, configuration=configuration))
+
+
+def with_types(state: TableState, columns: Sequence[t.Field]) -> TableState:
+    """The table with the features that columns of these types need."""
+    brought = {brought_by_type(each.type) for each in t.walk(tuple(columns))}
+    held = state.protocol.features
+    return state.with_features(*(n for n in brought if n is not None and f"{n}-preview" not in held))
+
+
+def physical_path(schema: Node, path: Sequence[str]) -> Path:
+    """Return the names that files have for a column or a member of structs."""
+    names = []
+    for count in range(1, len(path) + 1):
+        found = find(schema, path[:count])
+        is_field = found.siblings is not None
+        names.append(str(found.metadata.get(_PHYSICAL, found.path[-1])) if is_field else found.path[-1])
+    return tuple(names)
+
+
+def as_logged(parent: Path, node: Node) -> Node:
+    """A field as Delta's operations have it: its whole name, and of its type only the kind."""
+    return {
+        "name": dotted_path((*parent, node["name"])),
+        "type": type_text(node["type"]),
+        "nullable": node["nullable"],
+        "metadata": dict(node.get("metadata") or {}),
+    }
+
+
+def _as_field(found: FoundField) -> Node:
+    if found.siblings is not None:
+        return found.field
+    return {"name": found.path[-1], "type": found.type, "nullable": _is_nullable(found), "metadata": {}}
+
+
+def _is_nullable(found: FoundField) -> bool:
+    if found.siblings is not None:
+        return bool(found.field.get("nullable", True))
+    contains = {"elementType": "containsNull", "valueType": "valueContainsNull"}.get(found.member)
+    return contains is not None and bool(found.holder.get(contains, True))
+
+
+def _with_nulls(state: TableState, schema: Node, found: FoundField, required: bool) -> TableState:
+    if _is_nullable(found) != required:
+        return state
+    name = dotted_path(found.path)
+    if found.siblings is None:
+        raise UnsupportedFeature(f"changing whether {name} of {state.location} may be null")
+    if required and any(find(schema, found.path[: n + 1]).siblings is None for n in range(len(found.path))):
+        raise UnsupportedFeature(f"SET NOT NULL of {name} of {state.location}, which is within a list or a map")
+    if not required and IDENTITY_STEP in found.metadata:
+        raise UnsupportedFeature(f"nulls in the identity column {name} of {state.location}")
+    found.field["nullable"] = not required
+    if not required:
+        return state
+    why = f"SET NOT NULL of column {name} of {state.location}, which has nulls"
+    return state.with_check(RowCheck(why, not_null=found.path))
+
+
+def _check_no_other_values(state: TableState, found: FoundField) -> None:
+    if len(found.path) > 1:
+        raise UnsupportedFeature(
+            f"a default of {dotted_path(found.path)} of {state.location}", "Only columns have one."
+        )
+    for each, what in ((_GENERATED, "generated"), (IDENTITY_STEP, "an identity column")):
+        if each in found.metadata:
+            raise UnsupportedFeature(f"a default of column {found.path[0]!r} of {state.location}, which is {what}")
+
+
+def _default(state: TableState, default: Default, path: Path) -> str:
+    """The text of a default; raises `UnsupportedFeature` for a table that has no defaults, and for members."""
+    if "allowColumnDefaults" not in state.protocol.features:
+        raise UnsupportedFeature(
+            f"a default of column {dotted_path(path)} of {state.location}",
+            "Set 'delta.feature.allowColumnDefaults'='supported' first: ALTER TABLE ... SET TBLPROPERTIES.",
+        )
+    if len(path) > 1:
+        raise UnsupportedFeature(f"a default of {dotted_path(path)} of {state.location}", "Only columns have one.")
+    return default.text
+
+
+def _set(metadata: Node, name: str, value: object) -> None:
+    if value is None:
+        metadata.pop(name, None)
+    else:
+        metadata[name] = value
+
+
+def _behind(fields: list[Node], place: Place, parent: Path) -> int:
+    if place.after is None:
+        return 0
+    return position_of(place.after, fields, f"in {dotted_path(parent)}" if parent else "in the table") + 1
+
+
+def _move(found: FoundField, place: Place) -> None:
+    assert found.siblings is not None
+    if place.after is not None and place.after.lower() == found.field["name"].lower():
+        return
+    target = None if place.after is None else found.siblings[_behind(found.siblings, place, found.path[:-1]) - 1]
+    found.siblings.remove(found.field)
+    found.siblings.insert(0 if target is None else found.siblings.index(target) + 1, found.field)
+
+
+def _position(place: Place) -> str:
+    return "FIRST" if place.after is None else f"AFTER {place.after}"

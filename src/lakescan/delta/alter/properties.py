@@ -1,0 +1,146 @@
+"""Set and unset the properties of a table; those that need a table feature bring it along."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from lakescan.definition.table_changes import SetComment, SetProperties, UnsetProperties
+from lakescan.delta.alter.features import with_dependencies, with_feature, with_versions
+from lakescan.delta.alter.schema_tree import all_fields, encoded
+from lakescan.delta.alter.state import TableState
+from lakescan.delta.metadata.features import brought_by_property
+from lakescan.delta.metadata.new_properties import FEATURE, checked_value, spelled
+from lakescan.delta.metadata.table_properties import CONSTRAINT, DeltaProperties
+from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+
+_MAPPING, _LAST_ID = DeltaProperties.column_mapping.name, DeltaProperties.max_column_id.name
+_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_ROW_TRACKING, _SUSPENDED = DeltaProperties.row_tracking.name, DeltaProperties.suspends_row_tracking.name
+_ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name
+_READER, _WRITER = DeltaProperties.reader_version.name, DeltaProperties.writer_version.name
+_COMMENT = "comment"  # Spark's property for the description of a table
+# Spark's own properties, which say what and where a table is.
+_NOT_SET = {
+    "location": "A Delta table is its folder: copy it, or open the other folder.",
+    "provider": "A table keeps its format: write it to a new table.",
+}
+
+
+def set_properties(state: TableState, change: SetProperties) -> TableState:
+    """Set properties; versions and features of the protocol are upgraded, and not kept as properties."""
+    after, set_, checked = state, dict(change.properties), {}
+    versions = {each.lower(): each for each in set_}
+    reader, writer = (set_.pop(versions.get(each.lower(), ""), None) for each in (_READER, _WRITER))
+    if reader is not None or writer is not None:
+        after = with_versions(after, reader, writer)
+    for name, value in set_.items():
+        if name.lower().startswith(FEATURE):
+            after = with_feature(after, name[len(FEATURE) :], value)
+        elif name.lower().startswith(CONSTRAINT):
+            raise InvalidOption(f"{name!r} is no property to set: ALTER TABLE ... ADD CONSTRAINT checks the rows first")
+        elif name in _NOT_SET:
+            raise UnsupportedFeature(f"the property {name!r} of {state.location}", _NOT_SET[name])
+        elif name == _COMMENT:
+            after = replace(after, metadata=replace(after.metadata, description=value))
+        elif not name.lower().startswith("delta."):
+            checked[name] = value
+        else:
+            known = spelled(name)
+            checked[known] = checked_value(known, value, f"of {state.location}")
+    after = _with(after, checked)
+    return after.with_step("SET TBLPROPERTIES", properties=json.dumps(dict(change.properties), ensure_ascii=False))
+
+
+def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
+    """Remove properties; those that files or columns depend on stay."""
+    configuration, comment = dict(state.metadata.configuration), state.metadata.description
+    names = [_as_recorded(name, configuration) for name in change.names]
+    for name in names:
+        if name == _COMMENT:
+            comment = None
+            continue
+        if name not in configuration:
+            if not change.if_exists:
+                raise InvalidOption(f"{state.location} has no property {name!r}.{nearest(name, configuration)}")
+            continue
+        _check_removable(state, name)
+        del configuration[name]
+    after = state.with_configuration(configuration)
+    after = replace(after, metadata=replace(after.metadata, description=comment))
+    parameters = {"properties": json.dumps(names, ensure_ascii=False), "ifExists": change.if_exists}
+    return after.with_step("UNSET TBLPROPERTIES", **parameters)
+
+
+def set_comment(state: TableState, change: SetComment) -> TableState:
+    """Set or remove the description, as Delta does for COMMENT ON TABLE."""
+    if change.comment is None:
+        return unset_properties(state, UnsetProperties((_COMMENT,), if_exists=True))
+    return set_properties(state, SetProperties({_COMMENT: change.comment}))
+
+
+def _with(state: TableState, properties: Mapping[str, str]) -> TableState:
+    """The table with checked properties, and what they need."""
+    before = state.metadata.properties
+    after = state.with_configuration({**state.metadata.configuration, **properties})
+    brought = [brought_by_property(name, value) for name, value in properties.items()]
+    previews = {each.removesuffix("-preview") for each in state.protocol.features if each.endswith("-preview")}
+    after = with_dependencies(after, *(name for name in brought if name is not None and name not in previews))
+    if _MAPPING in properties and before.column_mapping != properties[_MAPPING]:
+        after = _with_mapping(after, before.column_mapping, properties[_MAPPING])
+    if properties.get(_ROW_TRACKING) == "true" and not before.row_tracking:
+        after = _with_row_tracking(after)
+    return after
+
+
+def _with_mapping(state: TableState, old: str, new: str) -> TableState:
+    """The table with an id for each column, which files have by the name that it has now."""
+    if (old, new) != ("none", "name"):
+        raise UnsupportedFeature(
+            f"changing '{_MAPPING}' of {state.location} from {old!r} to {new!r}",
+            "Files of the table have its columns under other names than their own: write it to a new table.",
+        )
+    schema, last = state.schema, state.metadata.properties.max_column_id
+    fields = list(all_fields(schema))
+    if any({_ID, _PHYSICAL} & set(field.get("metadata") or {}) for _, field in fields):
+        raise UnsupportedFeature(
+            f"column mapping for {state.location}, whose columns have ids of an earlier mapping",
+            "Write the table to a new one.",
+        )
+    for _, field in fields:
+        last += 1
+        field["metadata"] = {**(field.get("metadata") or {}), _ID: last, _PHYSICAL: field["name"]}
+    metadata = replace(state.metadata, schema_string=encoded(schema))
+    configuration = {**metadata.configuration, _LAST_ID: str(last)}
+    return replace(state, metadata=replace(metadata, configuration=configuration))
+
+
+def _with_row_tracking(state: TableState) -> TableState:
+    """The table with columns for ids of moved rows; files that are there get ids in the same commit."""
+    configuration = dict(state.metadata.configuration)
+    configuration.pop(_SUSPENDED, None)
+    configuration.setdefault(_ROW_IDS, f"_row-id-col-{uuid.uuid4()}")
+    configuration.setdefault(_ROW_VERSIONS, f"_row-commit-version-col-{uuid.uuid4()}")
+    return replace(state.with_configuration(configuration), backfills=True)
+
+
+def _as_recorded(name: str, recorded: Iterable[str]) -> str:
+    """A property's name as the table has it; Delta's own are found in any case."""
+    if name in recorded or not name.lower().startswith("delta."):
+        return name
+    return next((each for each in recorded if each.lower() == name.lower()), name)
+
+
+def _check_removable(state: TableState, name: str) -> None:
+    declared = DeltaProperties.declared().get(name)
+    if name.lower().startswith(CONSTRAINT):
+        raise InvalidOption(f"{name!r} is a constraint: ALTER TABLE ... DROP CONSTRAINT {name[len(CONSTRAINT) :]}")
+    if name == _MAPPING and state.is_mapped:
+        raise UnsupportedFeature(
+            f"removing '{_MAPPING}' of {state.location}",
+            "Files of the table have its columns under other names than their own: write it to a new table.",
+        )
+    if declared is not None and declared.is_internal:
+        raise UnsupportedFeature(f"removing the property {name!r} of {state.location}", "Delta's writers need it.")

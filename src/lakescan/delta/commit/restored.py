@@ -1,0 +1,136 @@
+"""Restore an earlier version of a table: the files and metadata that it had, as a new version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.delta.alter.schema_tree import encoded, parsed
+from lakescan.delta.commit.file_changes import FileChanges, removes
+from lakescan.delta.commit.live_adds import live_adds, whole_adds
+from lakescan.delta.log.reader import DeltaVersion, LogReader
+from lakescan.delta.log.replay import identity
+from lakescan.delta.metadata.clustering import CLUSTERING
+from lakescan.delta.metadata.new_schema import IDENTITY_MARK, IDENTITY_STEP
+from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.delta.scan.deletion_vectors import delete_table
+from lakescan.errors import MissingFile
+from lakescan.storage import Storage
+
+_LAST_ID = DeltaProperties.max_column_id.name
+_SHOWN = 3  # missing files that a message names
+
+
+@dataclass(frozen=True)
+class RestoredFiles:
+    """The files that a restored version has: `back` are not live now, `gone` are live now alone, `kept` are in both.
+
+    They are rows of `live_adds`.
+    """
+
+    back: pa.Table
+    gone: pa.Table
+    kept: pa.Table
+
+    @staticmethod
+    def of(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> RestoredFiles:
+        """Compare the live files of two versions; one with another deletion vector is another file."""
+        live, before = live_adds(now, storage), live_adds(earlier, storage)
+        mine, theirs = (_identities(each) for each in (live, before))
+        stays = pc.is_in(theirs, value_set=mine)
+        return RestoredFiles(
+            before.filter(pc.invert(stays)),
+            live.filter(pc.invert(pc.is_in(mine, value_set=theirs))),
+            before.filter(stays),
+        )
+
+    def check_present(self, version: int, location: str, storage: Storage) -> None:
+        """Raise `MissingFile` if a file that comes back is not in storage any more, or its deletion vector."""
+        vectors = self.back["vector"].combine_chunks()
+        with_vector = vectors.filter(pc.is_valid(vectors.field("storageType")))
+        beside = delete_table(with_vector, location)["path"] if len(with_vector) else pa.array([], pa.string())
+        paths = {*self.back["path"].to_pylist(), *(each for each in beside.to_pylist() if each)}
+        ordered = sorted(paths)
+        missing = [path for path, entry in zip(ordered, storage.look_up(ordered), strict=True) if entry is None]
+        if missing:
+            more = f", and {len(missing) - _SHOWN:,} others" if len(missing) > _SHOWN else ""
+            raise MissingFile(
+                f"{location}: version {version} cannot be restored: {len(missing):,} of its files are gone, "
+                f"{', '.join(missing[:_SHOWN])}{more}. They were removed by VACUUM, or by hand: restore a newer version"
+            )
+
+    def changes(self, earlier: DeltaVersion, storage: Storage) -> FileChanges:
+        """The file actions of the commit: as of changed rows."""
+        return FileChanges(whole_adds(earlier, storage, self.back), removes(self.gone))
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """What Delta counts of a restored table; sizes in bytes."""
+        back, gone, kept = (_size(each) for each in (self.back, self.gone, self.kept))
+        return {
+            "tableSizeAfterRestore": kept + back,
+            "numOfFilesAfterRestore": self.kept.num_rows + self.back.num_rows,
+            "numRemovedFiles": self.gone.num_rows,
+            "numRestoredFiles": self.back.num_rows,
+            "removedFilesSize": gone,
+            "restoredFilesSize": back,
+        }
+
+
+def restored_metadata(now: Metadata, earlier: Metadata) -> Metadata:
+    """The earlier metadata, whose new ids still follow those that were given since: of rows, and of columns."""
+    configuration = dict(earlier.configuration)
+    if _LAST_ID in configuration:
+        last = max(now.properties.max_column_id, earlier.properties.max_column_id)
+        configuration[_LAST_ID] = str(last)
+    schema = _with_marks(earlier.schema_string, now.schema_string)
+    return replace(earlier, schema_string=schema, configuration=configuration, id=now.id)
+
+
+def restored_domains(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> dict[str, str | None]:
+    """The clustering columns of the earlier version, where they differ; other domains stay as they are."""
+    reader = LogReader(now.segment.location, storage)
+    mine, theirs = (_text(reader.domains(each.segment).get(CLUSTERING)) for each in (now, earlier))
+    return {} if mine == theirs else {CLUSTERING: theirs}
+
+
+def _text(action: Any) -> str | None:
+    return None if action is None else action.text("configuration")
+
+
+def _with_marks(schema: str, now: str) -> str:
+    """A schema whose identity columns go on behind the ids that were assigned up to now."""
+    node, marks = parsed(schema), _marks(now)
+    changed = False
+    for field in node["fields"]:
+        metadata = field.get("metadata") or {}
+        mark, step = marks.get(field["name"]), metadata.get(IDENTITY_STEP)
+        if mark is None or step is None:
+            continue
+        known = metadata.get(IDENTITY_MARK, mark)
+        metadata[IDENTITY_MARK] = max(known, mark) if step > 0 else min(known, mark)
+        changed = True
+    return encoded(node) if changed else schema
+
+
+def _marks(schema: str) -> Mapping[str, int]:
+    fields = parsed(schema)["fields"]
+    return {
+        each["name"]: each["metadata"][IDENTITY_MARK]
+        for each in fields
+        if IDENTITY_MARK in (each.get("metadata") or {})
+    }
+
+
+def _identities(files: pa.Table) -> pa.Array:
+    return identity(files) if files.num_rows else pa.array([], pa.string())
+
+
+def _size(files: pa.Table) -> int:
+    total: int = pc.sum(files["size"]).as_py() or 0
+    return total
