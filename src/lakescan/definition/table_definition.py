@@ -146,20 +146,20 @@ def numbered(columns: Iterable[t.Field]) -> tuple[t.Field, ...]:
     """Assign ids by position, as Iceberg does: first all columns, then column by column the fields nested in them."""
     fields = list(columns)
     ids = count(len(fields) + 1)
-    return tuple(_renumbered(each, number, ids) for number, each in enumerate(fields, start=1))
+    return tuple(renumbered(each, number, ids) for number, each in enumerate(fields, start=1))
 
 
-def _renumbered(column: t.Field, number: int, ids: Iterator[int]) -> t.Field:
+def renumbered(column: t.Field, number: int, ids: Iterator[int]) -> t.Field:
     """Give a column the id `number` and its nested fields the next ones: direct children first, then theirs."""
     match column.type:
         case t.Struct():
             pairs = [(member, next(ids)) for member in column.type.fields]
-            kind: t.Type = t.Struct(tuple(_renumbered(*pair, ids) for pair in pairs))
+            kind: t.Type = t.Struct(tuple(renumbered(*pair, ids) for pair in pairs))
         case t.ListOf():
-            kind = t.ListOf(_renumbered(column.type.element, next(ids), ids))
+            kind = t.ListOf(renumbered(column.type.element, next(ids), ids))
         case t.MapOf():
             key, value = next(ids), next(ids)
-            kind = t.MapOf(_renumbered(column.type.key, key, ids), _renumbered(column.type.value, value, ids))
+            kind = t.MapOf(renumbered(column.type.key, key, ids), renumbered(column.type.value, value, ids))
         case _:
             kind = column.type
     return replace(column, id=number, type=kind)

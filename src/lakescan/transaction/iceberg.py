@@ -20,7 +20,7 @@ from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import connection
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
-from lakescan.definition.table_changes import TableChange
+from lakescan.definition.table_changes import AddColumn, TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature
 from lakescan.expressions.bind import bind
@@ -38,7 +38,6 @@ from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.branches import with_branch
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
-from lakescan.iceberg.write.create import as_schema
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
 from lakescan.iceberg.write.expire import Retention, commit_expiry
@@ -50,6 +49,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
+from lakescan.transaction.iceberg_alter import alter
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
 from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
 from lakescan.transaction.removed import Removed
@@ -224,8 +224,9 @@ class IcebergTarget:
             )
 
     def alter(self, changes: Sequence[TableChange]) -> None:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(f"ALTER TABLE of {self.name}")
+        """Change columns, layout and properties in one commit; see `iceberg_alter`."""
+        with translated(self.identifier):
+            alter(self._table, self.opened, self.storage, changes, self.retries)
 
     @property
     def snapshots(self) -> IcebergSnapshots:
@@ -335,16 +336,8 @@ class IcebergTarget:
             )
 
     def with_columns(self, new: TableDefinition) -> IcebergTarget:
-        """Add columns in a commit of its own, and reload the table."""
-        from pyiceberg.exceptions import CommitFailedException
-
-        try:
-            with self._table.update_schema() as update:
-                update.union_by_name(as_schema(new))
-        except CommitFailedException as error:
-            raise CommitConflict(
-                f"{self.name}: another writer changed its columns at the same time: {error}"
-            ) from error
+        """Add columns in a commit of its own, and reload the table; those that others added meanwhile stay theirs."""
+        self.alter([AddColumn((), column, if_not_exists=True) for column in new.columns])
         return self.reopened()
 
     def with_schema(self, new: TableDefinition) -> IcebergTarget:

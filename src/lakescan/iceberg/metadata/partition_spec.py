@@ -23,6 +23,7 @@ _NUMBERED = ("bucket", "truncate")
 _PARAMETER = re.compile(r"(bucket|truncate)\[([0-9]{1,20})\]")
 _UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _INT, _LONG = np.iinfo(np.int32), np.iinfo(np.int64)
+_HASHED = (t.INT, t.LONG, t.TIME, t.STRING, t.UUID, t.BINARY)  # what `bucket` takes, beside others with parameters
 _DECIMAL_DIGITS = 28  # Python's default precision: some writers' truncation rounds beyond it
 
 
@@ -60,6 +61,23 @@ class Transform:
             case "bucket" | "year" | "month" | "hour":
                 return t.INT
         return t.STRING
+
+    def takes(self, source: t.Type) -> bool:
+        """Whether it is defined for columns of a type (specification, "Partition Transforms")."""
+        is_time = source == t.DATE or isinstance(source, t.Timestamp)
+        match self.name:
+            case "identity" | "void":
+                no_values = isinstance(source, t.Struct | t.ListOf | t.MapOf | t.Geospatial) or source == t.VARIANT
+                return self.name == "void" or not no_values
+            case "year" | "month" | "day":
+                return is_time
+            case "hour":
+                return is_time and source != t.DATE
+            case "bucket":
+                return is_time or isinstance(source, t.Decimal | t.Fixed) or source in _HASHED
+            case "truncate":
+                return isinstance(source, t.Decimal) or source in (t.INT, t.LONG, t.STRING, t.BINARY)
+        return False
 
     def keeps_nulls(self) -> bool:
         """Whether a partition value is null if and only if the source value is."""

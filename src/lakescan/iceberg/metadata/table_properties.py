@@ -257,18 +257,18 @@ _RESERVED = frozenset(
 )
 
 
-def check_properties(properties: Mapping[str, str]) -> None:
-    """Check a new table's properties: `InvalidOption` for invalid values, `UnsupportedFeature` for missing support."""
+def check_properties(properties: Mapping[str, str], of: str = "a new table") -> None:
+    """Check properties to set: `InvalidOption` for invalid values, `UnsupportedFeature` for missing support."""
     declared = IcebergProperties.declared()
     for name, value in properties.items():
         if name.startswith("encryption."):
-            raise UnsupportedFeature(f"'{name}' for a new table", "Encrypted tables are read, not written.")
+            raise UnsupportedFeature(f"'{name}' for {of}", "Encrypted tables are read, not written.")
         if name in _RESERVED:
             raise InvalidOption(f"{name!r} cannot be set as a property: Iceberg keeps it in the table's metadata")
         if name == IcebergProperties.file_format.name and str(value).lower() != IcebergProperties.file_format.default:
-            raise UnsupportedFeature(f"'{name}'={value!r} for a new table", "Files are written as Parquet.")
+            raise UnsupportedFeature(f"'{name}'={value!r} for {of}", "Files are written as Parquet.")
         if name in _PROVIDERS:
-            raise UnsupportedFeature(f"'{name}' for a new table", "Only Iceberg's own providers are supported.")
+            raise UnsupportedFeature(f"'{name}' for {of}", "Only Iceberg's own providers are supported.")
         try:
             if name.startswith(_COLUMN_METRICS):
                 MetricsMode.checked(str(value))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _GZIP, _EXTENSION = "gzip", ".metadata.json"
+_WITH_ROW_IDS = 3  # the first version whose metadata has the next row id
 _CODEC: ContextVar[str | None] = ContextVar("codec", default=None)  # None where lakescan does not commit
 _LOCK = Lock()
 _IS_EXTENDED = False
@@ -87,6 +88,7 @@ def _extend() -> None:
     with _LOCK:
         if not _IS_EXTENDED:
             _write_version_3()
+            _update_all_versions()
             _name_compressed()
             _IS_EXTENDED = True
 
@@ -106,6 +108,41 @@ def _write_version_3() -> None:
             return str(IcebergBaseModel.model_dump_json(self, *args, **kwargs))
 
     TableMetadataV3.model_dump_json = model_dump_json
+
+
+def _update_all_versions() -> None:
+    """pyiceberg's catalogs upgrade tables to version 2 at most, and leave what version 1 alone has as it was."""
+    import pyiceberg.catalog
+    from pyiceberg.table.update import SetLocationUpdate, UpgradeFormatVersionUpdate
+
+    theirs = pyiceberg.catalog.update_table_metadata
+
+    def update_table_metadata(base_metadata: Any, updates: Any, *args: Any, **kwargs: Any) -> Any:
+        if _CODEC.get() is None:
+            return theirs(base_metadata, updates, *args, **kwargs)
+        to_3 = [e for e in updates if isinstance(e, UpgradeFormatVersionUpdate) and e.format_version == _WITH_ROW_IDS]
+        if to_3:
+            same = SetLocationUpdate(location=base_metadata.location)  # a change, so that the old file is logged
+            updates = (same, *(each for each in updates if each not in to_3))
+        return _as_version_1(theirs(_version_3(base_metadata) if to_3 else base_metadata, updates, *args, **kwargs))
+
+    pyiceberg.catalog.update_table_metadata = update_table_metadata
+
+
+def _version_3(metadata: Any) -> Any:
+    from pyiceberg.table.metadata import TableMetadataV3
+
+    if metadata.format_version >= _WITH_ROW_IDS:
+        return metadata
+    return TableMetadataV3.model_construct(**{**dict(metadata), "format_version": _WITH_ROW_IDS, "next_row_id": 0})
+
+
+def _as_version_1(metadata: Any) -> Any:
+    """In version 1, the current schema and partition spec are named alone, too, for readers that know no others."""
+    if metadata.format_version > 1:
+        return metadata
+    spec = [each.model_dump() for each in metadata.spec().fields]
+    return metadata.model_copy(update={"schema_": metadata.schema(), "partition_spec": spec})
 
 
 def _name_compressed() -> None:

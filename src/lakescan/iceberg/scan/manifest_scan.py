@@ -201,9 +201,12 @@ class ManifestScan:
         return FileTable(listed.append_column("constants", constants), stats=stats, constant_fields=fields)
 
     def _shown(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:
-        """Partition values under the field names of the table's newest spec."""
-        names = self.partition_names
-        members = {names.get(f.id, f.name): partition.field(i) for i, f in enumerate(spec.fields)}
+        """Partition values under the field names of the table's newest spec; void ones have the type of any others."""
+        names, nothing = self.partition_names, pa.nulls(len(partition))
+        members = {
+            names.get(f.id, f.name): nothing if f.transform.name == "void" else partition.field(i)
+            for i, f in enumerate(spec.fields)
+        }
         return struct_of(members, len(partition))
 
     def _constants(self, partition: pa.StructArray, spec: PartitionSpec) -> pa.StructArray:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lakescan.common import types as t
 from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption
 from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, check_columns, chosen_version
+from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.iceberg.metadata.table_properties import check_properties
+from lakescan.iceberg.write.their_objects import their_schema, their_transform
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.sorting import SortOrder
-
-# Iceberg has no narrower integers.
-_WIDENED = {t.BYTE: "int", t.SHORT: "int"}
 
 
 def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -> dict[str, Any]:
@@ -41,16 +38,9 @@ def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -
 
 def as_schema(definition: TableDefinition) -> Schema:
     """The columns as pyiceberg's schema."""
-    from pyiceberg.schema import Schema
-
     schema = definition.schema
-    keys = [schema.field(name).id for name in definition.primary_key]
-    node = {"type": "struct", "schema-id": 0, "identifier-field-ids": keys, "fields": list(map(_field, schema.fields))}
-    try:
-        return Schema.model_validate_json(json.dumps(node))
-    except ValueError as error:
-        why = str(error).splitlines()[-2].strip() if len(str(error).splitlines()) > 1 else str(error)
-        raise UnsupportedFeature("creating a table with these columns through pyiceberg", why) from error
+    keys = tuple(schema.field(name).id for name in definition.primary_key)
+    return their_schema(replace(schema, identifier_ids=keys), "creating a table with these columns through pyiceberg")
 
 
 def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> None:
@@ -113,48 +103,6 @@ def _register(catalog: Any, name: tuple[str, ...], metadata: Any, location: str,
         raise
 
 
-def _field(field: t.Field) -> dict[str, Any]:
-    node = {"id": field.id, "name": field.name, "required": field.required, "type": _type(field.type)}
-    if field.doc is not None:
-        node["doc"] = field.doc
-    if field.write_default is not None:  # the table is new: both defaults are the same
-        node["initial-default"] = node["write-default"] = _json(field)
-    return node
-
-
-def _json(field: t.Field) -> Any:
-    """A default as a JSON value (specification, "JSON single-value serialization")."""
-    value = field.write_default
-    match field.type:
-        case t.BOOLEAN | t.STRING | t.BYTE | t.SHORT | t.INT | t.LONG | t.FLOAT | t.DOUBLE:
-            return value
-        case t.Decimal():
-            return f"{value:f}"
-        case t.DATE | t.TIME:
-            return value.isoformat()
-        case t.Timestamp(unit="us"):
-            return value.isoformat(timespec="microseconds")
-        case t.UUID:
-            return str(uuid.UUID(bytes=value))
-        case t.BINARY | t.Fixed():
-            return value.hex()
-    raise UnsupportedFeature(f"a default for column {field.name!r} of type {field.type}")
-
-
-def _type(kind: t.Type) -> str | dict[str, Any]:
-    match kind:
-        case t.Struct():
-            return {"type": "struct", "fields": list(map(_field, kind.fields))}
-        case t.ListOf():
-            of = kind.element
-            return {"type": "list", "element-id": of.id, "element": _type(of.type), "element-required": of.required}
-        case t.MapOf():
-            of = kind.value
-            key = {"type": "map", "key-id": kind.key.id, "key": _type(kind.key.type)}
-            return {**key, "value-id": of.id, "value": _type(of.type), "value-required": of.required}
-    return _WIDENED.get(kind, str(kind))  # type: ignore[call-overload]
-
-
 def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
 
@@ -204,6 +152,4 @@ def _order(definition: TableDefinition) -> SortOrder:
 
 
 def _transform(term: Term) -> Any:
-    from pyiceberg.transforms import parse_transform
-
-    return parse_transform(term.name if term.number is None else f"{term.name}[{term.number}]")
+    return their_transform(Transform(term.name, term.number))

@@ -1,0 +1,153 @@
+"""Changes of a table, applied in their order to a draft of its metadata; what is left must be a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.definition import table_changes as changes
+from lakescan.definition.table_changes import TableChange
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.iceberg.alter import columns, orders, partitions, properties
+from lakescan.iceberg.alter.column_tree import parent_ids
+from lakescan.iceberg.alter.draft import Draft
+from lakescan.iceberg.metadata.format_versions import check_columns, known_version
+from lakescan.iceberg.metadata.partition_spec import PartitionField, Transform
+
+
+def altered(draft: Draft, wanted: Sequence[TableChange]) -> Draft:
+    """Return the draft with the changes.
+
+    Raises `NoSuchColumn`, `InvalidOption` for changes that are not allowed, `UnsupportedFeature` for those that Iceberg
+    does not have.
+    """
+    for change in wanted:
+        draft = _with(change, draft)
+    draft = properties.following_columns(draft)
+    _check_sources(draft)
+    _check_partition_names(draft)
+    _check_key(draft)
+    before = draft.base.schema.by_id
+    check_columns(tuple(e for e in draft.schema.fields if e != before.get(e.id)), known_version(draft.version, ""))
+    return draft
+
+
+def _with(change: TableChange, draft: Draft) -> Draft:
+    match change:
+        case changes.AddColumn():
+            return columns.add(change, draft)
+        case changes.DropColumn():
+            return columns.drop(change, draft)
+        case changes.RenameColumn():
+            return columns.rename(change, draft)
+        case changes.ChangeColumn():
+            return columns.change_column(change, draft)
+        case changes.ReplaceColumns():
+            return columns.replace_columns(change, draft)
+        case changes.SetKey():
+            return columns.set_key(change, draft)
+        case changes.DropKey():
+            return columns.drop_key(change, draft)
+        case changes.AddPartition():
+            return partitions.add(change, draft)
+        case changes.DropPartition():
+            return partitions.drop(change, draft)
+        case changes.ReplacePartition():
+            return partitions.replace_field(change, draft)
+        case changes.SetOrder():
+            return orders.set_order(change, draft)
+        case changes.SetProperties():
+            return properties.set_properties(change.properties, draft)
+        case changes.UnsetProperties():
+            return properties.unset_properties(change, draft)
+        case changes.SetComment():
+            return properties.set_comment(change, draft)
+        case changes.SetLocation():
+            return properties.set_location(change, draft)
+        case changes.SetClustering():
+            raise UnsupportedFeature(
+                "CLUSTER BY of an Iceberg table",
+                "Sort its files: WRITE ORDERED BY, or Table.alter().set_sort_order; or partition it by bucket().",
+            )
+        case changes.AddConstraint() | changes.DropConstraint():
+            raise UnsupportedFeature(
+                f"constraint {change.name} of an Iceberg table",
+                "Iceberg has none: filter rows before they are written; SET NOT NULL keeps nulls out.",
+            )
+        case changes.DropFeature():
+            raise UnsupportedFeature(
+                f"table feature {change.name} of an Iceberg table",
+                "Iceberg has format versions, which only go up: copy the rows into a table of an earlier version.",
+            )
+
+
+def _check_sources(draft: Draft) -> None:
+    """Partition and sort fields have their columns, of types that they are defined for."""
+    for each in draft.partition_fields:
+        if each.transform.name != "void":
+            how = f"DROP PARTITION FIELD {dotted_path((each.name,))}"
+            _check_source(draft, each.source_id, each.transform, f"the partition field {each.name!r} needs", how)
+    for order in draft.sort_fields:
+        how = "WRITE UNORDERED, or Table.alter().set_sort_order of other columns"
+        _check_source(draft, order.source_id, order.transform, "the sort order needs", how)
+
+
+def _check_source(draft: Draft, source: int, transform: Transform, needs: str, how: str) -> None:
+    column = draft.schema.by_id.get(source)
+    if column is None:
+        gone = draft.base.schema.path_of.get(source, f"#{source}")
+        raise InvalidOption(f"column {gone} cannot be dropped: {needs} it. First: {how}")
+    if not transform.takes(column.type):
+        raise InvalidOption(f"column {column.name} cannot become {column.type}: {needs} {transform} of it")
+
+
+def _check_partition_names(draft: Draft) -> None:
+    """No column has the name of a partition field of another one, in any spec: readers would refuse the table."""
+    before, now = draft.base.schema.path_of, draft.schema.path_of
+    ids = {path: field_id for field_id, path in now.items()}
+    fields: list[PartitionField] = [*draft.partition_fields]
+    for spec in draft.base.specs.values():
+        fields += spec.fields
+    for each in fields:
+        column = ids.get(each.name, each.source_id)
+        if column == each.source_id:
+            continue
+        if before.get(column) != each.name:
+            raise InvalidOption(
+                f"a column cannot be called {each.name!r}, as a partition field of the table is or was, which others "
+                "would take it for: give it another name"
+            )
+        if all(each.name != old.name for spec in draft.base.specs.values() for old in spec.fields):
+            raise InvalidOption(
+                f"a partition field cannot be called {each.name!r}, as a column is: give it another name"
+            )
+
+
+def _check_key(draft: Draft) -> None:
+    """The columns of the key are required, in required structs alone, and of types that identify a row."""
+    schema = draft.schema
+    if (schema.fields, schema.identifier_ids) == (draft.base.schema.fields, draft.base.schema.identifier_ids):
+        return
+    parents = parent_ids(schema.fields)
+    for each in schema.identifier_ids:
+        column = schema.by_id.get(each)
+        if column is None:
+            gone = draft.base.schema.path_of.get(each, f"#{each}")
+            raise InvalidOption(
+                f"column {gone} cannot be dropped: it is in the key of the table. First: DROP IDENTIFIER FIELDS {gone}"
+            )
+        path = schema.path_of[each]
+        if column.type in t.FLOATING or t.children(column.type):
+            raise InvalidOption(f"column {path} is {column.type}: keys cannot have float, double or nested types")
+        if not column.required:
+            raise InvalidOption(
+                f"column {path} is in the key of the table, and may be null: first ALTER COLUMN {path} SET NOT NULL, "
+                f"or DROP IDENTIFIER FIELDS {path}"
+            )
+        while (above := parents[column.id]) is not None:
+            column = schema.by_id[above]
+            if not isinstance(column.type, t.Struct) or not column.required:
+                raise InvalidOption(
+                    f"column {path} cannot be in the key: {column.name} around it may be null or a list"
+                )

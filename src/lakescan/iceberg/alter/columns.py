@@ -1,0 +1,247 @@
+"""Changes of columns (Java's `SchemaUpdate`): each returns the draft with one of them made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path, parse_reference
+from lakescan.definition.table_changes import (
+    KEPT,
+    AddColumn,
+    ChangeColumn,
+    Default,
+    DropColumn,
+    DropKey,
+    Place,
+    RenameColumn,
+    ReplaceColumns,
+    SetKey,
+)
+from lakescan.definition.table_definition import renumbered, with_default
+from lakescan.errors import InvalidOption, NoSuchColumn, UnsupportedFeature, nearest
+from lakescan.iceberg.alter.column_tree import Fields, Found, check_names, find, named, with_field, with_members
+from lakescan.iceberg.alter.draft import Draft, NoNulls, NoRows
+from lakescan.iceberg.alter.promotion import as_iceberg, promoted
+
+
+def add(change: AddColumn, draft: Draft) -> Draft:
+    """Add a column, or a member of a struct; its ids are beyond all that the table ever assigned."""
+    struct = _struct(draft, change.parent)
+    siblings = draft.schema.fields if struct is None else t.children(struct.type)
+    name, path = change.column.name, dotted_path((*change.parent, change.column.name))
+    if taken := named(siblings, name):
+        if change.if_not_exists:
+            return draft
+        raise InvalidOption(f"column {path} is there already{_as(name, taken[0])}: names are compared ignoring case")
+    if not name:
+        raise InvalidOption("a column needs a name")
+    column = _defaulted(replace(change.column, type=as_iceberg(change.column.type)), change.default)
+    (column,), last = _numbered((column,), draft.last_column_id)
+    check_names((column,), path)
+    draft = replace(_requiring(draft, column, path), last_column_id=last)
+    place = change.place
+    draft = draft.with_columns(with_members(draft.schema.fields, struct, lambda fields: (*fields, column)))
+    return draft if place is None else _moved(draft, find(draft.schema, (*change.parent, name)), place)
+
+
+def _struct(draft: Draft, parent: tuple[str, ...]) -> t.Field | None:
+    """The struct to add to: of a list the elements, of a map the values; None for the table itself."""
+    if not parent:
+        return None
+    of = find(draft.schema, parent).field
+    while isinstance(of.type, t.ListOf | t.MapOf):
+        of = t.children(of.type)[-1]
+    if not isinstance(of.type, t.Struct):
+        raise InvalidOption(f"{dotted_path(parent)} is {of.type}, and has no members: it is not a struct")
+    return of
+
+
+def _as(name: str, taken: t.Field) -> str:
+    return "" if taken.name == name else f" as {taken.name}"
+
+
+def _defaulted(column: t.Field, default: Default | None) -> t.Field:
+    return column if default is None else with_default(column, _value(column.name, default))
+
+
+def _value(name: str, default: Default) -> object:
+    if not default.is_literal:
+        raise UnsupportedFeature(
+            f"the default of column {name!r}, {default.text}, which is not a literal",
+            "Defaults of Iceberg are values: give one, or compute it in the query that writes rows.",
+        )
+    return default.value
+
+
+def _numbered(columns: Fields, last: int) -> tuple[Fields, int]:
+    """The columns with new ids, and the last id: columns first, then the fields inside each, as Java does."""
+    own = [last + position for position in range(1, len(columns) + 1)]
+    ids = count(last + len(columns) + 1)
+    numbered = tuple(renumbered(column, number, ids) for column, number in zip(columns, own, strict=True))
+    return numbered, max(each.id for each in t.walk(numbered))
+
+
+def _requiring(draft: Draft, column: t.Field, path: str) -> Draft:
+    """A column that is required, and has no default, takes a table without rows."""
+    if not column.required or column.default is not None:
+        return draft
+    return draft.proving(
+        NoRows(
+            f"column {path} is NOT NULL and has no default, but the table has rows, which would have no value of it: "
+            "give it a default (format version 3), or add it without NOT NULL"
+        )
+    )
+
+
+def drop(change: DropColumn, draft: Draft) -> Draft:
+    """Drop a column, or a member of a struct."""
+    try:
+        found = find(draft.schema, change.path)
+    except NoSuchColumn:
+        if change.if_exists:
+            return draft
+        raise
+    struct = found.struct
+    if len(draft.schema.fields if struct is None else t.children(struct.type)) == 1:
+        last = "the only column" if struct is None else f"the only member of {struct.name}"
+        raise InvalidOption(f"{found.path} is {last}: {'drop the table' if struct is None else f'drop {struct.name}'}")
+    columns = with_members(draft.schema.fields, struct, lambda fields: _without(fields, found.field))
+    return draft.with_columns(columns)
+
+
+def _without(fields: Fields, gone: t.Field) -> Fields:
+    return tuple(each for each in fields if each.id != gone.id)
+
+
+def rename(change: RenameColumn, draft: Draft) -> Draft:
+    """Rename a column, or a member of a struct; its id stays, so that rows keep its values."""
+    found = find(draft.schema, change.path)
+    struct, name = found.struct, change.name
+    siblings = _without(draft.schema.fields if struct is None else t.children(struct.type), found.field)
+    if taken := named(siblings, name):
+        raise InvalidOption(
+            f"{found.path} cannot be called {name}: there is a column of that name{_as(name, taken[0])}; names are "
+            "compared ignoring case"
+        )
+    if not name:
+        raise InvalidOption(f"{found.path} needs a name")
+    return _with(draft, found.field.id, replace(found.field, name=name, physical_name=name))
+
+
+def _with(draft: Draft, field_id: int, field: t.Field) -> Draft:
+    return draft.with_columns(with_field(draft.schema.fields, field_id, lambda _: field))
+
+
+def change_column(change: ChangeColumn, draft: Draft) -> Draft:
+    """Change a column's type, comment, default, whether it may be null, and its place."""
+    found = find(draft.schema, change.path)
+    column, path = found.field, found.path
+    if change.type is not None:
+        column = _typed(column, as_iceberg(change.type), path, draft)
+    if change.doc is not KEPT:
+        _check_member(found, "a comment")
+        column = replace(column, doc=change.doc)
+    if change.default is not KEPT:
+        _check_member(found, "a default")
+        exact = None if change.default is None else with_default(column, _value(column.name, change.default))
+        column = replace(column, write_default=None if exact is None else exact.write_default)
+    if change.required is not None and change.required != column.required:
+        draft = _proven(draft, found, column) if change.required else draft
+        column = replace(column, required=change.required)
+    draft = _with(draft, column.id, column)
+    return draft if change.place is None else _moved(draft, find(draft.schema, change.path), change.place)
+
+
+def _typed(column: t.Field, kind: t.Type, path: str, draft: Draft) -> t.Field:
+    if _without_ids(column.type) == _without_ids(kind):
+        return column
+    fields = [each for spec in draft.base.specs.values() for each in spec.fields]
+    return promoted(column, kind, path, draft.version, (*fields, *draft.partition_fields))
+
+
+def _without_ids(kind: t.Type) -> t.Type:
+    """A type by its names and types alone."""
+    bare = [t.Field(0, each.name, _without_ids(each.type), each.required) for each in t.children(kind)]
+    match kind:
+        case t.Struct():
+            return t.Struct(tuple(bare))
+        case t.ListOf():
+            return t.ListOf(bare[0])
+        case t.MapOf():
+            return t.MapOf(bare[0], bare[1])
+    return kind
+
+
+def _check_member(found: Found, what: str) -> None:
+    if found.around and not isinstance(found.around[-1].type, t.Struct):
+        raise UnsupportedFeature(f"{what} of {found.path}", "Lists and maps have it as a whole alone.")
+
+
+def _proven(draft: Draft, found: Found, column: t.Field) -> Draft:
+    """SET NOT NULL takes a proof that no row has a null there."""
+    if found.is_in_collection:
+        raise UnsupportedFeature(
+            f"NOT NULL of {found.path}, which is in a list or a map of rows that are there",
+            "Add a column of that type, and fill it.",
+        )
+    if column.id in draft.base.schema.by_id:
+        return draft.proving(NoNulls(column.id))
+    return _requiring(draft, replace(column, required=True), found.path)
+
+
+def _moved(draft: Draft, found: Found, place: Place) -> Draft:
+    """Put a field first, or behind a sibling."""
+    struct = found.struct
+
+    def moved(fields: Fields) -> Fields:
+        others = _without(fields, found.field)
+        if place.after is None:
+            return (found.field, *others)
+        behind = named(others, place.after)
+        if len(behind) != 1:
+            why = "itself" if named((found.field,), place.after) else f"{place.after!r}, which is no sibling of it"
+            raise NoSuchColumn(
+                f"{found.path} cannot be placed after {why}.{nearest(place.after, [each.name for each in others])}"
+            )
+        at = others.index(behind[0]) + 1
+        return (*others[:at], found.field, *others[at:])
+
+    return draft.with_columns(with_members(draft.schema.fields, struct, moved))
+
+
+def replace_columns(change: ReplaceColumns, draft: Draft) -> Draft:
+    """Replace all columns by new ones, as Spark does: rows that are there have nulls in them, whatever their names."""
+    if not change.columns:
+        raise InvalidOption("REPLACE COLUMNS without a column: give the new ones")
+    columns = tuple(_replaced(change, draft))
+    numbered, last = _numbered(columns, draft.last_column_id)
+    check_names(numbered, "the table")
+    for each in numbered:
+        draft = _requiring(draft, each, each.name)
+    return replace(draft.with_columns(numbered), last_column_id=last)
+
+
+def _replaced(change: ReplaceColumns, draft: Draft) -> Iterator[t.Field]:
+    for each in change.columns:
+        yield _defaulted(replace(each, type=as_iceberg(each.type)), change.defaults.get(each.name))
+
+
+def set_key(change: SetKey, draft: Draft) -> Draft:
+    """Set the identifier fields."""
+    ids = tuple(find(draft.schema, parse_reference(name)).field.id for name in change.columns)
+    return replace(draft, schema=replace(draft.schema, identifier_ids=ids))
+
+
+def drop_key(change: DropKey, draft: Draft) -> Draft:
+    """Drop identifier fields; raises `InvalidOption` for a column that is none."""
+    kept = list(draft.schema.identifier_ids)
+    for name in change.columns:
+        found = find(draft.schema, parse_reference(name))
+        if found.field.id not in kept:
+            key = ", ".join(draft.schema.path_of.get(each, "?") for each in kept) or "no column"
+            raise InvalidOption(f"{found.path} is not in the key of the table, which is {key}")
+        kept.remove(found.field.id)
+    return replace(draft, schema=replace(draft.schema, identifier_ids=tuple(kept)))

@@ -1,0 +1,154 @@
+"""Changes of the partition spec (Java's `BaseUpdatePartitionSpec`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakescan.common.schema import Schema
+from lakescan.definition.table_changes import AddPartition, DropPartition, ReplacePartition
+from lakescan.definition.table_definition import Term
+from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
+from lakescan.iceberg.alter.draft import Draft
+from lakescan.iceberg.alter.terms import resolved
+from lakescan.iceberg.metadata.partition_spec import PartitionField, PartitionSpec, Transform
+
+_VOID = Transform("void")
+_KNOWN = ("identity", "void", "year", "month", "day", "hour", "bucket", "truncate")
+
+
+def add(change: AddPartition, draft: Draft) -> Draft:
+    """Add a partition field, with the id and the name of an equal one of an earlier spec (from version 2 on)."""
+    _check_known(draft)
+    source, transform = resolved(change.term, draft.schema, "partitioning")
+    if equal := _of(draft.partition_fields, source.id, transform):
+        raise InvalidOption(f"files are partitioned by {change.term} already: it is the partition field {equal.name!r}")
+    if restored := _restored(draft, source.id, transform):
+        return _with(draft, replace(restored, name=change.name or restored.name))
+    kind = transform.result_type(source.type)
+    known = _earlier(draft, source.id, transform, change.name)
+    if known is None:
+        draft = replace(draft, last_partition_id=draft.last_partition_id + 1)
+        name = change.name or partition_name(draft.schema, source.id, transform)
+        known = PartitionField(draft.last_partition_id, name, source.id, transform, kind)
+    return _with(_freed(draft, known.name), replace(known, type=kind))
+
+
+def drop(change: DropPartition, draft: Draft) -> Draft:
+    """Drop a partition field; in version 1 it becomes void, as its values have no ids in manifests."""
+    _check_known(draft)
+    gone = _named(draft, change.which)
+    if draft.version > 1:
+        kept = tuple(each for each in draft.partition_fields if each.id != gone.id)
+        return replace(draft, partition_fields=kept)
+    return _with(draft, replace(gone, transform=_VOID))
+
+
+def replace_field(change: ReplacePartition, draft: Draft) -> Draft:
+    """Drop a partition field and add another."""
+    return add(AddPartition(change.term, change.name), drop(DropPartition(change.which), draft))
+
+
+def partition_name(schema: Schema, source_id: int, transform: Transform) -> str:
+    """The name of a partition field as Java makes it: `country`, `ts_day`, `id_bucket_16`, `name_trunc_4`."""
+    source = schema.path_of[source_id]
+    match transform.name:
+        case "identity":
+            return source
+        case "bucket":
+            return f"{source}_bucket_{transform.parameter}"
+        case "truncate":
+            return f"{source}_trunc_{transform.parameter}"
+        case "void":
+            return f"{source}_null"
+    return f"{source}_{transform.name}"
+
+
+def reusable(draft: Draft) -> PartitionSpec | None:
+    """The earlier spec with the same fields, whose files are partitioned alike; None without one."""
+    key = [_key(each) for each in draft.partition_fields]
+    return next((spec for spec in draft.base.specs.values() if [_key(each) for each in spec.fields] == key), None)
+
+
+def _key(of: PartitionField) -> tuple[int, Transform, str]:
+    return of.source_id, of.transform, of.name
+
+
+def _with(draft: Draft, own: PartitionField) -> Draft:
+    """The draft with a field: where it was, else at the end."""
+    if any(each.name == own.name and each.id != own.id for each in draft.partition_fields):
+        raise InvalidOption(f"there is a partition field {own.name!r} already: give another name")
+    fields = {**{each.id: each for each in draft.partition_fields}, own.id: own}
+    before = [each.id for each in _current(draft) if each.id in fields]  # stay in their order, as in Java
+    places = dict.fromkeys([*before, *fields])
+    return replace(draft, partition_fields=tuple(fields[each] for each in places))
+
+
+def _of(fields: tuple[PartitionField, ...], source: int, transform: Transform) -> PartitionField | None:
+    return next((each for each in fields if (each.source_id, each.transform) == (source, transform)), None)
+
+
+def _restored(draft: Draft, source: int, transform: Transform) -> PartitionField | None:
+    """The field that was dropped just now, and is added again: nothing changes but its name."""
+    return _of(_current(draft), source, transform)
+
+
+def _current(draft: Draft) -> tuple[PartitionField, ...]:
+    """The fields of the table's spec, before the changes."""
+    return draft.base.specs[draft.base.default_spec_id].fields
+
+
+def _earlier(draft: Draft, source: int, transform: Transform, name: str | None) -> PartitionField | None:
+    """An equal field of an earlier spec, the newest: its values go on. In version 1, ids are by position."""
+    if draft.version < 2:
+        return None
+    specs = sorted(draft.base.specs.values(), key=lambda spec: (spec.id == draft.base.default_spec_id, spec.id))
+    equal = [
+        each
+        for spec in reversed(specs)
+        for each in spec.fields
+        if (each.source_id, each.transform) == (source, transform) and name in (None, each.name)
+    ]
+    return next((each for each in equal if all(other.id != each.id for other in draft.partition_fields)), None)
+
+
+def _freed(draft: Draft, name: str) -> Draft:
+    """The name is free for another field if a void one has it, which is renamed, as Java does."""
+    for each in draft.partition_fields:
+        if each.name == name and each.transform == _VOID:
+            return _with(draft, replace(each, name=f"{name}_{each.id}"))
+    return draft
+
+
+def _named(draft: Draft, which: Term | str) -> PartitionField:
+    """A partition field by its name or its transform; a plain column is its identity, too."""
+    live = [each for each in draft.partition_fields if each.transform != _VOID]
+    if isinstance(which, str):
+        lower = which.replace("`", "").lower()
+        if found := [each for each in live if each.name == which] or [e for e in live if e.name.lower() == lower]:
+            return found[0]
+        which_term: Term | None = Term(which) if _is_column(draft, which) else None
+    else:
+        which_term = which
+    if which_term is not None:
+        source, transform = resolved(which_term, draft.schema, "partitioning")
+        if found_field := _of(tuple(live), source.id, transform):
+            return found_field
+    known = [each.name for each in live]
+    raise InvalidOption(
+        f"there is no partition field {which}.{nearest(str(which), known)} The table is partitioned by "
+        f"{', '.join(known) or 'nothing'}."
+    )
+
+
+def _is_column(draft: Draft, text: str) -> bool:
+    return text.replace("`", "").lower() in {path.lower() for path in draft.schema.path_of.values()}
+
+
+def _check_known(draft: Draft) -> None:
+    """Raise `UnsupportedFeature` for a spec with a transform that is not known, as Java does."""
+    for each in draft.partition_fields:
+        if each.transform.name not in _KNOWN:
+            raise UnsupportedFeature(
+                f"changing a partition spec with the transform {each.transform} ({each.name})",
+                "Only tables with the transforms of the specification can be changed.",
+            )

@@ -1,0 +1,88 @@
+"""ALTER of an Iceberg table: changes applied to the table as it is, proved by its rows, committed; with retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from lakescan.aggregates import count_rows
+from lakescan.common.references import dotted_path
+from lakescan.common.retries import Attempts, RetryPolicy
+from lakescan.definition.table_changes import TableChange
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.formats.table_format import SnapshotSelector
+from lakescan.iceberg.alter.apply import altered
+from lakescan.iceberg.alter.draft import Draft, NoNulls, NoRows, Proof
+from lakescan.iceberg.alter.publish import commit_draft, draft_of
+from lakescan.iceberg.metadata.table_metadata import MAIN
+from lakescan.iceberg.table import IcebergTable
+from lakescan.scan_spec import ScanSpec
+from lakescan.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+def alter(
+    table: Table,
+    opened: IcebergTable,
+    storage: Storage,
+    changes: Sequence[TableChange],
+    retries: RetryPolicy,
+) -> None:
+    """Make changes in one commit; after a concurrent commit they apply anew to the table as it is then.
+
+    `table` is pyiceberg's, `opened` the same state as lakescan read it. Raises what `altered` raises, `InvalidOption`
+    for rows that do not fit, `UnsupportedFeature` for what the catalog refuses, `CommitConflict`, `CommitStateUnknown`.
+    """
+    from pyiceberg.exceptions import BadRequestError, CommitFailedException
+
+    attempts, name = Attempts(retries), ".".join(table.name())
+    table = copy(table)
+    while True:
+        draft = altered(draft_of(table, opened.metadata), changes)
+        for proof in dict.fromkeys(draft.proofs):
+            _check(proof, draft, opened, storage)
+        failed = commit_draft(table, draft, storage)
+        if failed is None:
+            return
+        if isinstance(failed.error, BadRequestError):
+            raise UnsupportedFeature(
+                f"this change of {name}", f"Its catalog refused it, and nothing was changed: {failed.error}"
+            ) from failed.error
+        if not isinstance(failed.error, CommitFailedException):
+            raise failed.error
+        attempts.again(name, failed.error)
+        table, opened = failed.table, failed.now
+
+
+def _check(proof: Proof, draft: Draft, opened: IcebergTable, storage: Storage) -> None:
+    """Raise `InvalidOption` if a row of a branch contradicts what a change takes for granted."""
+    for branch, scan in _branches(opened, storage):
+        on = "" if branch == MAIN else f" on the branch {branch!r}"
+        match proof:
+            case NoRows(reason):
+                if count_rows(scan):
+                    raise InvalidOption(f"{reason}{on and f' ({on.strip()})'}")
+            case NoNulls(field_id):
+                path = [each.name for each in opened.metadata.schema.struct_path(field_id)]
+                names = [dotted_path(path[: depth + 1]) for depth in range(len(path))]
+                above = "".join(f"{each} IS NOT NULL AND " for each in names[:-1])
+                nulls = count_rows(scan.where(f"{above}{names[-1]} IS NULL"))
+                if nulls:
+                    raise InvalidOption(
+                        f"{names[-1]} cannot be NOT NULL: {nulls} row{'s have' if nulls > 1 else ' has'} a null in it"
+                        f"{on}. Update or delete them first: WHERE {names[-1]} IS NULL"
+                    )
+
+
+def _branches(opened: IcebergTable, storage: Storage) -> Iterator[tuple[str, ScanSpec]]:
+    """A scan of each branch that has a snapshot."""
+    metadata: Any = opened.metadata
+    name = metadata.location
+    if metadata.current_snapshot_id is not None:
+        yield MAIN, ScanSpec(opened, storage, name)
+    for branch, reference in metadata.refs.items():
+        if branch != MAIN and reference.kind == "branch":
+            yield branch, ScanSpec(opened, storage, name, selector=SnapshotSelector(branch=branch))
