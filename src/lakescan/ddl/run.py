@@ -7,12 +7,14 @@ from typing import Any
 
 from lakescan.ddl.context import Context
 from lakescan.ddl.namespaces import alter_namespace, comment_on, create_namespace, drop_namespace
+from lakescan.ddl.refs import create_ref, drop_ref
 from lakescan.ddl.show import show
 from lakescan.ddl.tables import alter_table, create_table, drop_table, rename_table
 from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
 from lakescan.grammar.create_table import CreateTable, DropTable
 from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateNamespace, DropNamespace, Show
+from lakescan.grammar.refs import CreateRef, DropRef
 from lakescan.grammar.statements import TableStatement
 
 _RUN: dict[type, Callable[[Any, Context], Any]] = {
@@ -24,6 +26,8 @@ _RUN: dict[type, Callable[[Any, Context], Any]] = {
     DropNamespace: drop_namespace,
     AlterNamespace: alter_namespace,
     CommentOn: comment_on,
+    CreateRef: create_ref,
+    DropRef: drop_ref,
     Show: show,
 }
 
