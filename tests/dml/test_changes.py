@@ -23,6 +23,7 @@ from lakescan.errors import (
     InvalidStatement,
     LimitExceeded,
     NoSuchColumn,
+    NoSuchTable,
     QueryFailed,
     SchemaMismatch,
     StorageError,
@@ -145,6 +146,19 @@ def test_columns_may_have_the_names_of_those_of_the_query(local: lakescan.Catalo
     merge.when_not_matched_insert({"id": "s.id + 0", "part": "lower(s.part)"}).execute()
     assert pairs() == [(1, "a"), (2, "b"), (3, "c")]
     assert table.update({"part": "upper(part)"}, "__lakescan_action = 7").updated == 2
+
+
+def test_queries_of_with_are_those_of_conditions_and_values(table: lakescan.Table) -> None:
+    some = "WITH some AS (SELECT id FROM local.db.t WHERE part = 'a'), one (n) AS (SELECT min(id) FROM some) "
+    update = some + "UPDATE local.db.t SET part = 'x' WHERE id IN (SELECT id FROM some) AND id > (SELECT n FROM one)"
+    assert lakescan.sql(update).updated == 1
+    assert pairs() == [(1, "a"), (2, "x"), (3, "b"), (4, None)]
+    delete = some + "DELETE FROM local.db.t AS u WHERE NOT EXISTS (SELECT 1 FROM some WHERE some.id = u.id) -- others"
+    assert lakescan.sql(delete).deleted == 3
+    assert pairs() == [(1, "a")]
+    assert lakescan.sql("WITH unused AS (SELECT 1) DELETE FROM local.db.t WHERE id = 1").deleted == 1
+    with pytest.raises(NoSuchTable, match="sme"):
+        lakescan.sql(some + "DELETE FROM local.db.t WHERE id IN (SELECT id FROM sme)")
 
 
 def test_the_history_of_delta_counts_rows_by_clause(local: lakescan.Catalog) -> None:

@@ -54,6 +54,8 @@ TAKEN = [
     "INSERT OVERWRITE students PARTITION (student_id = 222222) SELECT name, address FROM persons",
     "INSERT OVERWRITE prod.my_app.logs SELECT uuid, first(level) FROM logs WHERE cast(ts as date) = '2020-07-01'",
     "WITH q AS (SELECT 1), r (a) AS (SELECT 2) INSERT INTO t SELECT * FROM q",
+    "WITH q AS (SELECT 1 AS a) DELETE FROM t WHERE a IN (SELECT a FROM q)",
+    "WITH q AS (SELECT 1 AS a) UPDATE t SET a = 2 WHERE a IN (SELECT a FROM q)",
     "INSERT WITH SCHEMA EVOLUTION INTO t SELECT 1",
     "INSERT OVERWRITE directory SELECT 1",
     "TRUNCATE TABLE Student",
@@ -247,6 +249,14 @@ def test_the_parts_of_inserts() -> None:
     assert found.query == Sql("VALUES (1, 2)", 51)
 
 
+def test_with_goes_with_deletes_and_updates() -> None:
+    found = parsed("WITH q AS (SELECT 1 AS a) DELETE FROM t WHERE a IN (SELECT a FROM q)")
+    clause = sql("WITH q AS (SELECT 1 AS a)")
+    assert plain(found) == plain(Delete(TableName(("t",)), sql("a IN (SELECT a FROM q)"), clause))
+    found = parsed("WITH q AS (SELECT 1 AS a) UPDATE t SET b = 2")
+    assert plain(found) == plain(Update(TableName(("t",)), (Assignment(("b",), sql("2")),), None, clause))
+
+
 def test_truncate_deletes_all_rows_or_those_of_a_partition() -> None:
     assert plain(parsed("TRUNCATE TABLE a.b")) == plain(Delete(TableName(("a", "b"))))
     found = parsed("TRUNCATE TABLE t PARTITION (a = 1, `b``c` = NULL)")
@@ -262,7 +272,6 @@ def test_truncate_deletes_all_rows_or_those_of_a_partition() -> None:
         ("INSERT INTO t REPLACE ON a = 1 SELECT 1", "REPLACE ON"),
         ("INSERT INTO t WITH (`x` = 1) SELECT 1", "options"),
         ("INSERT OVERWRITE t PARTITION (a = 1) IF NOT EXISTS SELECT 1", "IF NOT EXISTS"),
-        ("WITH q AS (SELECT 1 AS a) DELETE FROM t WHERE a IN (SELECT a FROM q)", "WITH before DELETE"),
         (
             "WITH q AS (SELECT 1 AS a) MERGE INTO t USING q ON t.a = q.a AND EXISTS (SELECT 1 FROM q) "
             "WHEN MATCHED THEN DELETE",

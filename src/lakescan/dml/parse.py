@@ -12,7 +12,7 @@ from typing import Any
 
 from lakescan.dml.assignments import assigned
 from lakescan.dml.parse_merge import merge
-from lakescan.dml.statements import Delete, DmlStatement, Insert, Update
+from lakescan.dml.statements import Delete, DmlStatement, Insert, Merge, Update
 from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.names import Sql, TableName
 from lakescan.grammar.words import Words
@@ -60,11 +60,8 @@ def parse(text: str, values: Mapping[str, Any] | None = None) -> DmlStatement | 
             found = _insert(words)
     if clause is None or kind is Kind.MERGE or found is None:
         return found
-    if isinstance(found, Insert):
-        return replace(found, with_clause=clause)
-    raise UnsupportedFeature(
-        f"WITH before {kind.name}", "Write the query in the condition in the place of its name, or use MERGE."
-    )
+    assert not isinstance(found, Merge)
+    return replace(found, with_clause=clause)
 
 
 def _with_clause(words: Words) -> Sql | None:

@@ -123,8 +123,14 @@ class Selecting:
         if self.row_id is not None and any(each.action == Action.UPDATE for each in actions.values()):
             row_id = len(outputs)
             outputs.append(f"{self._target}.{quoted(self.row_id)} AS {self._own(row_id)}")
-        text = f"SELECT {', '.join(outputs)} FROM {self._from}"
+        text = f"{self._with}SELECT {', '.join(outputs)} FROM {self._from}"
         return ChangeQuery(text, actions, old, row_id, self._checks_matches)
+
+    @property
+    def _with(self) -> str:
+        """The queries of WITH; those of a MERGE are in its source."""
+        clause = None if isinstance(self.statement, Merge) else self.statement.with_clause
+        return "" if clause is None else f"{clause}\n"
 
     @property
     def _target(self) -> str:

@@ -51,19 +51,24 @@ class Clause:
 
 @dataclass(frozen=True)
 class Delete:
-    """`DELETE FROM target WHERE where`; without `where`, all rows (`TRUNCATE TABLE`, too)."""
+    """`DELETE FROM target WHERE where`; without `where`, all rows (`TRUNCATE TABLE`, too).
+
+    `with_clause` is the text of a WITH before it, whose queries subqueries of the condition may name.
+    """
 
     target: TableName
     where: Sql | None = None
+    with_clause: Sql | None = None
 
 
 @dataclass(frozen=True)
 class Update:
-    """`UPDATE target SET assignments WHERE where`."""
+    """`UPDATE target SET assignments WHERE where`; `with_clause` as in `Delete`."""
 
     target: TableName
     assignments: tuple[Assignment, ...]
     where: Sql | None = None
+    with_clause: Sql | None = None
 
 
 @dataclass(frozen=True)
