@@ -127,9 +127,9 @@ def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...
 
 
 def _down_to(fields: tuple[t.Field, ...], field: t.Field) -> tuple[t.Field, ...]:
+    if any(each is field for each in fields):  # first: tables may have thousands of columns
+        return (field,)
     for each in fields:
-        if each is field:
-            return (each,)
         if below := _down_to(t.children(each.type), field):
             return (each, *below)
     return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from lakescan.aggregates import Aggregate
 from lakescan.common import types as t
@@ -222,18 +223,23 @@ class Source:
 
     def has(self, name: str) -> bool:
         """Whether it has exactly one column of a name."""
-        columns = self.relation.columns
-        return columns is not None and [each.lower() for each in columns].count(name.lower()) == 1
+        return len(self._places.get(name.lower(), ())) == 1
 
     def may_have(self, name: str) -> bool:
         """Whether it has a column of a name, or its columns are not known."""
-        columns = self.relation.columns
-        return columns is None or name.lower() in (each.lower() for each in columns)
+        return self.relation.columns is None or name.lower() in self._places
 
     def type_of(self, name: str) -> t.Type | None:
         """The type of a column that it has."""
-        assert self.relation.columns is not None
-        return self.relation.type_of([each.lower() for each in self.relation.columns].index(name.lower()))
+        return self.relation.type_of(self._places[name.lower()][0])
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """The places of known columns by their names in lower case: tables may have thousands."""
+        found: dict[str, list[int]] = {}
+        for place, name in enumerate(self.relation.columns or ()):
+            found.setdefault(name.lower(), []).append(place)
+        return found
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, nearest
@@ -79,15 +80,19 @@ class Scope:
         """The column that a name begins with, and the members of structs that follow."""
         lowered = tuple(name.lower() for name in path)
         for size in range(len(path) - 1, 0, -1):
-            found = [
-                each
-                for each in self.columns
-                if lowered[:size] in each.qualifiers and each.name.lower() == lowered[size]
-            ]
+            found = [each for each in self._by_name.get(lowered[size], ()) if lowered[:size] in each.qualifiers]
             if found:
                 return _only(found, path), path[size + 1 :]
-        found = [each for each in self.columns if not each.only_qualified and each.name.lower() == lowered[0]]
+        found = [each for each in self._by_name.get(lowered[0], ()) if not each.only_qualified]
         return (_only(found, path), path[1:]) if found else None
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Column]]:
+        """The columns by their names in lower case: tables may have thousands."""
+        found: dict[str, list[Column]] = {}
+        for each in self.columns:
+            found.setdefault(each.name.lower(), []).append(each)
+        return found
 
     def of_star(self, qualifier: Names) -> list[Column]:
         """The columns of `*`, or of `qualifier.*`; raises `InvalidStatement` if there are none of it."""
