@@ -291,6 +291,13 @@ class Storage:
             if info.type == pafs.FileType.File:
                 yield _entry(info, join(folder, info.path[len(path) :].lstrip("/")))
 
+    def files_at(self, location: str) -> Sequence[FileEntry]:
+        """The file of this location, or the files under this folder; nothing if it does not exist."""
+        filesystem, path = self.resolve(location)
+        with storage_boundary("looked up", location):
+            (info,) = filesystem.get_file_info([path])
+        return [_entry(info, location)] if info.type == pafs.FileType.File else [*self.walk(location)]
+
     def find(self, folder: str, part: str) -> Sequence[str]:
         """The files under a folder, at any depth, whose names contain `part`; lists the whole folder."""
         return [entry.location for entry in self.walk(folder) if part in entry.name]

@@ -261,12 +261,33 @@ class Target(Protocol):
         """
 
     def expire(
-        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
+        self,
+        older_than: datetime | None,
+        retain_last: int | None = None,
+        *,
+        dry_run: bool = False,
+        snapshots: Sequence[int] = (),
     ) -> ExpireResult:
-        """Expire snapshots from before a time, except the newest `retain_last` of each branch.
+        """Expire snapshots from before a time, except the newest `retain_last` of each branch; and the given snapshots.
 
         None stands for the table's own properties. Raises `UnsupportedFeature` if the format has nothing to expire,
-        `InvalidOption` if nothing would be retained, `CommitConflict`.
+        `InvalidOption` if nothing would be retained, or a branch or tag names a given snapshot, `NoSuchSnapshot`,
+        `CommitConflict`.
+        """
+
+    def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
+        """Add the Parquet files under a folder where they are; return what the new snapshot says of them.
+
+        The partition of a file is that of its folders, of which `partitions` choose some. Raises `InvalidOption` for
+        files that are the table's already, unless `check_duplicates` is false; `SchemaMismatch`, `UnsupportedFeature`,
+        `CommitConflict`.
+        """
+
+    def files_of(self, snapshots: Sequence[int]) -> pa.Table:
+        """The files of these snapshots of the base that no others of it have in their lists.
+
+        The columns are `path` and `kind`: data, position deletes, equality deletes, manifest, manifest list or
+        statistics. Data files may be in the manifests of other snapshots as well.
         """
 
     def rewrite_manifests(self) -> ManifestsResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -438,8 +438,24 @@ class DeltaTarget:
         """Raise `UnsupportedFeature`: versions have no names, and are in one line."""
         raise no_refs(self.name)
 
+    def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
+        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        raise UnsupportedFeature(
+            f"adding files to the Delta table {self.name}",
+            "CONVERT TO DELTA makes a table of a folder of Parquet files.",
+        )
+
+    def files_of(self, snapshots: Sequence[int]) -> pa.Table:
+        """Raise `UnsupportedFeature`: the log is cleaned up as it is written to."""
+        raise no_refs(self.name)
+
     def expire(
-        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
+        self,
+        older_than: datetime | None,
+        retain_last: int | None = None,
+        *,
+        dry_run: bool = False,
+        snapshots: Sequence[int] = (),
     ) -> ExpireResult:
         """Raise `UnsupportedFeature`: versions end where the log is cleaned up."""
         raise UnsupportedFeature("snapshots of a Delta table to expire", "Its log is cleaned up as it is written to.")

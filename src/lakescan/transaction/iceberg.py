@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -33,9 +33,11 @@ from lakescan.iceberg.commit.written_files import partitions_of
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
+from lakescan.iceberg.scan.expired_files import files_of
 from lakescan.iceberg.scan.named_files import added_since, named_files
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.add_files import add_files
 from lakescan.iceberg.write.branches import with_branch
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.data_files import IcebergWrites
@@ -246,10 +248,27 @@ class IcebergTarget:
         """Raise `UnsupportedFeature`."""
         raise UnsupportedFeature(f"restoring the Iceberg table {self.name}")
 
+    def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
+        """Add Parquet files of other writers in one append, to the branch main."""
+        with translated(self.identifier):
+            return add_files(
+                *(self._table, self.opened, folder, partitions, self.storage, self.retries),
+                check_duplicates=check_duplicates,
+            )
+
+    def files_of(self, snapshots: Sequence[int]) -> pa.Table:
+        """The files that only these snapshots may have."""
+        return files_of(self.opened, snapshots)
+
     def expire(
-        self, older_than: datetime | None, retain_last: int | None = None, *, dry_run: bool = False
+        self,
+        older_than: datetime | None,
+        retain_last: int | None = None,
+        *,
+        dry_run: bool = False,
+        snapshots: Sequence[int] = (),
     ) -> ExpireResult:
-        """Expire snapshots older than a timestamp, except those that branches and tags retain.
+        """Expire snapshots older than a timestamp, except those that branches and tags retain; and given snapshots.
 
         After a concurrent commit (a rollback, a tag, a branch), the snapshots to expire are computed again from the
         reloaded table. Raises `CommitConflict` after the last attempt.
@@ -265,7 +284,8 @@ class IcebergTarget:
         before = None if older_than is None else to_millis(older_than)
         while True:
             metadata = target.opened.metadata
-            expired = Retention.of(metadata.table_properties, to_millis(now), before, retain_last).expired(metadata)
+            retention = Retention.of(metadata.table_properties, to_millis(now), before, retain_last)
+            expired = retention.expired(metadata).with_snapshots(snapshots, metadata)
             result = ExpireResult(tuple(sorted(expired.snapshots)), tuple(sorted(expired.refs)), dry_run)
             if dry_run or not result:
                 return result

@@ -37,10 +37,10 @@ class LeafStatistics:
     """One leaf column: compressed bytes, values (nulls and NaN included), nulls, NaNs; bounds of the rest, if known."""
 
     leaf: Leaf
-    size: int
+    size: int | None
     values: int
     nulls: int | None
-    nans: int
+    nans: int | None
     least: Extreme | None
     most: Extreme | None
 

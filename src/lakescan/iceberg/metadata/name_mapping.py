@@ -32,7 +32,7 @@ def matching_of(metadata: TableMetadata) -> FieldMatching:
     if not _contradicts(ids, [field for schema in schemas for field in schema.fields]):
         return FieldMatching(by_id=True, name_mapping=ids)
     if len(schemas) == 1:
-        return FieldMatching(by_id=True, name_mapping=dict(_of_schema(schemas[0].fields, ())))
+        return FieldMatching(by_id=True, name_mapping=dict(paths_of(schemas[0].fields)))
     return FieldMatching(
         by_id=True,
         name_mapping={},
@@ -73,8 +73,9 @@ def _contradicts(ids: Mapping[_Path, int], fields: list[t.Field]) -> bool:
     return any(parents[own] != ids.get(above) for above, own in known)
 
 
-def _of_schema(fields: Iterable[t.Field], path: _Path) -> Iterator[tuple[_Path, int]]:
+def paths_of(fields: Iterable[t.Field], path: _Path = ()) -> Iterator[tuple[_Path, int]]:
+    """The names of fields, from the root to each, with their ids."""
     for field in fields:
         own = (*path, field.name)
         yield own, field.id
-        yield from _of_schema(t.children(field.type), own)
+        yield from paths_of(t.children(field.type), own)

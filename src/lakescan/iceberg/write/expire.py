@@ -5,10 +5,11 @@ No I/O until `commit_expiry`. The retention of a branch or tag wins over the tab
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakescan.errors import InvalidOption, NoSuchSnapshot
 from lakescan.iceberg.metadata.retention import MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
 from lakescan.iceberg.metadata.table_metadata import MAIN, Reference, TableMetadata, ancestors
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
@@ -26,6 +27,18 @@ class Expired:
 
     snapshots: frozenset[int]
     refs: frozenset[str]
+
+    def with_snapshots(self, ids: Collection[int], metadata: TableMetadata) -> Expired:
+        """The same and given snapshots; raises `NoSuchSnapshot`, and `InvalidOption` if a branch or tag names one."""
+        unknown = sorted(set(ids) - metadata.snapshots.keys())
+        if unknown:
+            raise NoSuchSnapshot(f"{metadata.location} has no snapshot {unknown[0]} to expire: see Table.history()")
+        named = {ref.snapshot_id: name for name, ref in metadata.refs.items() if name not in self.refs}
+        if held := [each for each in ids if each in named]:
+            raise InvalidOption(
+                f"snapshot {held[0]} of {metadata.location} is named by {named[held[0]]!r}: it cannot expire"
+            )
+        return Expired(self.snapshots.union(ids), self.refs)
 
 
 @dataclass(frozen=True)

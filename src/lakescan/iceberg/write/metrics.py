@@ -33,7 +33,7 @@ def file_metrics(statistics: FileStatistics, properties: IcebergProperties) -> d
     metrics: dict[str, Any] = {
         "record_count": statistics.rows,
         "split_offsets": list(statistics.split_offsets),
-        "column_sizes": {each.leaf.field.id: each.size for each in statistics.leaves},
+        "column_sizes": {each.leaf.field.id: each.size for each in statistics.leaves if each.size is not None},
         **{name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts")},
         **{name: {} for name in ("lower_bounds", "upper_bounds")},
     }
@@ -51,14 +51,15 @@ def _add(metrics: dict[str, Any], each: LeafStatistics, mode: MetricsMode) -> No
     metrics["value_counts"][field.id] = each.values
     if each.nulls is not None:
         metrics["null_value_counts"][field.id] = each.nulls
-    if field.type in t.FLOATING:
+    if field.type in t.FLOATING and each.nans is not None:
         metrics["nan_value_counts"][field.id] = each.nans
     if mode.name == "counts" or each.least is None or each.most is None:
         return
     if (lower := _lower(each.least, field.type, mode.length)) is not None:
         metrics["lower_bounds"][field.id] = lower
     # Engines that order NaN above all values would prune the file by an upper bound that excludes NaN.
-    if not each.nans and (upper := _upper(each.most, field.type, mode.length)) is not None:
+    has_no_nan = each.nans == 0 or field.type not in t.FLOATING
+    if has_no_nan and (upper := _upper(each.most, field.type, mode.length)) is not None:
         metrics["upper_bounds"][field.id] = upper
 
 

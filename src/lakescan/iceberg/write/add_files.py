@@ -1,0 +1,117 @@
+"""Adding files that other writers wrote to a table, where they are: one append, which reads nothing but footers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.common import types as t
+from lakescan.common.retries import Attempts, RetryPolicy
+from lakescan.common.schema import FieldMatching
+from lakescan.errors import CommitConflict, InvalidOption
+from lakescan.iceberg.commit.base import CommitBase
+from lakescan.iceberg.commit.file_changes import FileChanges
+from lakescan.iceberg.commit.listed import listed_manifests
+from lakescan.iceberg.commit.producer import SnapshotProducer
+from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.commit.written_files import added_files
+from lakescan.iceberg.manifests.codes import DELETED
+from lakescan.iceberg.manifests.entries import entries_of
+from lakescan.iceberg.manifests.manifest_file import DATA, manifest_files
+from lakescan.iceberg.metadata.name_mapping import PROPERTY, matching_of, paths_of
+from lakescan.iceberg.table import IcebergTable
+from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
+from lakescan.storage import Storage
+from lakescan.write.table_writes import WrittenFile
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+def add_files(
+    table: Table,
+    opened: IcebergTable,
+    folder: str,
+    partitions: Mapping[str, str],
+    storage: Storage,
+    retries: RetryPolicy,
+    *,
+    check_duplicates: bool = True,
+) -> Mapping[str, str]:
+    """Add the Parquet files under a folder, or one file. Returns the summary of the new snapshot.
+
+    The partition of a file is that of its folders (`day=2026-01-31`), of which `partitions` choose some by name. If
+    files have no field ids, the table gets a name mapping in the same commit. Raises `InvalidOption` if a file is one
+    of the table's already, `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
+    """
+    metadata = opened.metadata
+    schema, known = metadata.schema, set(metadata.snapshots)
+    found = ForeignFiles.under(folder, storage)
+    spec = spec_for(found, metadata.specs, metadata.default_spec_id, schema)
+    if partitions:
+        found = found.matching(partitions, schema, spec)
+        if not found.entries:
+            raise InvalidOption(f"no file of {folder} is in the partitions that partition_filter names: {partitions}")
+    matching = matching_of(metadata)
+    if metadata.table_properties.name_mapping is None:
+        matching = FieldMatching(by_id=True, name_mapping=dict(paths_of(schema.fields)))
+    files, is_nameless = as_data_files(found, spec, schema, matching, metadata.table_properties, storage)
+    attempts, at, now = Attempts(retries), copy(table), opened
+    while True:
+        if now.metadata.current_schema_id != metadata.current_schema_id:
+            raise CommitConflict(f"{metadata.location}: another writer changed the columns. Add the files again.")
+        base = CommitBase(now.metadata, at.metadata)
+        if check_duplicates:
+            _check_new(files, base, storage)
+        producer = SnapshotProducer(base, storage, "append", FileChanges(added_files(files, base)))
+        then = _mapped(schema.fields) if is_nameless and now.metadata.table_properties.name_mapping is None else []
+        failed = commit_snapshot(at, producer, known, storage, then, [_same_schema(at)])
+        if failed is None:
+            return producer.summary
+        attempts.again(".".join(table.name()), failed.error)
+        at, now = failed.table, failed.now
+
+
+def _check_new(files: Iterable[WrittenFile], base: CommitBase, storage: Storage) -> None:
+    """Raise `InvalidOption` if one of the files is a data file of the table, in any spelling of its location."""
+    places = storage.places(base.metadata.location)
+    new = pa.array([each.location for each in files], pa.string())
+    wanted = places.of(new)
+    listed = listed_manifests(base, storage)
+    data = manifest_files(listed.filter(pc.equal(listed["content"], DATA)))
+    for entries in entries_of(data, base.metadata.specs, storage):
+        live = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
+        there = pc.is_in(wanted, value_set=places.of(live.field("file_path").cast(pa.string())))
+        if pc.any(there).as_py():
+            raise InvalidOption(
+                f"{new.filter(there)[0].as_py()} is a data file of {base.metadata.location} already: its rows would be "
+                "there twice. Nothing was added; check_duplicate_files => false adds it all the same"
+            )
+
+
+def _mapped(fields: Iterable[t.Field]) -> list[Any]:
+    """The update that sets the table's name mapping to the names of its columns."""
+    from pyiceberg.table.update import SetPropertiesUpdate
+
+    return [SetPropertiesUpdate(updates={PROPERTY: json.dumps(_nodes(fields))})]
+
+
+def _nodes(fields: Iterable[t.Field]) -> list[dict[str, Any]]:
+    nodes = []
+    for field in fields:
+        node: dict[str, Any] = {"field-id": field.id, "names": [field.name]}
+        if below := _nodes(t.children(field.type)):
+            node["fields"] = below
+        nodes.append(node)
+    return nodes
+
+
+def _same_schema(table: Table) -> Any:
+    from pyiceberg.table.update import AssertCurrentSchemaId
+
+    return AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id)

@@ -1,0 +1,34 @@
+"""Expiry together with its files: those go that only expired snapshots had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.storage.removal import remove_unnamed
+from lakescan.transaction.base import Target
+from lakescan.transaction.results import ExpireResult
+
+
+def expire_with_files(
+    target: Target, older_than: datetime | None, retain_last: int | None, snapshots: Sequence[int] = ()
+) -> tuple[ExpireResult, Mapping[str, int]]:
+    """Expire snapshots, then remove the files that no snapshot has any more; see `Target.expire`.
+
+    Returns what expired, and how many files of each kind (`Target.files_of`) were removed. Files that could not be
+    removed stay as orphans.
+    """
+    result = target.expire(older_than, retain_last, snapshots=snapshots)
+    if not result.snapshots:
+        return result, {}
+    files = target.files_of(result.snapshots)
+    kinds = files.group_by("path").aggregate([("kind", "min")])  # a path once
+    now = datetime.now().astimezone()
+    paths = kinds["path"].to_pylist()
+    removed = remove_unnamed(target.storage, paths, lambda: target.files_in_use(now, ()))
+    gone = kinds.filter(pc.is_in(kinds["path"], value_set=pa.array(removed, pa.string())))
+    return result, Counter(gone["kind_min"].to_pylist())

@@ -1,0 +1,7 @@
+"""Iceberg's procedures (`CALL catalog.system.name(...)`) as functions, whose results are Arrow tables."""
+
+from lakescan.procedures.changelog import changes_of
+from lakescan.procedures.declaration import Call, Parameter, Procedure
+from lakescan.procedures.registry import PROCEDURES, bound, call, procedure_named
+
+__all__ = ["PROCEDURES", "Call", "Parameter", "Procedure", "bound", "call", "changes_of", "procedure_named"]

@@ -1,0 +1,84 @@
+"""Procedures that give files and metadata that are there already to tables."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from lakescan.catalogs.identifiers import parts_of
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.procedures.declaration import Call, Parameter, Procedure, Row
+from lakescan.procedures.values import BOOLEAN, INT, OPTIONS, STRING
+
+_SOURCE = re.compile(r"\s*`?(parquet|orc|avro)`?\s*\.\s*`(.+)`\s*", re.IGNORECASE | re.DOTALL)
+_TABLE = Parameter("table", STRING, required=True)
+
+
+def _add_files(call: Call) -> list[Row]:
+    threads = call["parallelism"]
+    if threads is not None and threads < 1:
+        raise InvalidOption(f"add_files: parallelism={threads}: expected a number above 0")
+    folder, partitions = _folder(call["source_table"]), call["partition_filter"] or {}
+    check = call["check_duplicate_files"] is not False
+    summary = call.table.written_by({}, lambda target, _: target.add_files(folder, partitions, check_duplicates=check))
+    changed = summary.get("changed-partition-count")
+    return [(int(summary.get("added-data-files", 0)), None if changed is None else int(changed))]
+
+
+def _folder(source: str) -> str:
+    """The folder of `parquet`.`path`; raises `UnsupportedFeature` for other formats, and for names of tables."""
+    found = _SOURCE.fullmatch(source)
+    if found is None:
+        parts = parts_of(source)
+        if parts is not None and parts[0].lower() == "parquet" and len(parts) == 2:
+            return parts[1]
+        raise UnsupportedFeature(
+            f"add_files from {source}", "Name a folder or file as source_table => '`parquet`.`/path/to/files`'."
+        )
+    kind, path = found[1].lower(), found[2].replace("``", "`")
+    if kind != "parquet":
+        raise UnsupportedFeature(
+            f"add_files of {kind} files", "Parquet files can be added: read the others, and append their rows."
+        )
+    return path
+
+
+def _register_table(call: Call) -> list[Row]:
+    table = call.catalog.register_table(call["table"], call["metadata_file"])
+    snapshots = table.inspect("snapshots").select(["snapshot_id", "summary"]).to_pylist()
+    summaries = {each["snapshot_id"]: dict(each["summary"]) for each in snapshots}
+    if table.version is None:
+        return [(None, None, None)]
+    totals = (summaries[table.version].get(name) for name in ("total-records", "total-data-files"))
+    return [(table.version, *(None if each is None else int(each) for each in totals))]
+
+
+PROCEDURES = (
+    Procedure(
+        "add_files",
+        (
+            _TABLE,
+            Parameter("source_table", STRING, required=True),
+            Parameter("partition_filter", OPTIONS),
+            Parameter("check_duplicate_files", BOOLEAN),
+            Parameter("parallelism", INT),
+        ),
+        pa.schema(
+            [pa.field("added_files_count", pa.int64(), nullable=False), pa.field("changed_partition_count", pa.int64())]
+        ),
+        _add_files,
+    ),
+    Procedure(
+        "register_table",
+        (_TABLE, Parameter("metadata_file", STRING, required=True)),
+        pa.schema(
+            [
+                pa.field("current_snapshot_id", pa.int64()),
+                pa.field("total_records_count", pa.int64()),
+                pa.field("total_data_files_count", pa.int64()),
+            ]
+        ),
+        _register_table,
+    ),
+)
