@@ -263,10 +263,7 @@ class AlterBuilder:
         Example:
             >>> orders.alter().set_properties({"write.delete.mode": "merge-on-read"}).commit()
         """
-        if not isinstance(properties, Mapping) or None in properties.values():
-            raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
-        texts = {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in properties.items()}
-        return self.with_change(SetProperties(texts))
+        return self.with_change(SetProperties(property_texts(properties)))
 
     def unset_properties(self, *names: str, if_exists: bool = True) -> AlterBuilder:
         """Remove table properties.
@@ -377,6 +374,15 @@ class AlterBuilder:
         if not isinstance(given, pa.DataType):
             raise InvalidOption(f"the type of {name!r} is {given!r}: give an SQL type as text, or an Arrow type")
         return columns_of(pa.schema([pa.field(name, given)]))[0].type
+
+
+def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
+    """Properties as tables record them; raises `InvalidOption` for what is no mapping, or has None."""
+    if properties is None:
+        return {}
+    if not isinstance(properties, Mapping) or None in properties.values():
+        raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
+    return {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in properties.items()}
 
 
 def _place(first: bool, after: str | None) -> Place | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, Unpack
 
 import pyarrow as pa
 
+from lakescan.catalogs.create import make_named_delta
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
 from lakescan.catalogs.lookup import find, translated
@@ -350,6 +352,51 @@ class Catalog:
                 f"replacing the {found.format} table {identifier} by one of {wanted.name}", "Drop it."
             )
         wanted.replace(self._catalog, identifier, found, definition)
+
+    def clone_table(
+        self,
+        name: str,
+        source: Table | str | os.PathLike[str],
+        *,
+        version: int | None = None,
+        timestamp: datetime | date | str | None = None,
+        properties: Mapping[str, Any] | None = None,
+        location: str | os.PathLike[str] | None = None,
+        exist_ok: bool = False,
+    ) -> Table:
+        """Make a Delta table of another one's files, without copying them, and open it: SHALLOW CLONE.
+
+        Args:
+            name: `namespace.table` of the new table.
+            source: The table to clone: open, or as `lakescan.table` opens it.
+            version: The version to clone; the newest by default.
+            timestamp: The state at that time (UTC without an offset).
+            properties: Properties that the clone has beside, or instead of, those of the source.
+            location: The new table's folder; by default one under the catalog's warehouse.
+            exist_ok: Open the table if it exists.
+
+        Returns:
+            The open table; see `Table.clone` for what it shares with the source.
+
+        Raises:
+            TableExists: It exists, and `exist_ok` is not given.
+            NoSuchNamespace: The namespace does not exist.
+            NoSuchSnapshot: The source does not have the state.
+            UnsupportedFeature: The source is an Iceberg table.
+
+        Example:
+            >>> lake.clone_table("shop.events_test", "/lake/events", version=12)
+        """
+        identifier = self._identifier(name)
+        if self.table_exists(name):
+            if exist_ok:
+                return self.load_table(name)
+            raise TableExists(f"{identifier} already exists: exist_ok=True opens it")
+        opened = source if isinstance(source, Table) else table(source)
+        where = None if location is None else location_of(location)
+        state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
+        make_named_delta(self._catalog, identifier, where, lambda folder, _: opened.clone(folder, **state))
+        return self.load_table(name)
 
     def drop_table(self, name: str, *, missing_ok: bool = False, purge: bool = False) -> None:
         """Drop a table.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
@@ -23,17 +23,34 @@ from lakescan.storage import Storage, join
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+_Made = TypeVar("_Made")
+
 
 def create_named_delta(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
     """Create a Delta table with a name in a catalog; raises `NoSuchNamespace` and `CreatedConcurrently`."""
+    make_named_delta(
+        catalog,
+        identifier,
+        definition.location,
+        lambda location, storage: create_table(location, definition, storage),
+    )
+
+
+def make_named_delta(
+    catalog: Catalog, identifier: Identifier, location: str | None, make: Callable[[str, Storage], _Made]
+) -> _Made:
+    """Make a Delta table in a folder, by default one under the catalog's warehouse, and give it a name.
+
+    Raises `NoSuchNamespace`, and what `make` raises.
+    """
     names = DeltaNames(catalog)
     if not catalog.namespace_exists(identifier.namespace):
         raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
-    location = definition.location or _default_location(catalog, identifier)
+    location = location or _default_location(catalog, identifier)
     names.add(identifier.within, location)
     storage = Storage(io_properties=of_storage(catalog.properties))
     try:
-        create_table(location, definition, storage)
+        return make(location, storage)
     except (CreatedConcurrently, InvalidOption, UnsupportedFeature):
         names.remove(identifier.within)
         raise

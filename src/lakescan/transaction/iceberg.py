@@ -245,8 +245,10 @@ class IcebergTarget:
             )
 
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
-        """Raise `UnsupportedFeature`."""
-        raise UnsupportedFeature(f"restoring the Iceberg table {self.name}")
+        """Make a snapshot the current one; columns and properties stay as they are."""
+        moved = self.snapshots.set_current(SnapshotSelector(version=version, timestamp=timestamp))
+        assert moved.current is not None
+        return RestoreResult(moved.current)
 
     def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
         """Add Parquet files of other writers in one append, to the branch main."""

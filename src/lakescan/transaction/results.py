@@ -312,7 +312,7 @@ class RestoreResult(_Result):
 
     Attributes:
         version: The version (Delta) or snapshot id (Iceberg) that was restored.
-        table_size_after_restore: The bytes of its data files.
+        table_size_after_restore: The bytes of its data files; None for Iceberg, as all that follow.
         num_of_files_after_restore: How many data files it has.
         num_removed_files: How many files are not current any more.
         num_restored_files: How many files came back.
@@ -325,16 +325,49 @@ class RestoreResult(_Result):
     """
 
     version: int
-    table_size_after_restore: int = 0
-    num_of_files_after_restore: int = 0
-    num_removed_files: int = 0
-    num_restored_files: int = 0
-    removed_files_size: int = 0
-    restored_files_size: int = 0
+    table_size_after_restore: int | None = None
+    num_of_files_after_restore: int | None = None
+    num_removed_files: int | None = None
+    num_restored_files: int | None = None
+    removed_files_size: int | None = None
+    restored_files_size: int | None = None
 
     def __str__(self) -> str:
+        if self.num_restored_files is None or self.num_removed_files is None:
+            return f"restored snapshot {self.version}"
         back, gone = _counted(self.num_restored_files, "file"), _counted(self.num_removed_files, "file")
         return f"restored version {self.version}: {back} came back, {gone} removed"
+
+
+@dataclass(frozen=True, repr=False)
+class CloneResult(_Result):
+    """A Delta table that was made of another one's files; the attributes are those of Delta's CLONE.
+
+    Attributes:
+        version: The version of the source that was cloned.
+        source_table_size: The bytes of its data files.
+        source_num_of_files: How many data files it has.
+        num_removed_files: How many files the clone had before; 0.
+        num_copied_files: How many files were copied; 0.
+        removed_files_size: The bytes of removed files; 0.
+        copied_files_size: The bytes of copied files; 0.
+
+    Example:
+        >>> print(events.clone("/lake/events_test"))
+        cloned version 12: 40 files (1.2 GB), none copied
+    """
+
+    version: int
+    source_table_size: int
+    source_num_of_files: int
+    num_removed_files: int = 0
+    num_copied_files: int = 0
+    removed_files_size: int = 0
+    copied_files_size: int = 0
+
+    def __str__(self) -> str:
+        files = _counted(self.source_num_of_files, "file")
+        return f"cloned version {self.version}: {files} ({human_bytes(self.source_table_size)}), none copied"
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lakescan.common import types as t
@@ -13,10 +14,11 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
 from lakescan.delta.commit.after import after_commit
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
-from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.conflicts import ROW_TRACKING, Reads
 from lakescan.delta.commit.file_changes import FileChanges, removes
 from lakescan.delta.commit.live_adds import live_adds
 from lakescan.delta.commit.put import put_commit
+from lakescan.delta.commit.row_ids import assigns_row_ids, with_row_ids
 from lakescan.delta.log.reader import LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.features import Support, brought_by_type, of_new_table
@@ -40,14 +42,34 @@ def create_table(location: str, definition: TableDefinition, storage: Storage) -
     Raises `CreatedConcurrently` if one is there, and what `new_table` raises.
     """
     protocol, metadata = new_table(definition)
-    if _is_table(location, storage):
+    if is_table(location, storage):
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
-    operation = _operation("CREATE TABLE", protocol, metadata)
+    commit_first(location, _operation("CREATE TABLE", protocol, metadata), protocol, metadata, storage)
+
+
+def commit_first(
+    location: str,
+    operation: Operation,
+    protocol: Protocol,
+    metadata: Metadata,
+    storage: Storage,
+    files: FileChanges | None = None,
+    domains: Mapping[str, str | None] | None = None,
+) -> None:
+    """Commit the first version of a table; raises `CreatedConcurrently` if another writer has.
+
+    Files get row ids if the table has row tracking.
+    """
     now = int(time.time() * 1000)
     timestamp = {"inCommitTimestamp": now} if metadata.properties.in_commit_timestamps else {}
     own_id = uuid.uuid4().hex
+    files, domains = files or FileChanges(), dict(domains or {})
+    if files.added.num_rows and assigns_row_ids(protocol, metadata):
+        added, mark = with_row_ids(files.added, -1, 0)
+        files = replace(files, added=added)
+        domains[ROW_TRACKING] = f'{{"rowIdHighWaterMark":{mark}}}'
     info = commit_info_of(operation, own_id, {**timestamp, "timestamp": now}, {"isolationLevel": "Serializable"})
-    text = CommitText(info, protocol, metadata)
+    text = CommitText(info, protocol, metadata, domains=domains, files=files)
     if not put_commit(storage, location, 0, text.encoded(), own_id):
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
     after_commit(location, 0, text, None, storage)
@@ -58,7 +80,7 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
 
     Raises `CommitConflict` if another writer changes the table meanwhile, and what `new_table` raises.
     """
-    if not _is_table(location, storage):
+    if not is_table(location, storage):
         return create_table(location, definition, storage)
     protocol, metadata = new_table(definition)
     base = LogReader(location, storage).version(list_log(location, storage).segment())
@@ -81,7 +103,7 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
     return None
 
 
-def _is_table(location: str, storage: Storage) -> bool:
+def is_table(location: str, storage: Storage) -> bool:
     """Whether the folder has a log with a commit or a checkpoint: its first commit may have been cleaned up."""
     if not storage.exists(join(location, LOG_FOLDER)):
         return False

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common.uuids import format_uuids
+from lakescan.delta.log.replay import decoded_paths
 from lakescan.delta.log.text import ADVICE, shown
 from lakescan.errors import CorruptMetadata
 from lakescan.planning.delete_file import DeleteKind
@@ -76,7 +77,7 @@ def delete_table(vectors: pa.StructArray, location: str, *, kept: bool = False) 
 
 def _paths(kinds: pa.Array, where: pa.Array, location: str) -> pa.Array:
     is_uuid = pc.equal(kinds, "u")
-    absolute = pc.if_else(pc.equal(kinds, "p"), where, pa.scalar(None, pa.string()))
+    absolute = decoded_paths(pc.if_else(pc.equal(kinds, "p"), where, pa.scalar(None, pa.string())))  # URIs, as of adds
     if not pc.any(is_uuid).as_py():
         return absolute
     encoded = where.filter(is_uuid)
