@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -373,6 +373,17 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(table: lakescan
     with pytest.raises(InvalidOption, match="row-change-mode"):
         table.append(source, row_change_mode="copy-on-write")
     assert now().version == version
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_instants_of_any_unit_are_keys(made: Make, unit: str) -> None:
+    moments = pa.array([datetime(2026, 1, day, 12, tzinfo=UTC) for day in (1, 2, 3)], pa.timestamp("us", "UTC"))
+    made("at TIMESTAMP, n BIGINT", partition_by=()).append(pa.table({"at": moments[:2], "n": [1, 2]}))
+    new = pa.table({"at": moments[1:].cast(pa.timestamp(unit, "Europe/Oslo")), "n": [20, 30]})
+    assert now().upsert(new.to_pandas(), "at").updated == 1
+    assert sorted(zip(*now().to_arrow().to_pydict().values(), strict=True)) == [
+        (datetime(2026, 1, day, 12, tzinfo=UTC), n) for day, n in ((1, 1), (2, 20), (3, 30))
+    ]
 
 
 def test_a_merge_sets_members_of_structs(made: Make) -> None:

@@ -102,6 +102,8 @@ def _field(each: t.Field, name: str) -> t.Field:
 def column_of(sql: str, kind: t.Type) -> Typed:
     """A column that DuckDB reads from Arrow, as `Typed` values are: instants are wall-clock times in UTC."""
     if isinstance(kind, t.Timestamp):
+        if kind.zoned:  # DuckDB casts no instants of nanoseconds, as pandas has them, to wall-clock times
+            sql = f"CAST({sql} AS TIMESTAMPTZ)"
         return Typed(f"CAST({sql} AS TIMESTAMP)", kind)
     if isinstance(kind, t.Decimal):
         return Typed(f"CAST({sql} AS DECIMAL({kind.precision}, {kind.scale}))", kind)
