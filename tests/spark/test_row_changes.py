@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakescan
 from lakescan import engines
 from lakescan.dml.statements import Assignment, Delete, Update
-from lakescan.errors import AmbiguousMerge, SchemaMismatch
+from lakescan.errors import AmbiguousMerge, QueryFailed, SchemaMismatch
 from lakescan.grammar.names import Sql, TableName
 from tests.dml import test_laws as laws
 from tests.support import own_catalog
@@ -27,15 +27,22 @@ KINDS = {
     "iceberg": {},
     "iceberg, merge-on-read": MODES,
     "iceberg version 3, merge-on-read": MODES,
+    "iceberg version 3, merge-on-read in two stages": MODES,
     "delta": {},
     "delta, vectors and feed": {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"},
+    "delta, vectors in two stages": {"delta.enableDeletionVectors": "true"},
 }
 T = TableName(("t",))
 
 
 @pytest.fixture(params=KINDS)
-def table(request: pytest.FixtureRequest, local: lakescan.Catalog) -> lakescan.Table:
-    """Rows 1 to 4 of three partitions, in several files, of each format, version and mode in turn."""
+def table(request: pytest.FixtureRequest, local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch) -> lakescan.Table:
+    """Rows 1 to 4 of three partitions, in several files, of each format, version and mode in turn.
+
+    Workers write deletes of larger tables, in a second stage.
+    """
+    if "two stages" in request.param:
+        monkeypatch.setattr("lakescan.spark.dml._FEW_ROWS", 0)
     maker(request.param.split(",")[0], local)(properties=KINDS[request.param])
     now().append(rows((1, "a"), (2, "a"), (3, "b"), (4, None)))
     return now()
@@ -48,6 +55,12 @@ def change(spark: SparkSession, statement: Any) -> Any:
 
 def frame(spark: SparkSession, *found: tuple[int | None, str | None]) -> DataFrame:
     return spark.createDataFrame(list(found), "id long, part string")
+
+
+def test_values_may_name_the_file_of_a_row(spark: SparkSession, table: lakescan.Table) -> None:
+    [path] = table.scan().where("id = 3").select("_file").to_arrow()["_file"].to_pylist()
+    assert change(spark, Update(T, (Assignment(("part",), Sql("t._file")),), Sql("id = 3"))).updated == 1
+    assert pairs() == [(1, "a"), (2, "a"), (3, path), (4, None)]
 
 
 def test_delete_by_a_filter_and_by_any_condition(spark: SparkSession, table: lakescan.Table) -> None:
@@ -119,14 +132,27 @@ def test_values_that_do_not_fit_fail_the_statement(spark: SparkSession, local: l
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         for value in ("CAST(id AS BIGINT) * 2", "'12x'"):
-            with pytest.raises(Exception, match=r"(?i)overflow|does not fit|CAST_INVALID_INPUT|malformed"):
+            with pytest.raises(
+                QueryFailed, match=r"(?i)^UPDATE of .*(overflow|does not fit|CAST_INVALID_INPUT)"
+            ) as found:
                 change(spark, Update(T, (Assignment(("id",), Sql(value)),)))
+            assert "__lakescan" not in str(found.value)
         with pytest.raises(SchemaMismatch, match="store assignment"):
             change(spark, Update(T, (Assignment(("id",), Sql("current_date()")),)))
         change(spark, Update(T, (Assignment(("id",), Sql("'12'")),)))
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
     assert pairs() == [(12, "a")]
+
+
+def test_what_workers_refuse_is_lakescans_error(spark: SparkSession, local: lakescan.Catalog) -> None:
+    table = local.create_table("db.t", "id BIGINT NOT NULL, part STRING")
+    table.append(rows((1, "a")))
+    with pytest.raises(SchemaMismatch, match="'id'"):
+        change(spark, Update(T, (Assignment(("id",), Sql("nullif(id, 1)")),)))
+    with pytest.raises(SchemaMismatch, match="'id'"):
+        table.append(frame(spark, (None, "b")))
+    assert pairs() == [(1, "a")]
 
 
 def test_changes_are_recorded_in_the_feed(spark: SparkSession, local: lakescan.Catalog) -> None:

@@ -2,17 +2,20 @@
 
 One job has two stages. Tasks of the first take rows of the statement's query, write new and changed ones, and hand on
 bitmaps of the rows that go, by file. Each task of the second has all bitmaps of its files: it unites them, and writes
-deletes, or the files' other rows. The driver gets descriptions of files, and commits.
+deletes, or the files' other rows. The driver gets descriptions of files, and commits. If only deletes are written, and
+the planned files have few rows, the driver gets the bitmaps, too, and does what is left: this is quicker than a stage.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakescan.common.metadata_columns import FILE
@@ -26,16 +29,20 @@ from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk, total
 from lakescan.dml.statements import Delete, Merge
 from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import by_filter
+from lakescan.errors import QueryFailed
+from lakescan.grammar.names import Sql
 from lakescan.planning.file_table import FileTable
 from lakescan.planning.plan import ScanPlan
 from lakescan.query.dialect.types import of_arrow
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
 from lakescan.spark.session import conf, parallelism
-from lakescan.spark.statements import current_namespace, query_frame, query_schema
+from lakescan.spark.source_keys import SourceKeys
+from lakescan.spark.statements import current_namespace, frame_of_others, query_frame, query_schema
 from lakescan.spark.types import schema_of_rows
-from lakescan.spark.workers import task_number, use_this_python
+from lakescan.spark.workers import own_errors, task_number, use_this_python
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
 from lakescan.write.partitioned_writer import remove_written
@@ -45,7 +52,18 @@ if TYPE_CHECKING:
 
 _SCHEMA = "file string, kind string, data binary"
 _NAMES = ["file", "kind", "data"]
+_SOURCE = "__lakescan_source"  # the name of a MERGE's source whose keys are read
 _CHANGED, _MATCHED, _SUNK, _FINISHED, _TWICE = "changed", "matched", "sunk", "finished", "twice"
+_OF_ROWS = (  # conditions of Spark's errors about values
+    "ARITHMETIC_OVERFLOW",
+    "BINARY_ARITHMETIC_OVERFLOW",
+    "CAST_INVALID_INPUT",
+    "CAST_OVERFLOW",
+    "DIVIDE_BY_ZERO",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "USER_RAISED_EXCEPTION",
+)
+_FEW_ROWS = 2**23  # of all planned files: their bitmaps have at most some MB, and are not worth another stage
 _FILES = 1_000  # whose deletes are written together
 
 
@@ -63,6 +81,12 @@ def change(
         source = query_schema(spark, f"SELECT * FROM {statement.source}\n", arguments, frames)
         one = one.with_source(schema_of_rows(source))
     selecting, given = one.selecting, {**frames, TARGET: Scan(one.scan)}
+    keys = None
+    if isinstance(one.statement, Merge):
+        source = frame_of_others(spark, f"SELECT * FROM {one.statement.source}\n", arguments, frames)
+        if source is not None and (keys := SourceKeys.of(one.statement, one.target.writes.schema, source)):
+            selecting = replace(selecting, statement=replace(one.statement, source=Sql(_SOURCE)))
+            given[_SOURCE] = source  # read twice, but analyzed once: it has the same rows
     found = selecting.query()
     if any(each.values for each in found.actions.values()):
         with in_own_words(one.statement, found.text, target.writes.schema.names):
@@ -70,7 +94,7 @@ def change(
         types = [of_arrow(kind) for kind in schema_of_rows(columns).types]
         ansi = conf(spark, "spark.sql.ansi.enabled") == "true"
         found = selecting.query(assigned_within(types, ansi=ansi))
-    rows = _TargetRows(spark, numbers_files=FILE.name not in repr(one.statement).lower())
+    rows = _TargetRows(spark, keys, numbers_files=FILE.name not in repr(one.statement).lower())
     with in_own_words(one.statement, found.text, target.writes.schema.names):
         frame = query_frame(spark, found.text, arguments, given, {TARGET: rows.read})
     assert rows.scan is not None
@@ -89,26 +113,35 @@ class _Files:
         """The path of the file that rows name."""
         return str(self.plan.files["path"][int(found)]) if self.are_numbered else str(found)
 
+    @property
+    def have_few_rows(self) -> bool:
+        """Whether all bitmaps of their rows together are small, however many tasks find these."""
+        counts = self.plan.files["record_count"]
+        return counts.null_count == 0 and (pc.sum(counts).as_py() or 0) <= _FEW_ROWS
+
 
 class _TargetRows:
-    """The rows of the target in the statement's query, read by one plan."""
+    """The rows of the target in the statement's query, read by one plan; `keys` are those of a MERGE's source."""
 
-    def __init__(self, spark: SparkSession, *, numbers_files: bool) -> None:
-        self._spark, self._numbers_files = spark, numbers_files
+    def __init__(self, spark: SparkSession, keys: SourceKeys | None, *, numbers_files: bool) -> None:
+        self._spark, self._keys, self._numbers_files = spark, keys, numbers_files
         self._plan: ScanPlan | None = None
         self.scan: ScanSpec | None = None
 
     def read(self, scan: ScanSpec) -> DataFrame:
         """Plan the scan, as far as the query narrows it."""
+        keys = self._keys
+        if keys is not None:
+            scan = keys.pruned(scan)
         self.scan = scan
         frame, self._plan = planned_frame(self._spark, scan, numbers_files=self._numbers_files)
-        return frame
+        return frame if keys is None else keys.matched(frame, self._plan.report.records)
 
     @property
     def files(self) -> _Files:
         """The files of the plan."""
         assert self._plan is not None
-        return _Files(self._plan.table, self._numbers_files)
+        return _Files(replace(self._plan.table, stats={}), self._numbers_files)  # no task needs statistics
 
 
 def run_dml(
@@ -134,17 +167,23 @@ def _delete_by_filter(spark: SparkSession, one: Change) -> ChangeResult | None:
 def _run(
     spark: SparkSession, one: Change, frame: DataFrame, writes: ChangeWrites, files: _Files
 ) -> tuple[Sunk, Finished]:
-    """Run both stages. If the job fails, whatever it wrote is removed."""
+    """Run both stages; the second here, if bitmaps are small. If one fails, whatever they wrote is removed."""
     finishing = one.finishing
     try:
-        found = frame.mapInArrow(_sinking(writes), _SCHEMA)
-        # Files are written again by all tasks, however small the bitmaps are; deletes of some files by one.
-        tasks = parallelism(spark)
-        if finishing.writer is not None:
-            tasks = min(tasks, len(files.plan) // _FILES + 1)
-        found = found.repartition(tasks, "file")
-        finished = found.sortWithinPartitions("file").mapInArrow(_finishing(finishing, files), _SCHEMA)
-        rows = finished.toArrow().to_pylist()
+        found = clustered_changes(frame, writes.query, writes.rows).mapInArrow(_sinking(writes), _SCHEMA)
+        finish = _finishing(finishing, files)
+        if finishing.writer is not None and files.have_few_rows:
+            with own_errors(), _in_words_of(one):
+                parts = found.toArrow().sort_by("file")
+            rows = [row for batch in finish(iter(parts.to_batches())) for row in batch.to_pylist()]
+        else:
+            # Files are written again by all tasks, however small the bitmaps are; deletes of some files by one.
+            tasks = parallelism(spark)
+            if finishing.writer is not None:
+                tasks = min(tasks, len(files.plan) // _FILES + 1)
+            sorted_parts = found.repartition(tasks, "file").sortWithinPartitions("file")
+            with own_errors(), _in_words_of(one):
+                rows = sorted_parts.mapInArrow(finish, _SCHEMA).toArrow().to_pylist()
         for row in rows:
             if row["kind"] == _TWICE:
                 file, position = pickle.loads(row["data"])
@@ -171,6 +210,21 @@ def _run(
             done.files += more.files
             done.changed += more.changed
     return sunk, done
+
+
+@contextmanager
+def _in_words_of(one: Change) -> Iterator[None]:
+    """Errors about values name the statement, instead of the query that is made of it."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        if (error.getCondition() or "").partition(".")[0] not in _OF_ROWS:
+            raise
+        said = str(error).partition("\n== SQL")[0].partition(" SQLSTATE:")[0].strip()
+        name = type(one.statement).__name__.upper()
+        raise QueryFailed(f"{name} of {one.target.name}: {said} Nothing was changed") from error
 
 
 def _sinking(writes: ChangeWrites) -> Any:

@@ -31,6 +31,7 @@ from lakescan.spark.keyed_rows import (
     told,
     with_marks,
 )
+from lakescan.spark.source_keys import SourceKeys
 from lakescan.spark.upserts import fitted
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ChangeResult
@@ -84,13 +85,16 @@ class HistorySink(BatchSink):
         rows = with_marks(frame, columns, sequence, self._deletes_when)
         by = keys_in(rows, keys)
         rows = newest(rows, by, [*by, SEQUENCE], f"changes of {target.name}", has_sequence=True)
-        rows = rows.persist()  # read twice: for its keys, and its rows
+        rows = rows.persist()  # read for its keys, and its rows
+        changed = None
         try:
-            given = {SOURCE: self._changed(rows, target, keys)}
             with told():
-                return change(target, self._statement(keys), given)
+                changed = self._changed(rows, target, keys).persist()  # read for its keys, too: they prune the table
+                return change(target, self._statement(keys), {SOURCE: changed})
         finally:
             rows.unpersist()
+            if changed is not None:
+                changed.unpersist()
 
     def _statement(self, keys: Sequence[str]) -> Merge:
         on = [f"t.{quoted(name)} = s.{quoted(name)}" for name in (*keys, START)]
@@ -169,7 +173,12 @@ def _events(rows: DataFrame, target: Target, keys: Sequence[str], values: Sequen
         f"{_NEW} AS {_RANK}",
         f"NULL AS {_ENDED}",
     )
-    known = Scan(target.scan).to_spark(rows.sparkSession)
+    schema = target.writes.schema
+    of_batch = SourceKeys.equal_to({name: name for name in keys}, schema, new)
+    scan = target.scan if of_batch is None else of_batch.pruned(target.scan)
+    known = Scan(scan).to_spark(rows.sparkSession)
+    if of_batch is not None:
+        known = of_batch.matched(known, None)
     known = known.join(new.select(*map(quoted, keys)).distinct(), list(keys), "left_semi")
     is_delete = f"({quoted(START)} <=> {quoted(END)})"
     has_end = f"{quoted(END)} IS NOT NULL AND NOT {is_delete}"

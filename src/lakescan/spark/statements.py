@@ -103,6 +103,12 @@ def query_frame(
     return _frame(spark, _analyzed(spark, text, args, frames), frames, read)
 
 
+def frame_of_others(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> DataFrame | None:
+    """The frame of a query that reads no table of lakescan's; None for another query."""
+    found = _analyzed(spark, text, args, frames)
+    return None if found.named else _frame(spark, found, frames)
+
+
 def query_schema(spark: SparkSession, text: str, args: Arguments, frames: Mapping[str, Any]) -> StructType:
     """The columns of a query, for which no table is planned."""
     found = _analyzed(spark, text, args, frames)

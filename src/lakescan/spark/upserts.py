@@ -71,8 +71,12 @@ class UpsertSink(BatchSink):
             merge_of(on, "t", "s"),
             clauses=tuple(self._clauses(None if sequence is None else sequence.column, given)),
         )
-        with told():
-            return change(target, statement, {SOURCE: rows})
+        rows = rows.persist()  # read twice: for its keys, which prune the table, and its rows
+        try:
+            with told():
+                return change(target, statement, {SOURCE: rows})
+        finally:
+            rows.unpersist()
 
     def _is_by_equality(self, target: Target, sequence: SequenceBy | None) -> bool:
         """Whether rows are upserted without reading the table; it cannot be asked for sequences then."""

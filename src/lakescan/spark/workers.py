@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakescan.errors import MissingDependency
+from lakescan import errors
+from lakescan.errors import LakescanError, MissingDependency, UnsupportedFeature
 from lakescan.spark.session import conf, is_connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+_RAISED = re.compile(r"^lakescan\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\nTraceback |\Z)", re.DOTALL | re.MULTILINE)
+_UNSUPPORTED = "unsupported feature: "
 _NEEDED = ("pyarrow", "lakescan")
 _seen: set[str] = set()
 
@@ -104,3 +109,19 @@ def task_number() -> int:
 
     context = TaskContext.get()
     return 0 if context is None else int(context.partitionId())
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Raise errors of lakescan's, with which Python workers failed, as what they are: Spark tells of them as text."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        found = _RAISED.findall(str(error))
+        kind = getattr(errors, found[-1][0], None) if found else None
+        if kind is None or not issubclass(kind, LakescanError):
+            raise
+        text = found[-1][1].strip()
+        raise kind(text.removeprefix(_UNSUPPORTED) if kind is UnsupportedFeature else text) from error

@@ -1,0 +1,62 @@
+"""Shuffling rows by partition before tasks write them: otherwise each task writes a file for each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from lakescan.common.references import quoted
+from lakescan.dml.select import ACTION_AT, FILE_AT, ChangeQuery
+from lakescan.dml.statements import Action
+from lakescan.write.clustering import partition_codes
+from lakescan.write.table_writes import TableWrites
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_CODE = "__lakescan_partition"
+
+
+def clustered(frame: DataFrame, writes: TableWrites) -> DataFrame:
+    """New rows, shuffled by their partition if the table asks for it."""
+    by_name = {name.lower(): name for name in frame.columns}
+    sources = {
+        name: F.col(quoted(by_name[name.lower()])) for name in writes.partition_sources if name.lower() in by_name
+    }
+    if not writes.is_clustered or not sources:
+        return frame
+    return _shuffled(frame, _code(writes, sources))
+
+
+def clustered_changes(frame: DataFrame, query: ChangeQuery, writes: TableWrites) -> DataFrame:
+    """The rows of a statement's query, new and changed ones shuffled by their partition if the table asks for it."""
+    writing = {n: each for n, each in query.actions.items() if each.action != Action.DELETE}
+    columns = [F.col(quoted(name)) for name in frame.columns]
+    sources = {}
+    for name in writes.partition_sources:
+        values = [(n, columns[each.values[name]]) for n, each in writing.items() if name in each.values]
+        if values:
+            sources[name] = F.coalesce(*(F.when(columns[ACTION_AT] == n, value) for n, value in values))
+    if not writes.is_clustered or not sources:
+        return frame
+    # Rows that are only deleted are written nowhere: they are spread by their files.
+    is_written = columns[ACTION_AT].isin(*writing)
+    return _shuffled(frame, F.when(is_written, _code(writes, sources)).otherwise(F.xxhash64(columns[FILE_AT])))
+
+
+def _code(writes: TableWrites, sources: Mapping[str, Column]) -> Column:
+    """A number for each row, equal within a partition."""
+    names = list(sources)
+
+    def code(*columns: pa.Array) -> pa.Array:
+        return partition_codes(writes, dict(zip(names, columns, strict=True)))
+
+    return F.arrow_udf(code, "long")(*sources.values())
+
+
+def _shuffled(frame: DataFrame, code: Column) -> DataFrame:
+    """The rows, shuffled by a number: Spark merges small shuffle partitions and splits large ones."""
+    return frame.withColumn(_CODE, code).hint("rebalance", _CODE).drop(_CODE)

@@ -1,0 +1,185 @@
+"""The keys of a MERGE's source: they tell which files and rows of the target can match, before the target is read.
+
+They are read for themselves only where that is cheap and gives the same rows again: from files, or rows that Spark
+holds. Without them, a MERGE reads all keys of the target, and shuffles them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path, quoted
+from lakescan.common.schema import Schema
+from lakescan.dml.statements import Merge, When
+from lakescan.expressions.instants import plain_value
+from lakescan.expressions.predicate import Comparison, In, Predicate, conjunction
+from lakescan.spark.keyed_rows import named
+from lakescan.spark.session import conf
+from lakescan.spark.types import spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakescan.scan_spec import ScanSpec
+
+_MOST_LISTED = 5_000  # values that files are tested against; of more, the least and the greatest
+_MOST_BYTES = 256 * 2**20  # of files that are read for their keys
+_FEWER = 4  # times fewer keys than rows of the target: the rows are tested by them before they are shuffled
+_NUMBER_WIDTH = 8
+_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
+_COMPARED = (*t.INTEGRAL, t.STRING, t.DATE)
+_NODE = re.compile(r"([ :]*[+:]- )?(\w+)")
+_SIZE = re.compile(r"sizeInBytes=([\d.E+]+) (B|[KMGTPE]iB)")
+_UNITS = {unit: 1024**n for n, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
+_READ_AGAIN = ("Project", "Filter", "Union", "LocalRelation", "Range", "InMemoryRelation")
+_FILES = re.compile(r"Relation [^\n]*\] (parquet|orc|avro|json|csv|text)\b")
+_UNSTABLE = re.compile(
+    r"\b(rand|randn|uuid|shuffle|monotonically_increasing_id|input_file_\w+|\w*udf)\(", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class SourceKeys:
+    """The keys of a source.
+
+    - `frame`: their values, in columns `k0`, `k1`, ..., without nulls; `columns`: the target's columns, in this order.
+    - `count`: how many rows they are in; `bytes`: of their values, at most.
+    - `pruning`: what they say of the target's columns.
+    """
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    count: int
+    bytes: int
+    pruning: Predicate
+
+    @staticmethod
+    def of(statement: Merge, schema: Schema, source: DataFrame) -> SourceKeys | None:
+        """Read the keys; None if no column must have a value of the source, or if reading them is not cheap."""
+        if any(each.when == When.NOT_MATCHED_BY_SOURCE for each in statement.clauses):
+            return None
+        return SourceKeys.equal_to(dict(_equal_columns(statement, schema, source.columns)), schema, source)
+
+    @staticmethod
+    def equal_to(pairs: Mapping[str, str], schema: Schema, source: DataFrame) -> SourceKeys | None:
+        """Read the keys of some columns; `pairs` are the columns of a table, and those of the source."""
+        pairs = {name: each for name, each in pairs.items() if _is_compared(schema.field(name))}
+        kinds = {field.name: field.dataType for field in source.schema.fields}
+        known = {name: each for name, each in pairs.items() if kinds[each] == spark_type(schema.field(name).type)}
+        if not known or not _is_cheap(source):
+            return None
+        filled = " AND ".join(f"{quoted(each)} IS NOT NULL" for each in known.values())
+        values = [f"{quoted(each)} AS k{n}" for n, each in enumerate(known.values())]
+        frame = source.where(filled).selectExpr(*values)
+        ends = [f"{end}(k{n}) AS {end}_{n}" for n in range(len(values)) for end in ("min", "max")]
+        widths = [
+            f"max(octet_length(k{n}))" if schema.field(name).type == t.STRING else str(_NUMBER_WIDTH)
+            for n, name in enumerate(known)
+        ]
+        found = frame.selectExpr("count(*) AS count", f"{' + '.join(widths)} AS width", *ends).toArrow()
+        count, width = (found[name][0].as_py() or 0 for name in ("count", "width"))
+        pruning = _range(list(known), found)
+        if 0 < count <= _MOST_LISTED:
+            listed = frame.distinct().toArrow()
+            pruning = conjunction(
+                [
+                    In(dotted_path((name,)), values=tuple(map(plain_value, listed[f"k{n}"].unique())))
+                    for n, name in enumerate(known)
+                ]
+            )
+        return SourceKeys(frame, tuple(known), count, count * width, pruning)
+
+    def pruned(self, scan: ScanSpec) -> ScanSpec:
+        """A scan of the target without the files that have none of the keys."""
+        return replace(scan, pruning=conjunction([scan.pruning, self.pruning]))
+
+    def matched(self, target: DataFrame, rows: int | None) -> DataFrame:
+        """The rows of the target that have keys of the source, if testing `rows` rows is cheaper than shuffling them.
+
+        `rows` None: how many there are is not known.
+        """
+        from pyspark.sql import functions as F
+
+        most = _bytes_of(conf(target.sparkSession, _THRESHOLD) or "10MB")
+        if self.bytes > most or (rows is not None and self.count * _FEWER > rows):
+            return target
+        is_equal = (target[quoted(name)] == self.frame[f"k{n}"] for n, name in enumerate(self.columns))
+        return target.join(F.broadcast(self.frame), reduce(and_, is_equal), "left_semi")
+
+
+def _range(columns: Sequence[str], found: pa.Table) -> Predicate:
+    """The least and the greatest values of columns."""
+    parts: list[Predicate] = []
+    for n, name in enumerate(columns):
+        for end, op in (("min", ">="), ("max", "<=")):
+            value = found[f"{end}_{n}"][0]
+            if value.is_valid:
+                parts.append(Comparison(dotted_path((name,)), op=op, value=plain_value(value)))
+    return conjunction(parts)
+
+
+def _equal_columns(statement: Merge, schema: Schema, source: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The columns of the target that ON compares with columns of the source, and these."""
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        on = sqlglot.parse_one(statement.on.text, dialect="spark")
+    except sqlglot.errors.SqlglotError:
+        return
+    target_name, source_name = statement.target.qualifier.lower(), (statement.source_alias or "").lower()
+    for each in on.flatten() if isinstance(on, exp.And) else [on.unnest()]:
+        if not isinstance(each, exp.EQ) or not all(
+            isinstance(side, exp.Column) for side in (each.this, each.expression)
+        ):
+            continue
+        sides = {side.table.lower(): side for side in (each.this, each.expression) if len(side.parts) == 2}
+        if set(sides) != {target_name, source_name}:
+            continue
+        own, other = named(sides[target_name].name, schema.names), named(sides[source_name].name, source)
+        if own is not None and other is not None and [name.lower() for name in source].count(other.lower()) == 1:
+            yield own, other
+
+
+def _is_compared(column: t.Field) -> bool:
+    """Whether files and all engines compare the values of a column alike."""
+    return not column.pad and (column.type in _COMPARED or isinstance(column.type, t.Decimal))
+
+
+def _is_cheap(source: DataFrame) -> bool:
+    """Whether Spark reads a source from files, or rows that it holds, and gets the same rows if it does so again."""
+    [shown] = (
+        source.sparkSession.sql("EXPLAIN COST SELECT * FROM {source}", source=source).toArrow()["plan"].to_pylist()
+    )
+    plan = shown.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0]
+    held: int | None = None
+    is_held = False
+    for line in plan.splitlines():
+        found = _NODE.match(line)
+        depth = 0 if found is None else len(found[1] or "")
+        if held is not None and (found is None or depth > held):
+            continue  # how Spark got the rows that it holds
+        held = None
+        if found is None or _UNSTABLE.search(line) is not None:
+            return False
+        if found[2] == "InMemoryRelation":
+            held, is_held = depth, True
+        elif found[2] not in _READ_AGAIN and _FILES.search(line) is None:
+            return False
+    size = _SIZE.search(plan.partition("\n")[0])
+    return bool(plan) and (is_held or (size is not None and float(size[1]) * _UNITS[size[2]] <= _MOST_BYTES))
+
+
+def _bytes_of(size: str) -> int:
+    """A size of Spark's settings, such as 10MB."""
+    found = re.fullmatch(r"(-?\d+)([bkmgt]?)b?", size.strip().lower())
+    powers: Mapping[str, int] = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+    return 0 if found is None else int(found[1]) * 1024 ** powers[found[2]]
