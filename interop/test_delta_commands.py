@@ -93,3 +93,31 @@ def test_a_clone_made_by_delta_is_read_and_changed_here(
     lakescan.table(target).clone(target.with_name(f"{target.name} again"))
     again = target.with_name(f"{target.name} again")
     assert differences(lakescan.table(again).to_arrow(), lakescan.table(target).to_arrow()) == ""
+
+
+def test_a_folder_that_spark_wrote_is_converted_as_by_delta(jvm: Any, warehouse: Path) -> None:
+    values = """SELECT id, CAST(id AS INT) AS i, concat('n', id) AS text, CAST(id * 1.25 AS DECIMAL(12, 3)) AS price,
+        timestamp_seconds(id * 100000) AS at, date_add(DATE '2026-01-01', CAST(id AS INT)) AS d,
+        named_struct('a', id, 'b', array(id, null)) AS s, map('k', id) AS m, id > 3 AS flag, id / 3.0D AS f,
+        DATE '2026-01-01' AS day, CASE WHEN id < 5 THEN 'a b/c' END AS part FROM range(0, 10, 1, 2)"""
+    folders = [warehouse / "delta" / f"converted by {who}" for who in ("delta", "us")]
+    for folder in folders:
+        jvm.sql(values).write.partitionBy("day", "part").parquet(str(folder))
+    theirs, mine = folders
+    jvm.sql(f"CONVERT TO DELTA parquet.`{theirs}` PARTITIONED BY (day DATE, part STRING)")
+    lakescan.convert_to_delta(mine, partition_by="day DATE, part STRING")
+    forget(jvm)
+    expected = jvm.sql(f"SELECT * FROM delta.`{theirs}`").toArrow()
+    assert differences(jvm.sql(f"SELECT * FROM delta.`{mine}`").toArrow(), expected) == ""
+    assert differences(lakescan.table(mine).to_arrow(), expected) == ""
+    schemas = [json.loads(state(folder)[1].schema_string) for folder in folders]
+    assert schemas[0] == schemas[1]
+    assert info(mine)["operation"] == info(theirs)["operation"]
+    wanted = info(theirs)["parameters"]
+    assert info(mine)["parameters"] == {**wanted, "partitionedBy": json.dumps(json.loads(wanted["partitionedBy"]))}
+    assert checked(jvm, str(mine))
+    for query in ("at > '1970-01-03'", "price > 5", "i = 7", "d < '2026-01-04'", "s.a >= 8", "part IS NULL"):
+        found = jvm.sql(f"SELECT id FROM delta.`{mine}` WHERE {query}").toArrow()
+        assert sorted(found["id"].to_pylist()) == sorted(
+            lakescan.table(mine).scan().where(query).to_arrow()["id"].to_pylist()
+        )

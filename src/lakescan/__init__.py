@@ -14,6 +14,7 @@ from lakescan.catalog import Catalog, catalog
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.changes import Changes
 from lakescan.common.cache import set_cache_limit
+from lakescan.convert import convert_to_delta
 from lakescan.dml.merge import MergeBuilder
 from lakescan.doctor import Check, Diagnosis, doctor
 from lakescan.encryption import FileKey, KeyManager
@@ -154,6 +155,7 @@ __all__ = [
     "__version__",
     "catalog",
     "col",
+    "convert_to_delta",
     "doctor",
     "errors",
     "save",

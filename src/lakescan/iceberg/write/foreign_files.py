@@ -9,65 +9,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching, Schema
-from lakescan.errors import CorruptMetadata, InvalidOption, SchemaMismatch, UnsupportedFeature, nearest
+from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature, nearest
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
 from lakescan.iceberg.write.metrics import file_metrics
-from lakescan.reading.casting import cast_leaf
 from lakescan.reading.file_schema import FileField, has_ids, read_fields
-from lakescan.reading.parquet.bounds import bounds
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
+from lakescan.write.foreign_files import FolderFiles, footer_bound
 from lakescan.write.partition_key import physical
-from lakescan.write.statistics import Extreme, FileStatistics, Leaf, LeafStatistics
+from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
 from lakescan.write.table_writes import Key, WrittenFile
 
 _READERS = 16  # footers that are read at once
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-_BOUNDED = (t.BOOLEAN, t.DATE, t.TIME, t.STRING, *t.INTEGRAL, *t.FLOATING)
 
 
 @dataclass(frozen=True)
-class ForeignFiles:
-    """Files to add, and the values of the folders that they are in, by the names of these (`day=2026-01-31`)."""
-
-    folder: str
-    entries: Sequence[FileEntry]
-    folders: Mapping[str, Sequence[str | None]]
-
-    @staticmethod
-    def under(folder: str, storage: Storage) -> ForeignFiles:
-        """List the files under a folder, or one file; hidden ones are left out, as Spark leaves them out.
-
-        Raises `InvalidOption` if there is none, or files are in folders of different depth or names;
-        `UnsupportedFeature` for the folder of a Delta or Iceberg table, some of whose files may be removed ones.
-        """
-        entries = storage.files_at(folder)
-        below = [each.location[len(folder) :].strip("/").split("/") for each in entries]
-        if any("_delta_log" in each or _is_metadata(each) for each in below):
-            raise UnsupportedFeature(
-                f"adding the files of {folder}, which has a Delta or Iceberg table",
-                "Removed and deleted rows would come back: read the table, and append its rows (Table.append).",
-            )
-        seen = [(one, path) for one, path in zip(entries, below, strict=True) if not any(map(_is_hidden, path))]
-        if not seen:
-            raise InvalidOption(f"{folder} has no files to add")
-        named = [dict(_values(path[:-1])) for _, path in seen]
-        names = list(named[0])
-        if other := next((at for at, each in enumerate(named) if list(each) != names), None):
-            raise InvalidOption(
-                f"the files of {folder} are in folders of different names: {seen[0][0].location} and "
-                f"{seen[other][0].location}. Add them folder by folder."
-            )
-        return ForeignFiles(folder, [one for one, _ in seen], {name: [each[name] for each in named] for name in names})
+class ForeignFiles(FolderFiles):
+    """Files to add to an Iceberg table."""
 
     def keys(self, spec: PartitionSpec, schema: Schema) -> list[Key]:
         """The partition of each file, by the names of its folders."""
@@ -201,7 +167,7 @@ class _Columns:
             empty = [each == count for each, count in zip(counts, rows, strict=True)]
             type_name = data.file.schema.column(place).physical_type
             least, most = (
-                _extreme(chunks, side, type_name, field.type, leaf.field, empty) for side in ("lower", "upper")
+                footer_bound(chunks, side, type_name, field.type, leaf.field, empty) for side in ("lower", "upper")
             )
             if leaf.field.required and nulls != 0 and leaf.way[0] is leaf.field:
                 raise self._misfit(
@@ -229,27 +195,6 @@ def _placed(fields: Sequence[FileField], first: int) -> Iterator[tuple[int, tupl
         if pa.types.is_struct(field.type):
             yield from _placed(field.children, first)
         first += field.leaves
-
-
-def _extreme(
-    chunks: Sequence[Any], side: str, type_name: str, source: pa.DataType, column: t.Field, empty: Sequence[bool]
-) -> Extreme | None:
-    """The bound of a column over all row groups; None unless each has one, or nothing but nulls (`empty`)."""
-    if column.type not in _BOUNDED and not isinstance(column.type, t.Decimal | t.Timestamp):
-        return None
-    try:
-        values = bounds(chunks, side, type_name, source)
-        values = None if values is None else cast_leaf(values, column.type, column.name)
-    except (pa.ArrowException, CorruptMetadata, TypeError, ValueError, ArithmeticError):
-        return None
-    if values is None or values.null_count == len(values):
-        return None
-    if pc.any(pc.and_not(values.is_null(), pa.array(empty, pa.bool_()))).as_py():
-        return None
-    value = pc.min_max(physical(values))["min" if side == "lower" else "max"].as_py()
-    if isinstance(column.type, t.Decimal):
-        return int(value.scaleb(column.type.scale))
-    return value.encode() if isinstance(value, str) else value
 
 
 def _fits(source: pa.DataType, kind: t.Type) -> bool:
@@ -293,19 +238,3 @@ def _parsed(texts: Sequence[str | None], kind: t.Type, name: str) -> list[Any]:
         raise InvalidOption(f"a folder {name}=... does not hold a value of type {kind}: {error}") from error
     found: list[Any] = physical(values).to_pylist()
     return found
-
-
-def _values(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The names and values of folders in Hive's layout."""
-    for each in folders:
-        name, separator, value = each.partition("=")
-        if separator:
-            yield unquote(name), unquote(value)
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
-def _is_metadata(path: Sequence[str]) -> bool:
-    return path[-1].endswith((".metadata.json", ".metadata.json.gz"))

@@ -1,0 +1,226 @@
+"""Convert a folder of Parquet files to a Delta table: a log beside them; nothing but footers is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakescan.common import types as t
+from lakescan.common.references import dotted_path
+from lakescan.common.schema import FieldMatching
+from lakescan.common.timestamps import to_millis
+from lakescan.definition.from_rows import delta_columns
+from lakescan.definition.table_definition import TableDefinition, Term, numbered
+from lakescan.delta.commit.commit import Operation
+from lakescan.delta.commit.creation import commit_first, new_table
+from lakescan.delta.commit.file_changes import ADD, FileChanges, log_paths, table_of
+from lakescan.delta.metadata.protocol import Metadata
+from lakescan.delta.scan.partition_values import NULL_PARTITION, typed_values
+from lakescan.delta.write.statistics import stats_text
+from lakescan.errors import CorruptMetadata, InvalidOption, SchemaMismatch, UnsupportedFeature, nearest
+from lakescan.reading.file_schema import FileField, read_fields
+from lakescan.reading.parquet.file import ParquetData, open_parquet
+from lakescan.storage import FileEntry, Storage
+from lakescan.write.foreign_files import FolderFiles, footer_bound
+from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
+
+_READERS = 16  # footers that are read at once
+_FORBIDDEN = " ,;{}()\n\t="  # in names of columns: Delta's writers refuse them
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What to make of a folder: the partition columns, as its folders are named; properties; a description."""
+
+    partition_columns: Sequence[t.Field] = ()
+    properties: Mapping[str, str] | None = None
+    comment: str | None = None
+    statistics: bool = True
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file: its columns, its rows, and the statistics of its footer."""
+
+    entry: FileEntry
+    columns: tuple[t.Field, ...]
+    statistics: FileStatistics
+
+
+def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
+    """Make a Delta table of the Parquet files under a folder, where they are; returns how many there are.
+
+    The columns are those of all files. Raises `SchemaMismatch` if files have columns of other types, `InvalidOption`
+    for folders that are not named after the partition columns, `CreatedConcurrently`, `CorruptData`.
+    """
+    found = FolderFiles.under(location, storage)
+    _check_partitions(found, how.partition_columns)
+    names = {each.name.lower() for each in how.partition_columns}
+    with ThreadPoolExecutor(_READERS) as pool:
+        files = list(pool.map(lambda entry: _read(entry, storage, names), found.entries))
+    columns = numbered((*_merged_columns(files), *how.partition_columns))
+    if wrong := [each.name for each in t.walk(columns) if set(each.name) & set(_FORBIDDEN)]:
+        raise UnsupportedFeature(
+            f"converting {location}, which has a column {wrong[0]!r}",
+            "Delta's files cannot have columns with spaces or one of ,;{}()= in their names: write the rows to a table "
+            "with column mapping.",
+        )
+    properties = dict(how.properties or {})
+    if properties.get("delta.columnMapping.mode", "none") != "none":
+        raise UnsupportedFeature(
+            f"converting {location} to a table with column mapping", "Enable it after the conversion: Table.alter()."
+        )
+    terms = tuple(Term(dotted_path((each.name,))) for each in how.partition_columns)
+    protocol, metadata = new_table(
+        TableDefinition(columns, partition_by=terms, properties=properties, comment=how.comment)
+    )
+    parameters = {
+        "numFiles": len(files),
+        "partitionedBy": json.dumps([each.name for each in how.partition_columns]),
+        "collectStats": how.statistics,
+        "sourceFormat": "parquet",
+    }
+    operation = Operation("CONVERT", parameters, {"numConvertedFiles": len(files)})
+    added = _adds(location, files, found, how, metadata)
+    commit_first(location, operation, protocol, metadata, storage, FileChanges(added=added))
+    return len(files)
+
+
+def _check_partitions(found: FolderFiles, columns: Sequence[t.Field]) -> None:
+    """Raise `InvalidOption` unless folders are named after the partition columns, with values of their types."""
+    names = [each.name for each in columns]
+    if sorted(names) != sorted(found.folders):
+        given, there = ", ".join(names) or "nothing", ", ".join(found.folders) or "no column"
+        near = next((nearest(each, found.folders) for each in names if each not in found.folders), "")
+        raise InvalidOption(
+            f"the folders of {found.folder} are named after {there}, and partition_by says {given}: it takes the names "
+            f"of the folders, each with a type, such as 'day DATE, country STRING'.{near}"
+        )
+    for each in columns:
+        texts = pa.array(found.folders[each.name], pa.string())
+        try:
+            typed_values(texts, each)
+        except CorruptMetadata as error:
+            raise InvalidOption(f"{found.folder}: {str(error).split('. ')[0]}: give the column another type") from error
+
+
+def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
+    with open_parquet(storage, entry.location) as opened:
+        data = opened.as_spark_reads()
+        _check_times(data)
+        fields = [each for each in read_fields(data.schema, FieldMatching()) if each.name.lower() not in without]
+        columns = delta_columns(pa.schema([data.schema.field(each.index) for each in fields]))
+        places = np.cumsum([0, *(each.leaves for each in read_fields(data.schema, FieldMatching()))]).tolist()
+        leaves = [
+            leaf
+            for field, column in zip(fields, columns, strict=True)
+            for leaf in _leaves(field, (column,), places[field.index])
+        ]
+        return _File(entry, columns, _statistics(data, leaves))
+
+
+def _check_times(data: ParquetData) -> None:
+    schema = data.file.schema
+    for number in range(len(schema)):
+        column = schema.column(number)
+        if column.physical_type == "INT64" and "nanoseconds" in str(column.logical_type):
+            raise UnsupportedFeature(
+                f"converting {data.path}, whose column {column.path!r} has nanoseconds",
+                "Delta's timestamps have microseconds: read the files, and write their rows to a new table.",
+            )
+
+
+def _leaves(field: FileField, way: tuple[t.Field, ...], place: int) -> Iterator[tuple[int, FileField, Leaf]]:
+    """The leaf columns that are neither in lists nor in maps, with their places in the file."""
+    kind = way[-1].type
+    if isinstance(kind, t.Struct):
+        for child, member in zip(field.children, kind.fields, strict=True):
+            yield from _leaves(child, (*way, member), place)
+            place += child.leaves
+    elif not t.children(kind):
+        yield place, field, Leaf(way, ())
+
+
+def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, Leaf]]) -> FileStatistics:
+    """Counts and bounds from the footer. NaNs are not counted there: floating-point columns have no bounds."""
+    groups = data.footer.statistics([place for place, _, _ in leaves])
+    rows = np.diff(data.footer.first_rows).tolist()
+    found = []
+    for place, field, leaf in leaves:
+        chunks = groups[place]
+        counts = [each.null_count for each in chunks]
+        nulls = None if any(each is None for each in counts) else sum(each or 0 for each in counts)
+        empty = [each == count for each, count in zip(counts, rows, strict=True)]
+        type_name = data.file.schema.column(place).physical_type
+        least = most = None
+        if leaf.field.type not in t.FLOATING and type_name != "INT96":
+            least, most = (
+                footer_bound(chunks, side, type_name, field.type, leaf.field, empty, data.calendar)
+                for side in ("lower", "upper")
+            )
+        found.append(LeafStatistics(leaf, None, data.rows, nulls, 0, least, most))
+    return FileStatistics(data.rows, [], found)
+
+
+def _merged_columns(files: Sequence[_File]) -> list[t.Field]:
+    """The columns of all files, in the order in which they come; by their names in any case."""
+    merged: dict[str, t.Field] = {}
+    first: dict[str, str] = {}
+    for file in files:
+        for column in file.columns:
+            name = column.name.lower()
+            if name not in merged:
+                merged[name], first[name] = column, file.entry.location
+            elif merged[name] != column:
+                merged[name] = _merged(merged[name], column, column.name, (first[name], file.entry.location))
+    return list(merged.values())
+
+
+def _merged(one: t.Field, other: t.Field, path: str, where: tuple[str, str]) -> t.Field:
+    if one.name != other.name:
+        raise SchemaMismatch(f"column {path!r} is {one.name!r} in {where[0]}, and {other.name!r} in {where[1]}")
+    match one.type, other.type:
+        case t.Struct(), t.Struct():
+            members = {each.name.lower(): each for each in one.type.fields}
+            for each in other.type.fields:
+                known = members.get(each.name.lower())
+                members[each.name.lower()] = (
+                    each if known is None else _merged(known, each, f"{path}.{each.name}", where)
+                )
+            return replace(one, type=t.Struct(tuple(members.values())))
+        case t.ListOf(), t.ListOf():
+            return replace(one, type=t.ListOf(_merged(one.type.element, other.type.element, f"{path}.element", where)))
+        case t.MapOf(), t.MapOf():
+            key = _merged(one.type.key, other.type.key, f"{path}.key", where)
+            return replace(one, type=t.MapOf(key, _merged(one.type.value, other.type.value, f"{path}.value", where)))
+    if one.type != other.type:
+        raise SchemaMismatch(
+            f"column {path!r} is {one.type} in {where[0]}, and {other.type} in {where[1]}: files of a Delta table have "
+            "the table's type. Write the rows of one of them again"
+        )
+    return one
+
+
+def _adds(location: str, files: Sequence[_File], found: FolderFiles, how: Conversion, metadata: Metadata) -> pa.Table:
+    folders = {
+        each.name: [None if value == NULL_PARTITION else value for value in found.folders[each.name]]
+        for each in how.partition_columns
+    }
+    values = [list(zip(folders, each, strict=True)) for each in zip(*folders.values(), strict=True)]
+    start = len(location.rstrip("/")) + 1
+    paths = pa.array([each.entry.location[start:] for each in files], pa.string())
+    columns: dict[str, Any] = {
+        "path": log_paths(paths),
+        "partitionValues": values or [[]] * len(files),
+        "size": [each.entry.size for each in files],
+        "modificationTime": [0 if each.entry.modified is None else to_millis(each.entry.modified) for each in files],
+        "dataChange": [True] * len(files),
+        "stats": [stats_text(each.statistics, metadata.properties) if how.statistics else None for each in files],
+    }
+    return table_of(columns, ADD, len(files))
