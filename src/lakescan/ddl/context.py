@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakescan.changes import Changes
 from lakescan.executors import PlanningExecutor
 
 
@@ -17,7 +18,7 @@ class Context:
     - `frames`: tables and rows that the user gave by name.
     - `rows`: runs a query, and returns its rows as writers take them.
     - `executor`: where files are read and written; threads of this process if it is None.
-    - `engine`: the word for it in messages.
+    - `make_view`: makes a temporary view of changes, where the engine has some.
     """
 
     text: str
@@ -25,4 +26,4 @@ class Context:
     rows: Callable[[str], Any]
     frames: Mapping[str, Any] = field(default_factory=dict)
     executor: PlanningExecutor | None = None
-    engine: str = "this process"
+    make_view: Callable[[str, Changes], None] | None = None

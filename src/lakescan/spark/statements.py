@@ -87,7 +87,10 @@ def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Argumen
     def rows(query: str) -> DataFrame:
         return _frame(spark, _analyzed(spark, query, args, frames), frames)
 
-    context = Context(text, current_namespace(spark), rows, frames, SparkExecutor(spark), "Spark")
+    def make_view(name: str, changes: Changes) -> None:
+        changes.to_spark(spark).createOrReplaceTempView(quoted(name))
+
+    context = Context(text, current_namespace(spark), rows, frames, SparkExecutor(spark), make_view)
     found = run(ours, context)
     return frame_of_rows(spark, found) if isinstance(found, pa.Table) else found
 

@@ -1,0 +1,115 @@
+"""CALL of procedures, and Delta's commands, by SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakescan
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> lakescan.Catalog:
+    catalog = lakescan.catalog("lake", warehouse=tmp_path / "lake")
+    catalog.create_namespace("shop")
+    return catalog
+
+
+@pytest.fixture
+def orders(lake: lakescan.Catalog) -> lakescan.Table:
+    made = lake.create_table("shop.orders", "id BIGINT")
+    for number in range(3):
+        made.append(pa.table({"id": [number]}))
+    return made
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> str:
+    folder = f"{tmp_path}/events"
+    lakescan.sql(f"CREATE TABLE delta.`{folder}` (id BIGINT, k STRING)")
+    for number in range(3):
+        lakescan.sql(f"INSERT INTO delta.`{folder}` VALUES ({number}, 'a'), ({number + 10}, 'b')")
+    return folder
+
+
+def rows(text: str, **arguments: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = lakescan.sql(text, **arguments).to_arrow().to_pylist()
+    return found
+
+
+def test_a_procedure_is_called_by_position_and_by_name(orders: lakescan.Table) -> None:
+    first, *_, last = orders.history()["snapshot_id"].to_pylist()
+    found = rows(f"CALL lake.system.rollback_to_snapshot('shop.orders', {first})")
+    assert found == [{"previous_snapshot_id": last, "current_snapshot_id": first}]
+    assert orders.refresh().count() == 1
+    rows("CALL lake.system.set_current_snapshot(snapshot_id => :id, table => 'shop.orders')", args={"id": last})
+    assert orders.refresh().count() == 3
+
+
+def test_files_are_rewritten_by_a_procedure(orders: lakescan.Table) -> None:
+    [found] = rows("CALL lake.system.rewrite_data_files(table => 'shop.orders', options => map('rewrite-all', 'true'))")
+    assert (found["rewritten_data_files_count"], found["added_data_files_count"]) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        ("CALL lake.system.rolback_to_snapshot('shop.orders', 1)", lakescan.InvalidOption, "Did you mean"),
+        ("CALL lake.system.rollback_to_snapshot('shop.orders')", lakescan.InvalidOption, "snapshot_id"),
+        ("CALL nope.system.expire_snapshots('shop.orders')", lakescan.NoSuchCatalog, "CALL catalog.system"),
+        ("CALL lake.system.migrate('shop.orders')", lakescan.UnsupportedFeature, "migrate"),
+    ],
+)
+def test_calls_that_cannot_be_made_say_why(orders, statement: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        lakescan.sql(statement)
+
+
+def test_optimize_compacts_and_sorts_along_a_curve(events: str) -> None:
+    [found] = rows(f"OPTIMIZE delta.`{events}` ZORDER BY (k, id)")
+    assert (found["metrics"]["numFilesRemoved"], found["metrics"]["numFilesAdded"]) == (3, 1)
+    assert [row["operation"] for row in rows(f"DESCRIBE HISTORY '{events}' LIMIT 1")] == ["OPTIMIZE"]
+    with pytest.raises(lakescan.InvalidStatement, match="FULL is for clustered tables"):
+        lakescan.sql(f"OPTIMIZE delta.`{events}` FULL")
+
+
+def test_optimize_of_a_clustered_table_clusters_it(events: str) -> None:
+    lakescan.sql(f"ALTER TABLE delta.`{events}` CLUSTER BY (k)")
+    [found] = rows(f"OPTIMIZE delta.`{events}` FULL")
+    assert found["metrics"]["numFilesAdded"] == 1
+    with pytest.raises(lakescan.InvalidStatement, match="clustered by k: leave ZORDER BY out"):
+        lakescan.sql(f"OPTIMIZE delta.`{events}` ZORDER BY (id)")
+
+
+def test_reorg_writes_files_without_their_deleted_rows(events: str) -> None:
+    lakescan.sql(f"ALTER TABLE delta.`{events}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    lakescan.sql(f"DELETE FROM delta.`{events}` WHERE id = 11")
+    [found] = rows(f"REORG TABLE delta.`{events}` APPLY (PURGE)")
+    assert found["metrics"]["numFilesRemoved"] == 1
+    assert lakescan.table(events).count() == 5
+
+
+def test_restore_brings_an_earlier_version_back(events: str) -> None:
+    [found] = rows(f"RESTORE TABLE delta.`{events}` TO VERSION AS OF 1")
+    assert (found["num_of_files_after_restore"], found["num_removed_files"]) == (1, 2)
+    assert lakescan.table(events).count() == 2
+
+
+def test_vacuum_lists_what_it_would_remove(events: str) -> None:
+    assert rows(f"VACUUM delta.`{events}` DRY RUN") == []
+    assert rows(f"VACUUM '{events}' RETAIN 200 HOURS") == [{"path": lakescan.table(events).folder}]
+    with pytest.raises(lakescan.InvalidOption, match="Retain at least 24 hours"):
+        lakescan.sql(f"VACUUM delta.`{events}` RETAIN 0 HOURS")
+
+
+def test_a_folder_of_parquet_files_becomes_a_delta_table(tmp_path: Path) -> None:
+    (tmp_path / "old" / "day=2026-01-31").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "old" / "day=2026-01-31" / "a.parquet")
+    made = lakescan.sql(f"CONVERT TO DELTA parquet.`{tmp_path}/old` PARTITIONED BY (day DATE)")
+    assert (made.partitioning, made.count()) == ("day", 2)
+    with pytest.raises(lakescan.UnsupportedFeature, match="Name the folder of Parquet files"):
+        lakescan.sql("CONVERT TO DELTA lake.shop.t")
