@@ -24,6 +24,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
 from lakescan.maintenance import compact, convert_equality_deletes, remove_orphans
+from lakescan.maintenance.details import iceberg_detail
 from lakescan.notebook import table_as_html
 from lakescan.options.compact import CompactOptions
 from lakescan.options.keywords import CompactKeywords, ReadKeywords, WriteKeywords
@@ -45,6 +46,7 @@ from lakescan.transaction.results import (
     CompactResult,
     ConvertResult,
     ExpireResult,
+    GenerateResult,
     ManifestsResult,
     OrphanResult,
     PositionDeletesResult,
@@ -696,6 +698,8 @@ class Table(TableRefs):
         *,
         dry_run: bool = False,
         location: str | os.PathLike[str] | None = None,
+        lite: bool = False,
+        inventory: Any = None,
     ) -> OrphanResult:
         """Remove files in the table's folders that the table does not reference.
 
@@ -711,6 +715,11 @@ class Table(TableRefs):
                 `write.data.path` put elsewhere, because other tables may be there. In a folder elsewhere, files stay
                 that another Iceberg table of the catalog references, which has this folder by its location or its
                 properties. Those of tables that the catalog does not know are not seen.
+            lite: Take the files that the log says were removed, instead of listing the folder (Delta's VACUUM LITE):
+                files of writes that failed are not among them, nor those whose commits the log does not have any more.
+            inventory: Take the files of this table (Arrow, pandas, ...) instead of listing the folder, such as the
+                inventory of a store: `path`, `length`, `isDir` and `modificationTime` in milliseconds since 1970, as of
+                Delta's VACUUM USING INVENTORY. Files that are not in it stay.
 
         Returns:
             A sequence of the locations of the removed files, which also has their size.
@@ -727,7 +736,8 @@ class Table(TableRefs):
         """
         moment = None if older_than is None else as_moment(older_than)
         folder = None if location is None else location_of(location)
-        return remove_orphans(self._target(WriteOptions(), same=False), moment, dry_run=dry_run, location=folder)
+        target = self._target(WriteOptions(), same=False)
+        return remove_orphans(target, moment, dry_run=dry_run, location=folder, lite=lite, inventory=inventory)
 
     def convert_equality_deletes(self, *, executor: PlanningExecutor | None = None) -> ConvertResult:
         """Replace the equality deletes of an Iceberg table by deletion vectors (version 3) or position deletes.
@@ -787,6 +797,44 @@ class Table(TableRefs):
             wrote a checkpoint of version 12
         """
         return self._target(WriteOptions()).checkpoint()
+
+    def generate(self, mode: str = "symlink_format_manifest") -> GenerateResult:
+        """Write symlink manifests of a Delta table's newest version, by which Presto, Athena and Hive read it.
+
+        They are in the folder `_symlink_format_manifest`, one for each partition. Later commits do not update them:
+        call this again after each. Manifests of partitions that are gone are removed.
+
+        Args:
+            mode: Only 'symlink_format_manifest', as of Delta's GENERATE.
+
+        Returns:
+            How many manifests there are, and how many files they name.
+
+        Raises:
+            InvalidOption: Another mode.
+            UnsupportedFeature: An Iceberg table; a table with deletion vectors, which such readers do not know
+                (`compact(purge=True)` applies them), or with renamed columns.
+
+        Example:
+            >>> print(events.generate())
+            12 manifests of 40 files
+        """
+        return self._target(WriteOptions()).generate(mode)
+
+    def detail(self) -> pa.Table:
+        """What the table is and how large it is, as one row.
+
+        Returns:
+            For Delta, the columns of `DESCRIBE DETAIL`. For Iceberg those of them that it has, where `numFiles` and
+            `sizeInBytes` are those that the current snapshot's summary counts, null if it does not.
+
+        Example:
+            >>> orders.detail().to_pylist()[0]["numFiles"]
+            40
+        """
+        if self.format == "delta":
+            return self.inspect("detail")
+        return iceberg_detail(self._spec, None if self.name is None else str(self.name))
 
     def _written(self, target: Target, result: _Result) -> _Result:
         """The result of a commit. The table is read again when it is next used: a failure there is not the write's."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
 from lakescan.maintenance.clocks import time_of
+from lakescan.maintenance.inventory import inventory_entries, removed_entries
 from lakescan.maintenance.listing import Listing
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import is_in, normal
@@ -20,14 +22,21 @@ _LEAST = timedelta(hours=24)  # younger files may belong to running writes
 
 
 def remove_orphans(
-    target: Target, older_than: datetime | None, *, dry_run: bool, location: str | None = None
+    target: Target,
+    older_than: datetime | None,
+    *,
+    dry_run: bool,
+    location: str | None = None,
+    lite: bool = False,
+    inventory: Any = None,
 ) -> OrphanResult:
     """Remove orphan files from the table's folders, or from `location`.
 
     Only files last modified before `older_than` are removed; by default, those of the format's default age. Ages are
     measured by the store's clock. The folders are listed before the table's metadata is read, so that a file committed
     in between is not taken for an orphan. Files in a `location` elsewhere that other tables of the catalog reference
-    stay. With `dry_run`, nothing is removed. Otherwise raises `InvalidOption` if
+    stay. With `lite`, the candidates are the files that the table's log says were removed; with an `inventory`, those
+    that it lists. With `dry_run`, nothing is removed. Otherwise raises `InvalidOption` if
     `older_than` is less than 24 hours, or the table's retention, ago.
     """
     rules, storage = target.file_rules(), target.storage
@@ -37,7 +46,13 @@ def remove_orphans(
         _check_age(cutoff, now, _LEAST, "24 hours")
         _check_age(cutoff, now, rules.retention, f"{rules.retention_name} ({rules.retention})")
     folders = rules.folders if location is None else [location]
-    listing = Listing.of(storage, rules.location, folders, rules.partition_names, rules.shown)
+    if lite or inventory is not None:
+        if location is not None or (lite and inventory is not None):
+            raise InvalidOption("remove_orphans takes one of location, lite and inventory")
+        found = removed_entries(target, rules) if lite else inventory_entries(inventory, rules.location)
+        listing = Listing(normal(storage.relocated(rules.location)), found, rules.partition_names, rules.shown)
+    else:
+        listing = Listing.of(storage, rules.location, folders, rules.partition_names, rules.shown)
     other_metadata = listing.metadata_files()
     candidates = _unshared(listing.candidates(), rules, other_metadata, storage)
     sizes = {each.location: each.size for each in candidates if each.modified is not None and each.modified < cutoff}

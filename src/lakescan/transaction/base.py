@@ -27,6 +27,7 @@ from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (
     CheckpointResult,
     ExpireResult,
+    GenerateResult,
     ManifestsResult,
     PositionDeletesResult,
     RestoreResult,
@@ -296,11 +297,20 @@ class Target(Protocol):
     def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
         """Rewrite files of position deletes; raises `UnsupportedFeature` if the format has none, `CommitConflict`."""
 
+    def generate(self, mode: str) -> GenerateResult:
+        """Write files by which other engines read the table; raises `InvalidOption` and `UnsupportedFeature`."""
+
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version; raises `UnsupportedFeature` if the format has none."""
 
     def file_rules(self) -> FileRules:
         """Where files are, and for how long; raises `UnsupportedFeature` if they may not be removed."""
+
+    def files_removed(self) -> Iterator[pa.Array]:
+        """Reopen the table; return the locations of all files that its log says were removed, in any version.
+
+        Raises `UnsupportedFeature` if the format does not keep them.
+        """
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
         """Reopen the table; return the locations of all files that it needs, or needed after `since`.

@@ -21,6 +21,7 @@ from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_pr
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
+from lakescan.delta.commit.symlink_manifests import write_symlink_manifests
 from lakescan.delta.commit.vector_changes import changed_files
 from lakescan.delta.commit.vector_files import VectorWriter
 from lakescan.delta.log.reader import DeltaVersion, LogReader
@@ -36,11 +37,11 @@ from lakescan.delta.metadata.new_schema import (
 )
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.delta.scan.named_files import added_since, named_files
+from lakescan.delta.scan.named_files import added_since, named_files, removed_files
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.table import DeltaTable, no_refs
 from lakescan.delta.write.data_files import DeltaWrites
-from lakescan.errors import CommitConflict, UnsupportedFeature
+from lakescan.errors import CommitConflict, InvalidOption, UnsupportedFeature, nearest
 from lakescan.formats.table_format import TableFormat
 from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
@@ -55,6 +56,7 @@ from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (
     CheckpointResult,
     ExpireResult,
+    GenerateResult,
     ManifestsResult,
     PositionDeletesResult,
     RestoreResult,
@@ -65,6 +67,7 @@ from lakescan.write.column_rules import MARKS
 from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
 
+_GENERATED = "symlink_format_manifest"
 _SHOWN = ("_change_data", "_delta_index")  # folders that belong to the table in spite of their names
 
 
@@ -256,6 +259,12 @@ class DeltaTarget:
     def rewrite_position_deletes(self, where: str | None, limits: DeleteLimits) -> PositionDeletesResult:
         """Raise `UnsupportedFeature`: each data file has one vector, if any."""
         raise UnsupportedFeature("position deletes of Delta tables", "compact(purge=True) applies deletion vectors.")
+
+    def generate(self, mode: str) -> GenerateResult:
+        """Write symlink manifests of the version that was opened."""
+        if mode.lower() != _GENERATED:
+            raise InvalidOption(f"GENERATE {mode}: it takes {_GENERATED}.{nearest(mode, [_GENERATED])}")
+        return GenerateResult(*write_symlink_manifests(self.version, self.storage))
 
     def checkpoint(self) -> CheckpointResult:
         """Write a checkpoint of the newest version."""
@@ -478,6 +487,10 @@ class DeltaTarget:
             shared_metadata=join(self.location, "metadata"),
             is_shared=version.metadata.properties.has_iceberg_metadata,
         )
+
+    def files_removed(self) -> Iterator[pa.Array]:
+        """The files of all `remove` actions in the log, and change data files."""
+        return removed_files(self.reopened().location, self.storage)
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
         """The files of the newest version, and those removed after `since`; the log names all of them.

@@ -58,6 +58,7 @@ from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (
     CheckpointResult,
     ExpireResult,
+    GenerateResult,
     ManifestsResult,
     PositionDeletesResult,
     RestoreResult,
@@ -413,6 +414,12 @@ class IcebergTarget:
         added = pa.array([each.size for each in files.values()], pa.int64())
         return PositionDeletesResult(len(found.removed), len(files), found.size, pc.sum(added).as_py() or 0)
 
+    def generate(self, mode: str) -> GenerateResult:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(
+            f"GENERATE {mode} for the Iceberg table {self.name}", "Engines read Iceberg tables by their metadata."
+        )
+
     def checkpoint(self) -> CheckpointResult:
         """Raise `UnsupportedFeature`: there is nothing to sum up."""
         raise UnsupportedFeature("checkpoints of Iceberg tables", "Their metadata is whole at each commit.")
@@ -437,6 +444,12 @@ class IcebergTarget:
         with translated(self.identifier):
             others = tables_that_may_share(catalog, self.identifier, [folder], "removing orphan files of")
         yield from named_by(others, self.storage)
+
+    def files_removed(self) -> Iterator[pa.Array]:
+        """Raise `UnsupportedFeature`."""
+        raise UnsupportedFeature(
+            f"removing orphans of {self.name} by its log alone", "Iceberg has none: list its folders, without lite."
+        )
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
         """The files of all snapshots, and those of other tables whose metadata is in the same folder."""

@@ -371,6 +371,26 @@ class CloneResult(_Result):
 
 
 @dataclass(frozen=True, repr=False)
+class GenerateResult(_Result):
+    """The symlink manifests of a Delta table.
+
+    Attributes:
+        manifests: How many manifests there are: one for each partition.
+        files: How many data files they name.
+
+    Example:
+        >>> print(events.generate())
+        12 manifests of 40 files
+    """
+
+    manifests: int
+    files: int
+
+    def __str__(self) -> str:
+        return f"{_counted(self.manifests, 'manifest')} of {_counted(self.files, 'file')}"
+
+
+@dataclass(frozen=True, repr=False)
 class ConvertResult(_Result):
     """The equality deletes of an Iceberg table that became deletes by position.
 

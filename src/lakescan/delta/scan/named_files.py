@@ -72,6 +72,25 @@ def added_since(location: str, storage: Storage, version: int) -> Iterator[pa.Ar
         yield from _spellings(part.changes, location)
 
 
+def removed_files(location: str, storage: Storage) -> Iterator[pa.Array]:
+    """The locations of all files that commits in the log removed, with deletion vectors, and of change data files.
+
+    Some of them may be live again, or needed by earlier versions within the retention.
+    """
+    listing = list_log(location, storage)
+    pieces = pieces_of(listing.segment(), ActionReader(storage, ()))
+    for each in pieces:
+        if each.checkpoint is not None:
+            yield from _removed(_Part.of_checkpoint(each.checkpoint.location, storage), location)
+    for batch in batches(listing.commits):
+        yield from _removed(_Part.of_commits(batch, storage), location)
+
+
+def _removed(part: _Part, location: str) -> Iterator[pa.Array]:
+    yield from _located(part.actions.filter(pc.invert(part.actions["is_add"])), location)
+    yield from _spellings(part.changes, location)
+
+
 class _Part:
     """The adds and removes, and the change data files, of a batch of commits or a checkpoint file."""
 

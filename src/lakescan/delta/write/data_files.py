@@ -188,7 +188,7 @@ class DeltaWrites(ByOptions):
         Change data files have the same folders below their own.
         """
         values = self.partition_values(key)
-        folders = [f"{_escaped(n)}={NULL_PARTITION if v is None else _escaped(v)}" for n, v in values.items()]
+        folders = [f"{escaped(n)}={NULL_PARTITION if v is None else escaped(v)}" for n, v in values.items()]
         if self.metadata.column_mapping_mode != "none":
             folders = []
         if self.of_changes:
@@ -233,5 +233,6 @@ def _type(kind: t.Type, mapped: bool) -> pa.DataType:
     return kind.arrow()
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a name or value as Hive-style folders have it."""
     return quote(text, safe=" -_.,@()!+").replace("~", "%7E")
