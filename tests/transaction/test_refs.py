@@ -276,3 +276,20 @@ def test_a_branch_survives_what_others_write_to_another(table: lakescan.Table) -
     stale.create_branch("b")
     assert table.branches["b"].snapshot_id == table.version
     assert pa.compute.max(stale.scan().as_of(branch="b").to_arrow()["id"]).as_py() == 3
+
+
+def test_an_earlier_state_is_restored(table: lakescan.Table) -> None:
+    second, first = line(table)
+    table.create_tag("t", version=first)
+    at = table.history()["made_current_at"][0].as_py()
+    result = table.restore(version=first)
+    assert (result.version, result.num_removed_files, result.num_of_files_after_restore) == (first, 1, 1)
+    assert pairs() == [(1, "a")]
+    back = table.restore(version=second)
+    assert (back.num_restored_files, back.restored_files_size) == (1, result.removed_files_size)
+    assert pairs() == [(1, "a"), (2, "a")]
+    with pytest.raises(InvalidOption, match="restore another one"):
+        table.restore(version=second)
+    for arguments in ({"version": "t"}, {"timestamp": at}):
+        assert table.restore(**arguments).version == first
+        table.restore(version=second)

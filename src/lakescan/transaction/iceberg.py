@@ -53,6 +53,7 @@ from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
+from lakescan.transaction.iceberg_restore import restore
 from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (
@@ -246,10 +247,8 @@ class IcebergTarget:
             )
 
     def restore(self, version: int | str | None, timestamp: datetime | None) -> RestoreResult:
-        """Make a snapshot the current one; columns and properties stay as they are."""
-        moved = self.snapshots.set_current(SnapshotSelector(version=version, timestamp=timestamp))
-        assert moved.current is not None
-        return RestoreResult(moved.current)
+        """Make the snapshot of the state the current one; columns and properties stay as they are."""
+        return restore(self.scan, self.snapshots, version, timestamp)
 
     def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
         """Add Parquet files of other writers in one append, to the branch main."""

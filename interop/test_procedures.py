@@ -1,0 +1,288 @@
+"""Procedures, branches and tags beside the JVM's: the same calls on twin tables have the same results and leave the same.
+
+Snapshot ids differ from table to table: they are compared by their places in the order of commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakescan
+from lakescan import procedures
+
+SPARK_TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string()}
+Ids = list[int]
+
+
+class Twins:
+    """Two tables with the same history, written by the JVM: procedures run on one there, on the other here."""
+
+    def __init__(self, jvm: Any, rest: lakescan.Catalog, name: str, properties: str = "") -> None:
+        self.jvm, self.rest = jvm, rest
+        self.theirs, self.ours = f"db.{name}_theirs", f"db.{name}_ours"
+        extra = f", {properties}" if properties else ""
+        for each in (self.theirs, self.ours):
+            jvm.sql(
+                f"CREATE TABLE rest.{each} (id BIGINT, part STRING) USING iceberg PARTITIONED BY (part) "
+                f"TBLPROPERTIES ('format-version'='2'{extra})"
+            )
+
+    def sql(self, text: str) -> None:
+        """A statement of both tables, by the JVM; `{t}` is the table, `{0}` the id of its first snapshot."""
+        for each in (self.theirs, self.ours):
+            self.jvm.sql(text.format(*self.ids(each), t=f"rest.{each}")).collect()
+
+    def ids(self, name: str) -> Ids:
+        rows = self.jvm.sql(f"SELECT snapshot_id FROM rest.{name}.snapshots ORDER BY committed_at, snapshot_id")
+        return [row[0] for row in rows.collect()]
+
+    def call(self, name: str, **arguments: Any) -> None:
+        """Call a procedure there and here; callables take the ids of the snapshots. Results are compared."""
+        ids, own = self.ids(self.theirs), self.ids(self.ours)
+        there = {key: each(ids) if callable(each) else each for key, each in arguments.items()}
+        here = {key: each(own) if callable(each) else each for key, each in arguments.items()}
+        texts = [f"table => '{self.theirs}'", *(f"{key} => {literal(each)}" for key, each in there.items())]
+        expected = self.jvm.sql(f"CALL rest.system.{name}({', '.join(texts)})")
+        rows = [tuple(row) for row in expected.collect()]
+        found = procedures.call(self.rest, name, named={"table": self.ours, **here})
+        kinds = {field.name: SPARK_TYPES[field.dataType.simpleString()] for field in expected.schema.fields}
+        assert dict(zip(found.schema.names, found.schema.types, strict=True)) == kinds, name
+        after, now = self.ids(self.theirs), self.ids(self.ours)
+        mine = [tuple(row.values()) for row in found.to_pylist()]
+        assert placed(mine, own + now) == placed(rows, ids + after), name
+        self.check()
+
+    def check(self) -> None:
+        """Both tables have the same rows, branches, tags and history; each side reads ours alike."""
+        for name in (self.theirs, self.ours):
+            self.jvm.sql(f"REFRESH TABLE rest.{name}")
+        assert self.refs(self.ours) == self.refs(self.theirs)
+        rows = [sorted(map(tuple, self.jvm.table(f"rest.{each}").collect())) for each in (self.ours, self.theirs)]
+        assert rows[0] == rows[1]
+        here = self.rest.load_table(self.ours).to_arrow().to_pylist()
+        assert sorted(tuple(each.values()) for each in here) == rows[1]
+
+    def refs(self, name: str) -> list[tuple[Any, ...]]:
+        ids = self.ids(name)
+        found = self.jvm.sql(f"SELECT * FROM rest.{name}.refs ORDER BY name").collect()
+        return [tuple(ids.index(value) if value in ids else value for value in row) for row in found]
+
+
+def placed(rows: list[tuple[Any, ...]], ids: Ids) -> list[tuple[Any, ...]]:
+    return [tuple(f"#{ids.index(value)}" if value in ids else value for value in row) for row in rows]
+
+
+def literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return f"map({', '.join(literal(each) for pair in value.items() for each in pair)})"
+    if isinstance(value, list):
+        return f"array({', '.join(map(literal, value))})"
+    if isinstance(value, str) and value.startswith("TIMESTAMP"):
+        return value
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+@pytest.fixture
+def twins(jvm: Any, rest: lakescan.Catalog, request: pytest.FixtureRequest) -> Callable[..., Twins]:
+    name = request.node.name.removeprefix("test_")[:40]
+    return lambda properties="": Twins(jvm, rest, name, properties)
+
+
+def test_states(twins: Callable[..., Twins]) -> None:
+    both = twins()
+    for number in range(3):
+        both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
+    both.call("rollback_to_snapshot", snapshot_id=lambda ids: ids[0])
+    both.call("set_current_snapshot", snapshot_id=lambda ids: ids[2])
+    both.sql("ALTER TABLE {t} CREATE TAG old AS OF VERSION {1}")
+    both.call("set_current_snapshot", ref="old")
+    both.sql("INSERT INTO {t} VALUES (7, 'b')")
+    both.call("cherrypick_snapshot", snapshot_id=lambda ids: ids[2])
+    both.sql("ALTER TABLE {t} CREATE BRANCH audit")
+    both.sql("INSERT INTO {t}.branch_audit VALUES (8, 'b')")
+    both.call("fast_forward", branch="main", to="audit")
+    both.call("fast_forward", branch="new", to="old")
+
+
+def test_ancestors(twins: Callable[..., Twins], jvm: Any, rest: lakescan.Catalog) -> None:
+    both = twins()
+    for number in range(3):
+        both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
+    for version in (None, both.ids(both.ours)[1]):
+        argument = "" if version is None else f", snapshot_id => {version}"
+        rows = jvm.sql(f"CALL rest.system.ancestors_of(table => '{both.ours}'{argument})").collect()
+        found = procedures.call(rest, "ancestors_of", [both.ours] if version is None else [both.ours, version])
+        assert [tuple(each.values()) for each in found.to_pylist()] == [tuple(row) for row in rows]
+
+
+def test_dynamic_overwrites_are_picked(twins: Callable[..., Twins], jvm: Any) -> None:
+    both = twins()
+    both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
+    both.sql("ALTER TABLE {t} CREATE BRANCH b")
+    jvm.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        both.sql("INSERT OVERWRITE {t}.branch_b VALUES (9, 'a')")
+    finally:
+        jvm.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    both.sql("INSERT INTO {t} VALUES (3, 'b')")
+    both.call("cherrypick_snapshot", snapshot_id=lambda ids: ids[1])
+
+
+def test_our_dynamic_overwrites_are_picked_there(rest: lakescan.Catalog, jvm: Any) -> None:
+    table = rest.create_table("db.picked_there", "id BIGINT, part STRING", partition_by=["part"])
+    table.append(pa.table({"id": [1, 2], "part": ["a", "b"]}))
+    table.create_branch("b")
+    table.overwrite(pa.table({"id": [9], "part": ["a"]}), overwrite_mode="dynamic", branch="b")
+    table.append(pa.table({"id": [3], "part": ["b"]}))
+    picked = table.branches["b"].snapshot_id
+    jvm.sql(f"CALL rest.system.cherrypick_snapshot('db.picked_there', {picked})").collect()
+    assert sorted(table.refresh().to_arrow()["id"].to_pylist()) == [2, 3, 9]
+
+
+def test_retention(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
+    from datetime import timedelta
+
+    both = twins()
+    for number in range(2):
+        both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
+    first = both.ids(both.theirs)[0]
+    alter = f"ALTER TABLE rest.{both.theirs}"
+    for statement in (
+        f"CREATE BRANCH b AS OF VERSION {first} RETAIN 7 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 3 DAYS",
+        "CREATE TAG t RETAIN 30 DAYS",
+        f"CREATE OR REPLACE TAG u AS OF VERSION {first}",
+        "REPLACE BRANCH b RETAIN 8 DAYS",
+        "CREATE TAG IF NOT EXISTS t",
+        f"REPLACE TAG t AS OF VERSION {first}",
+        "CREATE BRANCH gone",
+        "DROP BRANCH gone",
+    ):
+        jvm.sql(f"{alter} {statement}")
+    table, first = rest.load_table(both.ours), both.ids(both.ours)[0]
+    days = {"max_ref_age": timedelta(days=7), "max_snapshot_age": timedelta(days=3)}
+    table.create_branch("b", version=first, min_snapshots_to_keep=2, **days)
+    table.create_tag("t", max_ref_age=timedelta(days=30))
+    table.create_tag("u", version=first, replace=True)
+    table.replace_branch("b", max_ref_age=timedelta(days=8))
+    table.create_tag("t", if_not_exists=True)
+    table.replace_tag("t", version=first)
+    table.create_branch("gone")
+    table.drop_branch("gone")
+    both.check()
+
+
+def test_a_branch_of_an_empty_table(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
+    both = twins()
+    jvm.sql(f"ALTER TABLE rest.{both.theirs} CREATE BRANCH b")
+    rest.load_table(both.ours).create_branch("b")
+    both.check()
+    both.sql("INSERT INTO {t}.branch_b VALUES (1, 'a')")
+    both.call("fast_forward", branch="main", to="b")
+
+
+def test_staged_rows(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
+    both = twins("'write.wap.enabled'='true'")
+    both.sql("INSERT INTO {t} VALUES (1, 'a')")
+    jvm.conf.set("spark.wap.id", "load")
+    try:
+        both.sql("INSERT INTO {t} VALUES (2, 'b')")
+    finally:
+        jvm.conf.unset("spark.wap.id")
+    both.sql("INSERT INTO {t} VALUES (3, 'c')")
+    both.check()
+    both.call("publish_changes", wap_id="load")
+    rest.load_table(both.ours).append(pa.table({"id": [4], "part": ["d"]}), wap_id="ours")
+    jvm.sql(f"CALL rest.system.publish_changes('{both.ours}', 'ours')").collect()
+    assert sorted(rest.load_table(both.ours).to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_expiry(twins: Callable[..., Twins], jvm: Any) -> None:
+    both = twins("'write.delete.mode'='merge-on-read'")
+    both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a'), (3, 'b')")
+    both.sql("DELETE FROM {t} WHERE id = 1")
+    both.sql("ALTER TABLE {t} CREATE TAG kept")
+    both.sql("INSERT OVERWRITE {t} VALUES (4, 'c')")
+    both.sql("INSERT INTO {t} VALUES (5, 'c')")
+    both.call("expire_snapshots", snapshot_ids=lambda ids: [ids[0]])
+    both.call("expire_snapshots", older_than="TIMESTAMP '2100-01-01 00:00:00'", retain_last=1)
+    both.sql("ALTER TABLE {t} DROP TAG kept")
+    both.call("expire_snapshots", older_than="TIMESTAMP '2100-01-01 00:00:00'")
+    both.call("expire_snapshots", older_than="TIMESTAMP '2100-01-01 00:00:00'")
+
+
+def test_rewrites(twins: Callable[..., Twins]) -> None:
+    both = twins("'write.delete.mode'='merge-on-read'")
+    both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a'), (3, 'a'), (4, 'a')")
+    for number in range(5, 8):
+        both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
+    both.sql("DELETE FROM {t} WHERE id = 1")
+    both.call("rewrite_manifests")
+    _without_bytes(both, "rewrite_data_files", options={"min-input-files": "2"})
+    _without_bytes(both, "rewrite_data_files")
+
+
+def _without_bytes(both: Twins, name: str, **arguments: Any) -> None:
+    texts = [f"table => '{both.theirs}'", *(f"{key} => {literal(each)}" for key, each in arguments.items())]
+    (theirs,) = both.jvm.sql(f"CALL rest.system.{name}({', '.join(texts)})").collect()
+    (ours,) = procedures.call(both.rest, name, named={"table": both.ours, **arguments}).to_pylist()
+    expected = {key: value for key, value in theirs.asDict().items() if "bytes" not in key}
+    assert {key: ours[key] for key in expected} == expected
+    assert list(ours) == list(theirs.asDict())
+    both.check()
+
+
+@pytest.fixture
+def hive(tmp_path: Path) -> Path:
+    for number, part in enumerate(("a", "a", "b%2Fc", "__HIVE_DEFAULT_PARTITION__")):
+        folder = tmp_path / "hive" / f"part={part}"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": pa.array([10 * number, None], pa.int64())}), folder / f"{number}.parquet")
+    return tmp_path / "hive"
+
+
+def test_files_are_added(twins: Callable[..., Twins], hive: Path, jvm: Any) -> None:
+    both = twins()
+    both.call("add_files", source_table=f"`parquet`.`{hive}`", partition_filter={"part": "a"})
+    columns = "partition.part, record_count, file_size_in_bytes, null_value_counts, lower_bounds, upper_bounds"
+    files = [
+        sorted(map(str, jvm.sql(f"SELECT {columns} FROM rest.{each}.files").collect()))
+        for each in (both.ours, both.theirs)
+    ]
+    assert files[0] == files[1]
+    mapping = "schema.name-mapping.default"
+    shown = [
+        jvm.sql(f"SHOW TBLPROPERTIES rest.{each} ('{mapping}')").collect()[0]["value"]
+        for each in (both.ours, both.theirs)
+    ]
+    assert _compact(shown[0]) == _compact(shown[1])
+
+
+def _compact(text: str) -> Any:
+    import json
+
+    return json.loads(text)
+
+
+def test_all_partitions_are_added(twins: Callable[..., Twins], hive: Path) -> None:
+    both = twins()
+    both.call("add_files", source_table=f"`parquet`.`{hive}`")
+    both.sql("INSERT INTO {t} VALUES (77, 'a')")
+    both.check()
+
+
+def test_a_table_is_registered_there_and_here(rest: lakescan.Catalog, jvm: Any) -> None:
+    table = rest.create_table("db.first_name", "id BIGINT")
+    table.append(pa.table({"id": [1, 2]}))
+    source = jvm.sql("SELECT file FROM rest.db.first_name.metadata_log_entries ORDER BY timestamp DESC").collect()[0][0]
+    theirs = jvm.sql(f"CALL rest.system.register_table('db.second_name', '{source}')")
+    ours = procedures.call(rest, "register_table", ["db.third_name", source])
+    assert [tuple(each.values()) for each in ours.to_pylist()] == [tuple(row) for row in theirs.collect()]
+    assert ours.schema.names == theirs.columns

@@ -1,0 +1,48 @@
+"""An earlier state of an Iceberg table becomes the current one again: its snapshot, for the branch main."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.errors import InvalidOption
+from lakescan.formats.table_format import SnapshotSelector
+from lakescan.scan_spec import ScanSpec
+from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
+from lakescan.transaction.results import RestoreResult
+
+
+def restore(
+    scan: ScanSpec, snapshots: IcebergSnapshots, version: int | str | None, timestamp: datetime | None
+) -> RestoreResult:
+    """Set main to a state, and count the files that come back and go; `scan` is of the current state.
+
+    Raises `NoSuchSnapshot`; `InvalidOption` if it is the current one; `CommitConflict` if another writer commits.
+    """
+    earlier = scan.as_of(version=version, timestamp=timestamp)
+    wanted = earlier.snapshot.id
+    if wanted is None or wanted == scan.snapshot.id:
+        raise InvalidOption(f"{snapshots.identifier} is at snapshot {wanted}: restore another one")
+    after, before = _files(earlier), _files(scan)
+    back = after.filter(pc.invert(pc.is_in(after["path"], value_set=before["path"].combine_chunks())))
+    gone = before.filter(pc.invert(pc.is_in(before["path"], value_set=after["path"].combine_chunks())))
+    snapshots.set_current(SnapshotSelector(version=wanted))
+    return RestoreResult(
+        wanted,
+        _bytes(after),
+        len(after),
+        len(gone),
+        len(back),
+        removed_files_size=_bytes(gone),
+        restored_files_size=_bytes(back),
+    )
+
+
+def _files(scan: ScanSpec) -> pa.Table:
+    return scan.file_table().files.select(["path", "size"])
+
+
+def _bytes(files: pa.Table) -> int:
+    return pc.sum(files["size"]).as_py() or 0
