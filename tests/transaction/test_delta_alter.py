@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import threading
@@ -236,3 +237,11 @@ def test_a_commit_whose_answer_was_lost_is_found(folder: Path, monkeypatch: pyte
     opened(folder).alter(changes)
     assert newest(folder) == 2
     assert "n" in state(folder)[1].schema_string
+
+
+def test_the_example_of_the_document_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "delta_changes.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(block.replace("/lake", str(tmp_path)), "delta_changes.md", "exec"), {})
+    assert lakescan.table(tmp_path / "events").schema.names == ["id", "text"]
+    assert lakescan.table(tmp_path / "events_test").schema.names == ["id", "text"]
