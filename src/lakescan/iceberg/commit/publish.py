@@ -46,7 +46,7 @@ def commit_snapshot(
     branch = producer.base.branch
     added, moved = _updates(table, new, branch)
     updates = (added, *then) if is_staged else (added, moved, *then)
-    same = [*requirements, *_same_branches(table, branch, new.parent_id), _same_spec(table)]
+    same = [*requirements, *_same_branches(table, branch, new.parent_id), *_same_layout(table)]
     if is_staged:
         same += _no_other_snapshot(table)
     failed = commit(table, updates, tuple(same), storage, lambda now: new.snapshot_id in now.metadata.snapshots)
@@ -88,11 +88,15 @@ def _same_branches(table: Table, branch: str, head: int | None) -> list[Any]:
     return [AssertRefSnapshotId(ref=name, snapshot_id=each) for name, each in {**heads, branch: head}.items()]
 
 
-def _same_spec(table: Table) -> Any:
-    """That the default partition spec is the same: nobody has removed it, which new files are of."""
-    from pyiceberg.table.update import AssertDefaultSpecId
+def _same_layout(table: Table) -> list[Any]:
+    """That the schema, and the default partition spec, are the same: files that were written fit them."""
+    from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
 
-    return AssertDefaultSpecId(default_spec_id=table.metadata.default_spec_id)
+    given = table.metadata
+    return [
+        AssertCurrentSchemaId(current_schema_id=given.current_schema_id),
+        AssertDefaultSpecId(default_spec_id=given.default_spec_id),
+    ]
 
 
 def _no_other_snapshot(table: Table) -> list[Any]:

@@ -19,6 +19,7 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import DELETE_FILES, FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
 from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.commit.required_columns import check_required
 from lakescan.iceberg.commit.rewrite_manifests import ManifestRewrite
 from lakescan.iceberg.commit.row_change import RowChange
 from lakescan.iceberg.commit.row_delta import check_row_delta, operation_of, validated
@@ -277,6 +278,8 @@ class IcebergCommit:
             done = "append" if operation == "overwrite" and base.head is None else operation
             rebase = None if validation is None else Rebase.of(validation, base, storage)
             found = changes(base, rebase)
+            if operation != "replace":  # which keeps rows that are there
+                check_required(self.opened.metadata.schema, now.metadata.schema, self._where)
             return self._publish(table, SnapshotProducer(base, storage, done, found, self._summary, rebase))
 
         self._retried(attempt, retries)
