@@ -106,6 +106,20 @@ def test_vacuum_lists_what_it_would_remove(events: str) -> None:
         lakescan.sql(f"VACUUM delta.`{events}` RETAIN 0 HOURS")
 
 
+def test_vacuum_takes_files_of_the_log_or_of_an_inventory(events: str) -> None:
+    assert rows(f"VACUUM delta.`{events}` LITE DRY RUN") == []
+    old = {"path": [f"{events}/old.parquet"], "length": [4], "isDir": [False], "modificationTime": [0]}
+    Path(f"{events}/old.parquet").write_bytes(b"PAR1")
+    found = rows(f"VACUUM delta.`{events}` USING INVENTORY (SELECT * FROM files) DRY RUN", files=pa.table(old))
+    assert [row["path"].rpartition("/")[2] for row in found] == ["old.parquet"]
+
+
+def test_symlink_manifests_are_generated(events: str) -> None:
+    lakescan.sql(f"GENERATE symlink_format_manifest FOR TABLE delta.`{events}`")
+    [manifest] = Path(events, "_symlink_format_manifest").glob("manifest")
+    assert len(manifest.read_text().split()) == 3
+
+
 def test_a_folder_of_parquet_files_becomes_a_delta_table(tmp_path: Path) -> None:
     (tmp_path / "old" / "day=2026-01-31").mkdir(parents=True)
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "old" / "day=2026-01-31" / "a.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from lakescan.convert import convert_to_delta
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import opened
 from lakescan.errors import InvalidOption, InvalidStatement, NoSuchCatalog, UnsupportedFeature, nearest
-from lakescan.grammar.commands import Call, Convert, Optimize, Reorg, Restore, Vacuum
+from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
 from lakescan.grammar.type_text import name_text, type_text
 from lakescan.procedures import bound, changes_of, procedure_named
 from lakescan.procedures import call as call_procedure
@@ -103,16 +104,25 @@ def reorg(wanted: Reorg, context: Context) -> pa.Table:
 def vacuum(wanted: Vacuum, context: Context) -> pa.Table:
     """Run VACUUM: with DRY RUN the files that would be removed, else the table's folder."""
     table = opened(wanted.table, context)
-    if wanted.lite or wanted.inventory is not None:
-        raise UnsupportedFeature("VACUUM with LITE or USING INVENTORY", "VACUUM lists the table's folder.")
     if wanted.hours is not None and wanted.hours < _LEAST_HOURS:
         raise InvalidOption(
             f"VACUUM ... RETAIN {wanted.hours:g} HOURS: files that are being written or read now may be younger than "
             f"that. Retain at least {_LEAST_HOURS} hours."
         )
     older = None if wanted.hours is None else datetime.now(UTC) - timedelta(hours=wanted.hours)
-    result = table.remove_orphans(older, dry_run=wanted.dry_run)
+    inventory = None if wanted.inventory is None else context.rows(_query(wanted.inventory.text))
+    result = table.remove_orphans(older, dry_run=wanted.dry_run, lite=wanted.lite, inventory=inventory)
     return pa.table({"path": pa.array(list(result) if wanted.dry_run else [table.folder], pa.string())})
+
+
+def _query(text: str) -> str:
+    """The query of an inventory, which may be the name of a table."""
+    return text if re.match(r"\s*(select|with|from|values|table)\b", text, re.IGNORECASE) else f"SELECT * FROM {text}"
+
+
+def generate(wanted: Generate, context: Context) -> None:
+    """Run GENERATE symlink_format_manifest."""
+    opened(wanted.table, context).generate(wanted.mode)
 
 
 def restore(wanted: Restore, context: Context) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakescan.ddl.commands import call, convert, optimize, reorg, restore, vacuum
+from lakescan.ddl.commands import call, convert, generate, optimize, reorg, restore, vacuum
 from lakescan.ddl.context import Context
 from lakescan.ddl.namespaces import alter_namespace, comment_on, create_namespace, drop_namespace
 from lakescan.ddl.refs import create_ref, drop_ref
@@ -13,7 +13,7 @@ from lakescan.ddl.show import show
 from lakescan.ddl.tables import alter_table, create_table, drop_table, rename_table
 from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
-from lakescan.grammar.commands import Call, Convert, Optimize, Reorg, Restore, Vacuum
+from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
 from lakescan.grammar.create_table import CreateTable, DropTable
 from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateNamespace, DropNamespace, Show
 from lakescan.grammar.refs import CreateRef, DropRef
@@ -22,6 +22,7 @@ from lakescan.grammar.statements import TableStatement
 _RUN: dict[type, Callable[[Any, Context], Any]] = {
     Call: call,
     Convert: convert,
+    Generate: generate,
     Optimize: optimize,
     Reorg: reorg,
     Restore: restore,

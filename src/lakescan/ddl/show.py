@@ -85,9 +85,7 @@ def _history(table: Table, wanted: Show) -> pa.Table:
 
 
 def _detail(table: Table, wanted: Show) -> pa.Table:
-    if "detail" not in table.metadata_tables:
-        raise UnsupportedFeature("DESCRIBE DETAIL of an Iceberg table", "Use DESCRIBE TABLE EXTENDED.")
-    return table.inspect("detail")
+    return table.detail()
 
 
 def _create_table(table: Table, wanted: Show) -> pa.Table:

@@ -12,8 +12,9 @@ from lakescan.dml.target import names_table
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.grammar.commands import Call
 from lakescan.grammar.names import TableName
-from lakescan.grammar.namespaces import AlterNamespace, CreateNamespace, DropNamespace, Show
+from lakescan.grammar.namespaces import AlterNamespace, CreateNamespace, DropNamespace, Show, Shown
 from lakescan.grammar.statements import TableStatement, parse_statement
+from lakescan.grammar.type_text import text_literal
 from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.refused import catalog_in, has_catalog
 
@@ -49,6 +50,8 @@ def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any
     match found:
         case Call(name=name) | CreateNamespace(name=name) | DropNamespace(name=name) | AlterNamespace(name=name):
             return _is_own_name(spark, name, within)
+        case Show(what=Shown.CATALOGS):
+            return True
         case Show(table=None, namespace=None):
             return bool(within)
         case Show(table=None, namespace=tuple() as name):
@@ -65,6 +68,13 @@ def _is_own_name(spark: SparkSession, name: tuple[str, ...], within: tuple[str, 
     if has_catalog(spark, name[0]):
         return False
     return is_known(name[0]) or bool(within)
+
+
+def with_spark_catalogs(spark: SparkSession, rows: pa.Table, pattern: str | None) -> pa.Table:
+    """The rows of SHOW CATALOGS with those that the session itself has."""
+    text = "SHOW CATALOGS" if pattern is None else f"SHOW CATALOGS LIKE {text_literal(pattern)}"
+    own = {row[0] for row in spark.sql(text).collect()}
+    return pa.table({"catalog": sorted(own.union(rows["catalog"].to_pylist()))})
 
 
 def frame_of_rows(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -18,6 +18,7 @@ from lakescan.ddl.context import Context
 from lakescan.ddl.run import run
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.grammar.namespaces import Show, Shown
 from lakescan.grammar.statements import TableStatement
 from lakescan.query.analyzed import Analyzed, analyzed
 from lakescan.query.given_frames import GivenFrames
@@ -30,7 +31,7 @@ from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.spark.executor import MIN_BYTES, SparkExecutor
 from lakescan.spark.frames import frame_of
-from lakescan.spark.own_statements import frame_of_rows, own_statement
+from lakescan.spark.own_statements import frame_of_rows, own_statement, with_spark_catalogs
 from lakescan.spark.refused import catalog_in, check_frames, has_catalog, refuse
 from lakescan.spark.session import conf, register
 from lakescan.spark.types import schema_of
@@ -92,6 +93,8 @@ def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Argumen
 
     context = Context(text, current_namespace(spark), rows, frames, SparkExecutor(spark), make_view)
     found = run(ours, context)
+    if isinstance(ours, Show) and ours.what is Shown.CATALOGS:
+        found = with_spark_catalogs(spark, found, ours.pattern)
     return frame_of_rows(spark, found) if isinstance(found, pa.Table) else found
 
 
