@@ -59,6 +59,17 @@ def test_statistics_are_those_of_the_footers(tmp_path: Path) -> None:
     assert lakescan.table(tmp_path).scan().where("f > 0.1").count() == 2  # NaN is greater than all
 
 
+def test_timestamps_of_96_bits_are_instants(tmp_path: Path) -> None:
+    at = pa.array([datetime(2026, 1, 1, 12), None], pa.timestamp("us"))
+    given = pa.table({"n": [1, 2], "at": at, "l": pa.array([[at[0]], None], pa.list_(pa.timestamp("us")))})
+    pq.write_table(given, tmp_path / "1.parquet", use_deprecated_int96_timestamps=True)
+    table = lakescan.convert_to_delta(tmp_path)
+    zoned = pa.timestamp("us", "UTC")
+    assert (table.schema.field("at").type, table.schema.field("l").type.value_type) == (zoned, zoned)
+    assert table.to_arrow()["at"].to_pylist() == at.cast(zoned).to_pylist()
+    assert table.scan().where("at > '2026-01-01 11:00:00'").count() == 1
+
+
 def test_a_table_without_statistics_reads_the_same(tmp_path: Path) -> None:
     pq.write_table(ROWS, tmp_path / "one.parquet")
     table = lakescan.convert_to_delta(tmp_path, statistics=False)

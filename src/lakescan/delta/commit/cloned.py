@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from dataclasses import replace
@@ -29,7 +30,7 @@ from lakescan.storage import Storage
 _SINCE = (DeltaProperties.in_commit_since.name, DeltaProperties.in_commit_since_time.name)
 _ROW_COLUMNS = (DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name)
 _NAMES = ("_row-id-col-", "_row-commit-version-col-")
-_SAFE = "/!$&'()+,:;=@"  # kept in URIs, beside letters, digits and _.-~
+_OTHERS = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_.~/!$&'()*+,:;=@-])")  # ASCII that URIs of Java do not keep
 
 
 def clone_table(
@@ -121,6 +122,10 @@ def _absolute_vectors(vectors: pa.StructArray, origin: str) -> pa.Array:
 
 
 def _uri(location: str) -> str:
-    """A location as the URI that logs have: of a local path, one of its scheme."""
-    encoded = quote(location, safe=_SAFE)
-    return f"file://{encoded}" if location.startswith("/") else encoded
+    """A location as the URI that logs have. Local paths and letters are written as Hadoop writes them.
+
+    Delta on Spark compares the texts when it changes rows.
+    """
+    path = re.sub(r"^file:/*/", "/", location)
+    encoded = _OTHERS.sub(lambda match: quote(match[0]), path)
+    return f"file:{encoded}" if path.startswith("/") else encoded

@@ -114,15 +114,39 @@ def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
     with open_parquet(storage, entry.location) as opened:
         data = opened.as_spark_reads()
         _check_times(data)
-        fields = [each for each in read_fields(data.schema, FieldMatching()) if each.name.lower() not in without]
-        columns = delta_columns(pa.schema([data.schema.field(each.index) for each in fields]))
-        places = np.cumsum([0, *(each.leaves for each in read_fields(data.schema, FieldMatching()))]).tolist()
+        every = read_fields(data.schema, FieldMatching())
+        places = np.cumsum([0, *(each.leaves for each in every)]).tolist()
+        fields = [each for each in every if each.name.lower() not in without]
+        found = delta_columns(pa.schema([data.schema.field(each.index) for each in fields]))
+        types = [data.file.schema.column(number).physical_type for number in range(places[-1])]
+        columns = tuple(
+            _with_instants(field, column, types[places[field.index] :])
+            for field, column in zip(fields, found, strict=True)
+        )
         leaves = [
             leaf
             for field, column in zip(fields, columns, strict=True)
             for leaf in _leaves(field, (column,), places[field.index])
         ]
         return _File(entry, columns, _statistics(data, leaves))
+
+
+def _with_instants(field: FileField, column: t.Field, types: Sequence[str]) -> t.Field:
+    """A column whose timestamps of 96 bits are instants, as Spark writes and reads them; `types` are of its leaves."""
+    below = t.children(column.type)
+    if not below:
+        is_instant = types[0] == "INT96" and isinstance(column.type, t.Timestamp)
+        return replace(column, type=t.Timestamp()) if is_instant else column
+    made, place = [], 0
+    for child, member in zip(field.children, below, strict=True):
+        made.append(_with_instants(child, member, types[place:]))
+        place += child.leaves
+    match column.type:
+        case t.ListOf():
+            return replace(column, type=t.ListOf(made[0]))
+        case t.MapOf():
+            return replace(column, type=t.MapOf(made[0], made[1]))
+    return replace(column, type=t.Struct(tuple(made)))
 
 
 def _check_times(data: ParquetData) -> None:
