@@ -135,3 +135,12 @@ def test_members_that_are_required_may_be_missing_where_their_struct_is_null() -
     assert fit.apply(batch).to_pylist() == [{"s": None}, {"s": {"x": 1}}]
     with pytest.raises(lakescan.SchemaMismatch, match=r"column 's\.x' is required"):
         fit.apply(pa.RecordBatch.from_pylist([{"s": {"x": None}}], given))
+
+
+@pytest.mark.parametrize("given", [{"id": [1]}, {"id": [1], "s": [{"x": 1, "t": None}]}, {"id": [1], "s": [None]}])
+def test_null_structs_with_required_members_are_written_at_any_depth(
+    local: lakescan.Catalog, given: dict[str, list[Any]]
+) -> None:
+    table = local.create_table("db.t", "id BIGINT, s STRUCT<x: INT NOT NULL, t: STRUCT<y: STRING NOT NULL>>")
+    table.append(pa.table(given))
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "s": given.get("s", [None])[0]}]

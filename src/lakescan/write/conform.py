@@ -92,7 +92,7 @@ def fitted(array: pa.Array, field: t.Field, where: str = "", hidden: int = 0) ->
         raise SchemaMismatch(f"column {path!r} is required, but is null in {missing:,} rows of a batch")
     kind = field.type
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), kind.arrow())
+        return _nulls(kind, len(array))
     match kind:
         case t.Struct():
             return _fitted_struct(array, kind, path)
@@ -128,8 +128,19 @@ def _cast(array: pa.Array, kind: t.Type, path: str) -> pa.Array:
 def _absent(field: t.Field, rows: int) -> pa.Array:
     """The values of a column that the rows lack: its write default, or null."""
     if field.write_default is None:
-        return pa.nulls(rows, field.type.arrow())
+        return _nulls(field.type, rows)
     return pa.repeat(pa.scalar(field.write_default, field.type.arrow()), rows)
+
+
+def _nulls(kind: t.Type, rows: int) -> pa.Array:
+    """Nulls; required members of null structs have a value, as Parquet files have them."""
+    if not isinstance(kind, t.Struct):
+        return pa.nulls(rows, kind.arrow())
+    members = [_nulls(inner.type, rows) for inner in kind.fields]
+    kept = [without_nulls(each) if of.required else each for each, of in zip(members, kind.fields, strict=True)]
+    return pa.StructArray.from_arrays(
+        kept, fields=[_field(each) for each in kind.fields], mask=pa.repeat(pa.scalar(True), rows)
+    )
 
 
 def _fitted_struct(array: pa.StructArray, kind: t.Struct, path: str) -> pa.Array:

@@ -51,6 +51,18 @@ def test_a_dropped_field_is_void_in_version_1_and_gone_from_version_2_on(local: 
     assert spec() == ["1001 at_day: day of at"]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_column_of_a_void_field_stays_until_the_field_is_gone(local: lakescan.Catalog, version: int) -> None:
+    """Version 1 keeps partition fields, and writers need the type of each."""
+    make(local, 1, partition_by=["part"]).append(ROWS)
+    now().alter().drop_partition_field("part").set_properties({"format-version": version}).commit()
+    with pytest.raises(InvalidOption, match=r"the partition field 'part' needs it\. .*DROP PARTITION FIELD part"):
+        now().alter().drop_column("part").commit()
+    now().alter().set_properties({"format-version": 2}).drop_partition_field("part").drop_column("part").commit()
+    now().append(ROWS.drop_columns(["part"]))
+    assert [row["id"] for row in rows()] == [1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_field_is_dropped_by_its_name_or_its_transform(local: lakescan.Catalog, version: int) -> None:
     make(local, version, partition_by=["part", "days(at)", "bucket(4, id)"])

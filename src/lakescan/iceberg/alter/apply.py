@@ -85,9 +85,14 @@ def _with(change: TableChange, draft: Draft) -> Draft:
 def _check_sources(draft: Draft) -> None:
     """Partition and sort fields have their columns, of types that they are defined for."""
     for each in draft.partition_fields:
-        if each.transform.name != "void":
-            how = f"DROP PARTITION FIELD {dotted_path((each.name,))}"
-            _check_source(draft, each.source_id, each.transform, f"the partition field {each.name!r} needs", how)
+        how = f"DROP PARTITION FIELD {dotted_path((each.name,))}"
+        if each.transform.name == "void":
+            if each.source_id not in draft.base.schema.by_id:
+                continue  # it was lost before
+            how = (
+                how if draft.version > 1 else f"set 'format-version'='2', since version 1 keeps such fields; then {how}"
+            )
+        _check_source(draft, each.source_id, each.transform, f"the partition field {each.name!r} needs", how)
     for order in draft.sort_fields:
         how = "WRITE UNORDERED, or Table.alter().set_sort_order of other columns"
         _check_source(draft, order.source_id, order.transform, "the sort order needs", how)

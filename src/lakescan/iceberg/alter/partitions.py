@@ -121,7 +121,7 @@ def _freed(draft: Draft, name: str) -> Draft:
 
 def _named(draft: Draft, which: Term | str) -> PartitionField:
     """A partition field by its name or its transform; a plain column is its identity, too."""
-    live = [each for each in draft.partition_fields if each.transform != _VOID]
+    live = [each for each in draft.partition_fields if draft.version > 1 or each.transform != _VOID]
     if isinstance(which, str):
         lower = which.replace("`", "").lower()
         if found := [each for each in live if each.name == which] or [e for e in live if e.name.lower() == lower]:
