@@ -174,3 +174,34 @@ def test_a_statement_of_show_create_table_makes_the_same_table(lake: lakescan.Ca
     again = lakescan.sql(text)
     assert (again.schema, again.partitioning, again.sort_order, again.comment, again.format_version) == was
     assert again.schema.field("id").metadata == was[0].field("id").metadata
+
+
+def test_a_catalog_is_made_known_by_its_properties(tmp_path: Path) -> None:
+    lakescan.sql(f"CREATE CATALOG made_by_sql WITH ('warehouse' = '{tmp_path}/w')")
+    lakescan.sql("CREATE NAMESPACE made_by_sql.shop")
+    assert rows("SHOW NAMESPACES IN made_by_sql") == [{"namespace": "shop"}]
+    lakescan.sql("CREATE CATALOG IF NOT EXISTS made_by_sql WITH ('warehouse' = 'elsewhere')")
+    with pytest.raises(lakescan.InvalidOption, match="is known already"):
+        lakescan.sql("CREATE CATALOG made_by_sql WITH ('warehouse' = 'elsewhere')")
+    with pytest.raises(lakescan.UnsupportedFeature, match="hadoop"):
+        lakescan.sql("CREATE CATALOG other WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop')")
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_partitions_are_shown_by_their_values(lake: lakescan.Catalog, format: str) -> None:
+    lakescan.sql(f"CREATE TABLE lake.shop.t (id INT, day DATE, k STRING) USING {format} PARTITIONED BY (day, k)")
+    lakescan.sql(
+        "INSERT INTO lake.shop.t VALUES (1, DATE '2026-01-31', 'a'), (2, DATE '2026-01-31', 'b'), (3, NULL, 'a')"
+    )
+    assert len(rows("SHOW PARTITIONS lake.shop.t")) == 3
+    assert len(rows("SHOW PARTITIONS lake.shop.t PARTITION (day = DATE '2026-01-31')")) == 2
+    assert len(rows("SHOW PARTITIONS lake.shop.t PARTITION (day = NULL, k = 'a')")) == 1
+    with pytest.raises(lakescan.NoSuchColumn, match="not partitioned by 'dya'"):
+        lakescan.sql("SHOW PARTITIONS lake.shop.t PARTITION (dya = 'x')")
+
+
+def test_external_tables_have_a_location(lake: lakescan.Catalog, tmp_path: Path) -> None:
+    lakescan.sql(f"CREATE EXTERNAL TABLE lake.shop.t (id INT) LOCATION '{tmp_path}/t'")
+    assert lakescan.table("lake.shop.t").folder == f"{tmp_path}/t"
+    with pytest.raises(lakescan.InvalidStatement, match="expected LOCATION"):
+        lakescan.sql("CREATE EXTERNAL TABLE lake.shop.u (id INT)")

@@ -2,40 +2,62 @@
 
 from __future__ import annotations
 
+from lakescan.catalog import catalog
+from lakescan.catalogs.registry import is_known
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import namespace, opened
-from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateNamespace, DropNamespace
+from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateCatalog, CreateNamespace, DropNamespace
 from lakescan.transaction.results import AlterResult
+
+
+def create_catalog(wanted: CreateCatalog, context: Context) -> None:
+    """Run CREATE CATALOG: the catalog is known by its name in this process; properties are pyiceberg's, or Flink's."""
+    if is_known(wanted.name):
+        if wanted.if_not_exists:
+            return
+        raise InvalidOption(f"a catalog {wanted.name!r} is known already: CREATE CATALOG IF NOT EXISTS keeps it")
+    properties = dict(wanted.properties)
+    if properties.get("type") == "iceberg":  # as Flink says it
+        properties.pop("property-version", None)
+        kind = properties.pop("catalog-type", None)
+        if kind is None or kind == "hadoop":
+            raise UnsupportedFeature(
+                f"a catalog with catalog-type {kind!r}",
+                "Use 'catalog-type' = 'rest' or 'hive', or a warehouse.",
+            )
+        properties["type"] = kind
+    catalog({"name": wanted.name, **properties})
 
 
 def create_namespace(wanted: CreateNamespace, context: Context) -> None:
     """Run CREATE NAMESPACE; raises `TableExists`."""
-    catalog, name = namespace(wanted.name, context)
-    catalog.create_namespace(name, exist_ok=wanted.if_not_exists, properties=wanted.properties)
+    of, name = namespace(wanted.name, context)
+    of.create_namespace(name, exist_ok=wanted.if_not_exists, properties=wanted.properties)
 
 
 def drop_namespace(wanted: DropNamespace, context: Context) -> None:
     """Run DROP NAMESPACE; with CASCADE its tables are dropped first, and their files stay."""
-    catalog, name = namespace(wanted.name, context)
-    if wanted.cascade and catalog.namespace_exists(name):
-        for each in catalog.list_tables(name):
-            catalog.drop_table(each, missing_ok=True)
-    catalog.drop_namespace(name, missing_ok=wanted.if_exists)
+    of, name = namespace(wanted.name, context)
+    if wanted.cascade and of.namespace_exists(name):
+        for each in of.list_tables(name):
+            of.drop_table(each, missing_ok=True)
+    of.drop_namespace(name, missing_ok=wanted.if_exists)
 
 
 def alter_namespace(wanted: AlterNamespace, context: Context) -> None:
     """Run ALTER NAMESPACE; raises `NoSuchNamespace`."""
-    catalog, name = namespace(wanted.name, context)
-    catalog.update_namespace(name, wanted.properties, removed=wanted.removed)
+    of, name = namespace(wanted.name, context)
+    of.update_namespace(name, wanted.properties, removed=wanted.removed)
 
 
 def comment_on(wanted: CommentOn, context: Context) -> AlterResult | None:
     """Run COMMENT ON."""
     if wanted.is_table:
         return opened(wanted.name, context).alter().set_comment(wanted.comment).commit()
-    catalog, name = namespace(wanted.name.parts, context)
+    of, name = namespace(wanted.name.parts, context)
     if wanted.comment is None:
-        catalog.update_namespace(name, {}, removed=("comment",))
+        of.update_namespace(name, {}, removed=("comment",))
     else:
-        catalog.update_namespace(name, {"comment": wanted.comment})
+        of.update_namespace(name, {"comment": wanted.comment})
     return None

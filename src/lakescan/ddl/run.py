@@ -7,7 +7,7 @@ from typing import Any
 
 from lakescan.ddl.commands import call, convert, generate, optimize, reorg, restore, vacuum
 from lakescan.ddl.context import Context
-from lakescan.ddl.namespaces import alter_namespace, comment_on, create_namespace, drop_namespace
+from lakescan.ddl.namespaces import alter_namespace, comment_on, create_catalog, create_namespace, drop_namespace
 from lakescan.ddl.refs import create_ref, drop_ref
 from lakescan.ddl.show import show
 from lakescan.ddl.tables import alter_table, create_table, drop_table, rename_table
@@ -15,7 +15,7 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
 from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
 from lakescan.grammar.create_table import CreateTable, DropTable
-from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateNamespace, DropNamespace, Show
+from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateCatalog, CreateNamespace, DropNamespace, Show
 from lakescan.grammar.refs import CreateRef, DropRef
 from lakescan.grammar.statements import TableStatement
 
@@ -31,6 +31,7 @@ _RUN: dict[type, Callable[[Any, Context], Any]] = {
     DropTable: drop_table,
     RenameTable: rename_table,
     AlterTable: alter_table,
+    CreateCatalog: create_catalog,
     CreateNamespace: create_namespace,
     DropNamespace: drop_namespace,
     AlterNamespace: alter_namespace,

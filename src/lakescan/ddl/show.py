@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.catalog import Catalog
 from lakescan.catalogs.registry import known
@@ -13,7 +14,7 @@ from lakescan.common.references import dotted_path
 from lakescan.ddl.context import Context
 from lakescan.ddl.describe import create_statement, described, described_column
 from lakescan.ddl.names import namespace, opened
-from lakescan.errors import UnsupportedFeature
+from lakescan.errors import NoSuchColumn, UnsupportedFeature, nearest
 from lakescan.grammar.namespaces import Show, Shown
 from lakescan.table import Table
 
@@ -60,7 +61,22 @@ def _properties(table: Table, wanted: Show) -> pa.Table:
 
 
 def _partitions(table: Table, wanted: Show) -> pa.Table:
-    return table.inspect("partitions")
+    found = table.inspect("partitions")
+    for name, value in (wanted.partition or {}).items():
+        found = found.filter(_is_partition(found, name, value))
+    return found
+
+
+def _is_partition(rows: pa.Table, name: str, value: str | None) -> pa.ChunkedArray:
+    """Which rows have a value, given as text, of a partition field; raises `NoSuchColumn`."""
+    partitions = rows["partition"].combine_chunks() if "partition" in rows.column_names else None
+    names = [] if partitions is None else [field.name for field in partitions.type]
+    if name not in names:
+        raise NoSuchColumn(f"the table is not partitioned by {name!r}.{nearest(name, names)}")
+    values = pc.struct_field(partitions, name)
+    if value is None:
+        return pc.is_null(values)
+    return pc.fill_null(pc.equal(values.cast(pa.string()), value), False)
 
 
 def _branches(table: Table, wanted: Show) -> pa.Table:
@@ -75,7 +91,7 @@ def _refs(table: Table, kind: str) -> pa.Table:
     if "refs" not in table.metadata_tables:
         raise UnsupportedFeature("branches and tags of Delta tables", "Use VERSION AS OF, and RESTORE.")
     refs = table.inspect("refs")
-    return refs.filter(pa.compute.equal(refs["type"], kind))
+    return refs.filter(pc.equal(refs["type"], kind))
 
 
 def _history(table: Table, wanted: Show) -> pa.Table:

@@ -321,6 +321,8 @@ ACTIONS: tuple[Form, ...] = (
         "UNSET TBLPROPERTIES IF EXISTS ('a')",
         _unset_properties,
     ),
+    Form("SET", "('name' = 'value', ...)", "SET ('a' = 'b')", _set_properties),
+    Form("RESET", "('name', ...)", "RESET ('a')", _unset_properties),
     Form("SET LOCATION", "'folder'", "SET LOCATION 's3://lake/t'", _set_location),
     Form(
         "ADD PARTITION FIELD",

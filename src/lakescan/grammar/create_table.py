@@ -79,6 +79,14 @@ def read_create_table(words: Words, *, creates: bool = True, replaces: bool = Fa
     return _read_clauses(words, found)
 
 
+def read_external_table(words: Words) -> CreateTable:
+    """Read what follows CREATE EXTERNAL TABLE: a table with a LOCATION."""
+    found = read_create_table(words)
+    if found.location is None:
+        raise words.expected("LOCATION")
+    return found
+
+
 def _read_clauses(words: Words, found: CreateTable) -> CreateTable:
     """Read the clauses behind the columns, in any order, each once."""
     seen: set[str] = set()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakescan.grammar.layout import property_name, read_properties
+from lakescan.grammar.layout import property_name, property_value, read_properties
 from lakescan.grammar.names import TableName
 from lakescan.grammar.words import Words
 
@@ -76,7 +76,7 @@ class Show:
     - `table`: the table; `namespace`: the namespace, or the one of USE if it is None.
     - `pattern`: a LIKE pattern of Spark's SHOW: `*` and `|`.
     - `column`: the column of DESCRIBE, or the key of SHOW TBLPROPERTIES.
-    - `limit`: rows of DESCRIBE HISTORY.
+    - `limit`: rows of DESCRIBE HISTORY; `partition`: the values of SHOW PARTITIONS.
     """
 
     what: Shown
@@ -86,6 +86,43 @@ class Show:
     extended: bool = False
     column: Names | None = None
     limit: int | None = None
+    partition: Mapping[str, str | None] | None = None
+
+
+@dataclass(frozen=True)
+class CreateCatalog:
+    """CREATE CATALOG: the properties by which a catalog is opened."""
+
+    name: str
+    properties: Mapping[str, str]
+    if_not_exists: bool = False
+
+
+def read_create_catalog(words: Words) -> CreateCatalog:
+    """Read what follows CREATE CATALOG."""
+    if_not_exists = words.takes("IF", "NOT", "EXISTS")
+    name = words.name("the name of a catalog")
+    words.needs("WITH")
+    return CreateCatalog(name, read_properties(words), if_not_exists)
+
+
+def read_show_partitions(words: Words) -> Show:
+    """Read `table [PARTITION (column = value, ...)]`."""
+    table, values = words.table_name("the name of a table"), {}
+
+    def read() -> None:
+        name = words.name("the name of a partition column")
+        words.needs_symbol("=")
+        values[name] = None if words.takes("NULL") else _partition_value(words, name)
+
+    if words.takes("PARTITION"):
+        words.items(read)
+    return Show(Shown.PARTITIONS, table, partition=values or None)
+
+
+def _partition_value(words: Words, name: str) -> str:
+    words.takes("DATE") or words.takes("TIMESTAMP")
+    return property_value(words, name)
 
 
 def read_create_namespace(words: Words) -> CreateNamespace:

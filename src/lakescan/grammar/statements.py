@@ -25,22 +25,31 @@ from lakescan.grammar.commands import (
     read_restore,
     read_vacuum,
 )
-from lakescan.grammar.create_table import CreateTable, DropTable, read_create_table, read_drop_table
+from lakescan.grammar.create_table import (
+    CreateTable,
+    DropTable,
+    read_create_table,
+    read_drop_table,
+    read_external_table,
+)
 from lakescan.grammar.forms import Form
 from lakescan.grammar.namespaces import (
     AlterNamespace,
     CommentOn,
+    CreateCatalog,
     CreateNamespace,
     DropNamespace,
     Show,
     Shown,
     read_alter_namespace,
     read_comment_on,
+    read_create_catalog,
     read_create_namespace,
     read_describe,
     read_drop_namespace,
     read_show_columns,
     read_show_in,
+    read_show_partitions,
     read_show_properties,
     read_show_table,
 )
@@ -54,6 +63,7 @@ TableStatement = (
     | Call
     | CommentOn
     | Convert
+    | CreateCatalog
     | CreateNamespace
     | CreateTable
     | CreateView
@@ -111,6 +121,12 @@ def _namespaces() -> tuple[Form, ...]:
 FORMS: tuple[Form, ...] = (
     Form("CREATE TABLE", _CREATE, "CREATE TABLE lake.shop.t (id BIGINT)", read_create_table),
     Form(
+        "CREATE EXTERNAL TABLE",
+        "[IF NOT EXISTS] name (...) LOCATION 'folder' ...",
+        "CREATE EXTERNAL TABLE lake.shop.t (id BIGINT) LOCATION '/lake/t'",
+        read_external_table,
+    ),
+    Form(
         "CREATE OR REPLACE TABLE",
         _CREATE.removeprefix("[IF NOT EXISTS] "),
         "CREATE OR REPLACE TABLE lake.shop.t USING delta AS SELECT 1 AS id",
@@ -124,6 +140,12 @@ FORMS: tuple[Form, ...] = (
     ),
     Form("DROP TABLE", "[IF EXISTS] name [PURGE]", "DROP TABLE IF EXISTS lake.shop.t PURGE", read_drop_table),
     Form("ALTER TABLE", "name ...: see below", "ALTER TABLE lake.shop.t ADD COLUMN note STRING", read_alter_table),
+    Form(
+        "CREATE CATALOG",
+        "[IF NOT EXISTS] name WITH ('property' = 'value', ...)",
+        "CREATE CATALOG lake WITH ('warehouse' = '/lake')",
+        read_create_catalog,
+    ),
     *_namespaces(),
     Form(
         "COMMENT ON",
@@ -149,7 +171,10 @@ FORMS: tuple[Form, ...] = (
     Form("SHOW COLUMNS", "FROM | IN name", "SHOW COLUMNS IN lake.shop.t", read_show_columns),
     Form("SHOW TBLPROPERTIES", "name [('property')]", "SHOW TBLPROPERTIES lake.shop.t", read_show_properties),
     Form(
-        "SHOW PARTITIONS", "name", "SHOW PARTITIONS lake.shop.t", lambda words: read_show_table(words, Shown.PARTITIONS)
+        "SHOW PARTITIONS",
+        "name [PARTITION (column = value, ...)]",
+        "SHOW PARTITIONS lake.shop.t PARTITION (day = '2026-01-31')",
+        read_show_partitions,
     ),
     Form("SHOW BRANCHES", "FROM name", "SHOW BRANCHES FROM lake.shop.t", lambda w: read_show_table(w, Shown.BRANCHES)),
     Form("SHOW TAGS", "FROM name", "SHOW TAGS FROM lake.shop.t", lambda words: read_show_table(words, Shown.TAGS)),

@@ -12,7 +12,7 @@ from lakescan.dml.target import names_table
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.grammar.commands import Call
 from lakescan.grammar.names import TableName
-from lakescan.grammar.namespaces import AlterNamespace, CreateNamespace, DropNamespace, Show, Shown
+from lakescan.grammar.namespaces import AlterNamespace, CreateCatalog, CreateNamespace, DropNamespace, Show, Shown
 from lakescan.grammar.statements import TableStatement, parse_statement
 from lakescan.grammar.type_text import text_literal
 from lakescan.query.statement import Arguments, with_named_parameters
@@ -50,7 +50,7 @@ def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any
     match found:
         case Call(name=name) | CreateNamespace(name=name) | DropNamespace(name=name) | AlterNamespace(name=name):
             return _is_own_name(spark, name, within)
-        case Show(what=Shown.CATALOGS):
+        case Show(what=Shown.CATALOGS) | CreateCatalog():
             return True
         case Show(table=None, namespace=None):
             return bool(within)
