@@ -6,6 +6,7 @@ Snapshot ids differ from table to table: they are compared by their places in th
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import lakescan
 from lakescan import procedures
 
 SPARK_TYPES = {"bigint": pa.int64(), "int": pa.int32(), "string": pa.string()}
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
 Ids = list[int]
 
 
@@ -85,8 +87,8 @@ def literal(value: Any) -> str:
         return f"map({', '.join(literal(each) for pair in value.items() for each in pair)})"
     if isinstance(value, list):
         return f"array({', '.join(map(literal, value))})"
-    if isinstance(value, str) and value.startswith("TIMESTAMP"):
-        return value
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
@@ -148,8 +150,6 @@ def test_our_dynamic_overwrites_are_picked_there(rest: lakescan.Catalog, jvm: An
 
 
 def test_retention(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: Any) -> None:
-    from datetime import timedelta
-
     both = twins()
     for number in range(2):
         both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
@@ -212,10 +212,10 @@ def test_expiry(twins: Callable[..., Twins], jvm: Any) -> None:
     both.sql("INSERT OVERWRITE {t} VALUES (4, 'c')")
     both.sql("INSERT INTO {t} VALUES (5, 'c')")
     both.call("expire_snapshots", snapshot_ids=lambda ids: [ids[0]])
-    both.call("expire_snapshots", older_than="TIMESTAMP '2100-01-01 00:00:00'", retain_last=1)
+    both.call("expire_snapshots", older_than=LATER, retain_last=1)
     both.sql("ALTER TABLE {t} DROP TAG kept")
-    both.call("expire_snapshots", older_than="TIMESTAMP '2100-01-01 00:00:00'")
-    both.call("expire_snapshots", older_than="TIMESTAMP '2100-01-01 00:00:00'")
+    both.call("expire_snapshots", older_than=LATER)
+    both.call("expire_snapshots", older_than=LATER)
 
 
 def test_rewrites(twins: Callable[..., Twins]) -> None:

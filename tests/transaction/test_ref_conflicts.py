@@ -11,7 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ServerError
 
 import lakescan
-from lakescan.errors import CommitConflict
+from lakescan.errors import CommitConflict, NoSuchSnapshot
 from tests.support import own_catalog
 from tests.transaction.support import maker, now, pairs, rows
 
@@ -118,3 +118,14 @@ def test_a_lost_answer_is_looked_up(table: lakescan.Table, name: str) -> None:
         "set": [(1, "a"), (3, "b")],
         "pick": [(1, "a"), (2, "a"), (3, "b")],
     }.get(name, [(1, "a"), (2, "a")])
+
+
+def test_a_staged_snapshot_that_expires_meanwhile_is_not_published(local: lakescan.Catalog) -> None:
+    """Its files may go with it: the current state does not get them."""
+    table = maker("iceberg", local)(properties={"write.wap.enabled": "true"})
+    table.append(rows((1, "a")))
+    table.append(rows((2, "a")), wap_id="x")
+    table.append(rows((3, "a")))
+    with pytest.raises(NoSuchSnapshot, match="no snapshot"):
+        during(lambda each: each.publish("x"), lambda: now().expire_snapshots("2100-01-01"))
+    assert pairs() == [(1, "a"), (3, "a")]

@@ -99,6 +99,29 @@ def _same_layout(table: Table) -> list[Any]:
     ]
 
 
+def still_there(table: Table, snapshot_id: int) -> list[Any]:
+    """That a snapshot has not expired, for pyiceberg's own catalogs, which evaluate it in process.
+
+    Its data files go once it has. REST has no such requirement.
+    """
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import AssertTableUUID
+
+    if not isinstance(table.catalog, MetastoreCatalog):
+        return []
+
+    class AssertSnapshot(AssertTableUUID):
+        """Requires the snapshot."""
+
+        def validate(self, base_metadata: Any) -> None:
+            super().validate(base_metadata)
+            if base_metadata.snapshot_by_id(snapshot_id) is None:
+                raise CommitFailedException(f"Requirement failed: snapshot {snapshot_id} has expired")
+
+    return [AssertSnapshot(uuid=table.metadata.table_uuid)]
+
+
 def _no_other_snapshot(table: Table) -> list[Any]:
     """That no snapshot was added, for pyiceberg's own catalogs, which evaluate it in process.
 

@@ -18,7 +18,7 @@ from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot, Unsu
 from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.producer import SnapshotProducer
-from lakescan.iceberg.commit.publish import commit_snapshot
+from lakescan.iceberg.commit.publish import commit_snapshot, still_there
 from lakescan.iceberg.commit.validate import Rebase, Validation
 from lakescan.iceberg.manifests.codes import ADDED, DELETED
 from lakescan.iceberg.manifests.entries import entries_of
@@ -58,7 +58,9 @@ def cherry_pick(
             failed, after = commit_move(at, current_set(now.metadata, version), storage), version
         else:
             producer = producer_of(picked, CommitBase(now.metadata, at.metadata), storage)
-            failed, after = commit_snapshot(at, producer, known, storage), producer.snapshot_id
+            there = still_there(at, version)
+            failed = commit_snapshot(at, producer, known, storage, requirements=there)
+            after = producer.snapshot_id
         if failed is None:
             return before, after
         attempts.again(".".join(table.name()), failed.error)
