@@ -115,6 +115,20 @@ def test_what_branches_tags_and_staged_rows_need_stays(table: lakescan.Table, ca
     assert sorted(now().scan().as_of(tag="first").to_arrow()["id"].to_pylist()) == [1]
 
 
+def test_files_of_another_table_in_the_same_folder_stay(local: lakescan.Catalog, call: Called, tmp_path: Path) -> None:
+    """A table that was dropped, but not purged, keeps its files: it may be registered again."""
+    folder = f"file://{tmp_path}/shared"
+    local.create_table("db.old", "id BIGINT, part STRING", location=folder).append(rows((1, "a")))
+    (shared,) = tmp_path.joinpath("shared").rglob("*.parquet")
+    local.drop_table("db.old")
+    table = local.create_table("db.t", "id BIGINT, part STRING", location=folder)
+    call("add_files", "db.t", f"`parquet`.`{shared}`")
+    table.refresh().overwrite(rows((2, "b")))
+    result = only(call("expire_snapshots", "db.t", LATER))
+    assert (result["deleted_data_files_count"], result["deleted_manifest_lists_count"]) == (0, 1)
+    assert shared.exists()
+
+
 def test_chosen_snapshots_expire(table: lakescan.Table, call: Called) -> None:
     second, first = ids(table)
     call("expire_snapshots", table="db.t", snapshot_ids=[first])

@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakescan.maintenance.listing import Listing
 from lakescan.storage.removal import remove_unnamed
 from lakescan.transaction.base import Target
 from lakescan.transaction.results import ExpireResult
@@ -19,16 +20,17 @@ def expire_with_files(
 ) -> tuple[ExpireResult, Mapping[str, int]]:
     """Expire snapshots, then remove the files that no snapshot has any more; see `Target.expire`.
 
-    Returns what expired, and how many files of each kind (`Target.files_of`) were removed. Files that could not be
-    removed stay as orphans.
+    Files stay that other tables reference whose metadata is in the same folder. Returns what expired, and how many
+    files of each kind (`Target.files_of`) were removed. Those that could not be removed stay as orphans.
     """
     result = target.expire(older_than, retain_last, snapshots=snapshots)
     if not result.snapshots:
         return result, {}
     files = target.files_of(result.snapshots)
     kinds = files.group_by("path").aggregate([("kind", "min")])  # a path once
-    now = datetime.now().astimezone()
-    paths = kinds["path"].to_pylist()
-    removed = remove_unnamed(target.storage, paths, lambda: target.files_in_use(now, ()))
+    paths, now, rules = kinds["path"].to_pylist(), datetime.now().astimezone(), target.file_rules()
+    listing = Listing.of(target.storage, rules.location, [rules.clock_folder], rules.partition_names)
+    others = listing.metadata_files()
+    removed = remove_unnamed(target.storage, paths, lambda: target.files_in_use(now, others))
     gone = kinds.filter(pc.is_in(kinds["path"], value_set=pa.array(removed, pa.string())))
     return result, Counter(gone["kind_min"].to_pylist())
