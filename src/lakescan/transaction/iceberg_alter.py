@@ -10,7 +10,7 @@ from lakescan.aggregates import count_rows
 from lakescan.common.references import dotted_path
 from lakescan.common.retries import Attempts, RetryPolicy
 from lakescan.definition.table_changes import TableChange
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import CommitStateUnknown, InvalidOption, UnsupportedFeature
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.alter.apply import altered
 from lakescan.iceberg.alter.draft import Draft, NoNulls, NoRows, Proof
@@ -22,6 +22,9 @@ from lakescan.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+# Hive's metastore compares columns before it stores them. Its classes are there only with Hive's library.
+_REFUSED = "InvalidOperationException"
 
 
 def alter(
@@ -44,7 +47,13 @@ def alter(
         draft = altered(draft_of(table, opened.metadata), changes)
         for proof in dict.fromkeys(draft.proofs):
             _check(proof, draft, opened, storage)
-        failed = commit_draft(table, draft, storage)
+        try:
+            failed = commit_draft(table, draft, storage)
+        except CommitStateUnknown as unknown:
+            error = unknown.__cause__
+            if type(error).__name__ == _REFUSED and isinstance(error, Exception):
+                raise error from None
+            raise
         if failed is None:
             return
         if isinstance(failed.error, BadRequestError):

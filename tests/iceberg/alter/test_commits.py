@@ -163,6 +163,33 @@ def test_retries_end_as_the_table_says(local: lakescan.Catalog) -> None:
     assert commits.call_count == 3
 
 
+def test_what_a_metastore_refuses_is_said_in_its_words(local: lakescan.Catalog) -> None:
+    from hive_metastore.ttypes import InvalidOperationException
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    make(local)
+    why = InvalidOperationException(message="The following columns have types incompatible with the existing columns")
+    with (
+        patch.object(SqlCatalog, "commit_table", side_effect=why),
+        pytest.raises(lakescan.StorageError, match="types incompatible with the existing columns"),
+    ):
+        now().alter().drop_column("n").commit()
+    assert "n" in names()
+
+
+def test_what_a_server_refuses_is_said_in_its_words(local: lakescan.Catalog) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import BadRequestError
+
+    make(local)
+    with (
+        patch.object(SqlCatalog, "commit_table", side_effect=BadRequestError("no version 3 here")),
+        pytest.raises(lakescan.UnsupportedFeature, match="nothing was changed: no version 3 here"),
+    ):
+        now().alter().set_properties({"format-version": 3}).commit()
+    assert metadata().format_version == 2
+
+
 CHANGES: dict[str, Callable[[AlterBuilder], AlterBuilder]] = {
     "columns": lambda a: a.add_column("x", "INT").rename_column("part", "area"),
     "columns as before": lambda a: a.change_column("id", comment=None),
