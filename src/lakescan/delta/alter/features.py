@@ -69,8 +69,10 @@ def _legacy(now: Protocol, writer: int) -> Protocol:
 
 
 def without_features(protocol: Protocol, names: Collection[str]) -> Protocol:
-    """The protocol without some features: it lists those that are left."""
+    """The protocol without some features: versions that imply those that are left, or that list them."""
     left = protocol.features - set(names)
+    if (older := Protocol.of_exactly(left)) is not None:
+        return older
     for_readers = frozenset(name for name in left if is_for_readers(name))
     reader = READERS_LISTED if for_readers else 1
     return Protocol(reader, LISTED, for_readers, left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from lakescan.common.schema import Schema
@@ -69,11 +69,24 @@ class Protocol:
             return Protocol(reading, implying, frozenset())
         return Protocol(reader, writer, frozenset()).with_features(names)
 
+    @staticmethod
+    def of_exactly(names: Collection[str]) -> Protocol | None:
+        """The protocol of versions that imply these features and no other; None if there is none."""
+        for writer in range(1, LISTED):
+            if implied(writer) == set(names):
+                return Protocol(2 if any(is_for_readers(name) for name in names) else 1, writer, frozenset())
+        return None
+
     def with_features(self, names: Collection[str]) -> Protocol:
-        """This protocol and more features; itself if it has them. Versions go up to those that list features."""
+        """This protocol and more features; itself if it has them.
+
+        Versions go up to those that list features, unless an older one implies these features and no other.
+        """
         if not set(names) - self.features:
             return self
         wanted = self.features | set(names)
+        if self.min_writer_version < LISTED and (older := Protocol.of_exactly(wanted)) is not None:
+            return replace(older, min_reader_version=max(older.min_reader_version, self.min_reader_version))
         for_readers = frozenset(name for name in wanted if is_for_readers(name))
         reader = READERS_LISTED if for_readers else self.min_reader_version
         return Protocol(reader, LISTED, for_readers if reader == READERS_LISTED else frozenset(), wanted)
