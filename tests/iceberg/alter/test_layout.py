@@ -258,3 +258,22 @@ def test_metadata_of_version_1_has_the_current_schema_and_spec_for_readers_that_
     found = written()
     assert found["schema"] == found["schemas"][1]
     assert found["partition-spec"] == found["partition-specs"][1]["fields"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("term", ["n", "bucket(4, n)", "truncate(10, n)"])
+def test_columns_that_files_are_partitioned_by_become_wider(local: lakescan.Catalog, version: int, term: str) -> None:
+    make(local, version, "n INT, price DECIMAL(9, 2)", partition_by=[term, "price"])
+    price = pa.array(["1.00", "2.00", "3.00"]).cast(pa.decimal128(9, 2))
+    now().append(pa.table({"n": pa.array([1, -25, None], pa.int32()), "price": price}))
+    now().alter().change_column("n", type="BIGINT").change_column("price", type="DECIMAL(20, 2)").commit()
+    now().append(pa.table({"n": [1, 2**40], "price": price.slice(0, 2)}))
+    assert sorted((row["n"] for row in rows() if row["n"] is not None), key=int) == [-25, 1, 1, 2**40]
+    assert now().scan().where("n = 1 AND price = 1.00").count() == 2
+    assert now().scan().where("n < 0").count() == 1
+    now().overwrite(pa.table({"n": [1], "price": price.slice(0, 1)}), partition_overwrite_mode="dynamic")
+    assert now().scan().where("n = 1").count() == 1
+    now().delete("n = -25")
+    now().compact()
+    assert now().scan().count() == 3
+    assert len(now().inspect("partitions")) == 3
