@@ -51,7 +51,8 @@ def set_properties(state: TableState, change: SetProperties) -> TableState:
             known = spelled(name)
             checked[known] = checked_value(known, value, f"of {state.location}")
     after = _with(after, checked)
-    return after.with_step("SET TBLPROPERTIES", properties=json.dumps(dict(change.properties), ensure_ascii=False))
+    logged = {n.lower() if n.lower().startswith(FEATURE) else n: v for n, v in change.properties.items()}  # as Delta
+    return after.with_step("SET TBLPROPERTIES", properties=json.dumps(logged, ensure_ascii=False))
 
 
 def unset_properties(state: TableState, change: UnsetProperties) -> TableState:
