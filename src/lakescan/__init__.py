@@ -54,6 +54,7 @@ from lakescan.expressions.predicate import Predicate
 from lakescan.formats.increments import Backlog
 from lakescan.formats.snapshot_refs import SnapshotRef
 from lakescan.formats.table_format import Snapshot
+from lakescan.health import Finding, MaintainResult, MaintenanceStep, TableHealth
 from lakescan.opening import table
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
 from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup, TaskGroups
@@ -110,6 +111,7 @@ __all__ = [
     "ExpireResult",
     "FileKey",
     "FileScanTask",
+    "Finding",
     "GenerateResult",
     "Identifier",
     "InvalidFilter",
@@ -118,6 +120,8 @@ __all__ = [
     "KeyManager",
     "LakescanError",
     "LimitExceeded",
+    "MaintainResult",
+    "MaintenanceStep",
     "ManifestsResult",
     "MergeBuilder",
     "MissingDependency",
@@ -150,6 +154,7 @@ __all__ = [
     "StorageError",
     "Table",
     "TableExists",
+    "TableHealth",
     "TaskGroup",
     "TaskGroups",
     "UnsupportedFeature",

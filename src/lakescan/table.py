@@ -23,7 +23,7 @@ from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
 from lakescan.formats.metadata_table import as_table
 from lakescan.formats.table_format import Snapshot, SnapshotSelector
-from lakescan.maintenance import compact, convert_equality_deletes, remove_orphans
+from lakescan.maintenance import compact, convert_equality_deletes, expire_with_files, remove_orphans
 from lakescan.maintenance.details import iceberg_detail
 from lakescan.notebook import table_as_html
 from lakescan.options.compact import CompactOptions
@@ -32,6 +32,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import BatchStream, TableStream
+from lakescan.table_maintenance import TableMaintenance
 from lakescan.table_refs import TableRefs
 from lakescan.time_travel import as_end_of_changes
 from lakescan.transaction.base import Target
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-class Table(TableRefs):
+class Table(TableRefs, TableMaintenance):
     """An open Iceberg or Delta table, in the state that it had when it was opened or last refreshed.
 
     Tables are opened by `lakescan.table`, and made by `Catalog.create_table` and `lakescan.save`. Scans keep the state
@@ -663,11 +664,13 @@ class Table(TableRefs):
         *,
         retain_last: int | None = None,
         dry_run: bool = False,
+        clean_expired_files: bool = False,
     ) -> ExpireResult:
         """Expire old Iceberg snapshots, except those that branches and tags keep.
 
-        Data files stay; `remove_orphans` removes those that only expired snapshots referenced. Branches and tags other
-        than `main` expire by their `max-ref-age-ms`, or the property `history.expire.max-ref-age-ms`.
+        By default, no file is removed: `remove_orphans` does that later. Iceberg's own default is to remove the files
+        of expired snapshots at once, as `clean_expired_files` does. Branches and tags other than `main` expire by their
+        `max-ref-age-ms`, or the property `history.expire.max-ref-age-ms`.
 
         Args:
             older_than: Expire snapshots from before this time (UTC without an offset). By default the property
@@ -675,9 +678,13 @@ class Table(TableRefs):
             retain_last: Keep at least this many snapshots of each branch. By default the property
                 `history.expire.min-snapshots-to-keep`, one. A branch's own retention takes precedence.
             dry_run: Only say what would expire.
+            clean_expired_files: Also remove the data files, delete files, manifests, manifest lists and statistics that
+                only expired snapshots had. The table is read again after the expiry: what any snapshot, branch or tag
+                has by then stays. If this is interrupted, `remove_orphans` finds what is left.
 
         Returns:
-            The snapshots, branches and tags that expired, or would expire. `int(result)` is the number of snapshots.
+            The snapshots, branches and tags that expired, or would expire, and the number of files that were removed.
+            `int(result)` is the number of snapshots.
 
         Raises:
             UnsupportedFeature: `gc.enabled` is not true; or a Delta table, which cleans up its log by
@@ -690,6 +697,10 @@ class Table(TableRefs):
         """
         target = self._target(WriteOptions())
         moment = None if older_than is None else as_moment(older_than)
+        if clean_expired_files and not dry_run:
+            self._written(target, None)  # even if files cannot be removed afterwards
+            result, removed = expire_with_files(target, moment, retain_last)
+            return replace(result, removed_files=sum(removed.values()))
         return self._written(target, target.expire(moment, retain_last, dry_run=dry_run))
 
     def remove_orphans(

@@ -10,9 +10,9 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
+from lakescan.iceberg.metadata.expired_snapshots import Expired, Retention
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import IcebergProperties
-from lakescan.iceberg.write.expire import Expired, Retention
 from lakescan.options.write import WriteOptions
 from tests.transaction.support import Make, maker, now, rows
 

@@ -31,6 +31,7 @@ from lakescan.delta.log.time_travel import (
 from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.metadata.table_properties import DeltaProperties
+from lakescan.delta.metadata_facts import metadata_facts
 from lakescan.delta.metadata_tables import (
     DETAIL,
     HISTORY,
@@ -56,6 +57,7 @@ from lakescan.errors import InvalidOption, NoSuchSnapshot, UnsupportedFeature
 from lakescan.executors import ShufflingExecutor, executor_for
 from lakescan.expressions.predicate import Comparison, IsNull, Predicate, conjunction
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
+from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable, Rows, as_table, no_such_table
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.formats.table_format import (
@@ -68,6 +70,7 @@ from lakescan.formats.table_format import (
     StartAt,
 )
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.report import ScanMetrics, Words
 from lakescan.storage import Storage
 
@@ -431,6 +434,10 @@ class DeltaTable:
         if isinstance(state, RangeChanges):
             return sum(commit.entry.size for commit in self._changed(state))
         return state.version.segment.size
+
+    def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
+        """What the log says; lists all of it."""
+        return metadata_facts(self.version_of(snapshot), self._listing, files, self.storage, now)
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The data files of a version, or of changes, that partition values and statistics do not prune."""

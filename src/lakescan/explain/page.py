@@ -8,10 +8,9 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from lakescan.explain.charts import WIDTH, columns_chart
 from lakescan.explain.summary import Bin, Stage, Summary, human_bytes, summarise
 from lakescan.planning.plan import ScanPlan
-
-_WIDTH = 640
 
 
 def plans_as_html(plans: Sequence[ScanPlan], title: str = "lakescan plan") -> str:
@@ -84,7 +83,7 @@ def _funnel(stages: Sequence[Stage]) -> str:
         parts.append(f'<rect class="kept" x="{label}" y="{y + 5}" width="{max(kept, 2):.1f}" height="20" rx="4"/>')
         parts.append(f'<text class="number" x="{label + bar + 12}" y="{y + 19}">{stage.kept:,}{_skipped(stage)}</text>')
     height = row * len(stages)
-    return f'<svg class="funnel" viewBox="0 0 {_WIDTH + 190} {height}" role="img">{"".join(parts)}</svg>'
+    return f'<svg class="funnel" viewBox="0 0 {WIDTH + 190} {height}" role="img">{"".join(parts)}</svg>'
 
 
 def _skipped(stage: Stage) -> str:
@@ -98,7 +97,9 @@ def _histogram(bins: Sequence[Bin], kind: str, what: str) -> str:
     if not bins:
         return f'<p class="muted">no {what}</p>'
     labels, counts = [each.label for each in bins], [each.count for each in bins]
-    return _columns(counts, labels, f"histogram {kind}", [f"from {each.label}: {each.count:,} {what}" for each in bins])
+    return columns_chart(
+        counts, labels, f"histogram {kind}", [f"from {each.label}: {each.count:,} {what}" for each in bins]
+    )
 
 
 def _balance(group_bytes: Sequence[int], group_splits: Sequence[int], most: int = 48) -> str:
@@ -109,27 +110,7 @@ def _balance(group_bytes: Sequence[int], group_splits: Sequence[int], most: int 
     shown = list(range(0, len(group_bytes), step))
     hints = [f"group {i}: {human_bytes(group_bytes[i])}, {group_splits[i]} splits" for i in shown]
     labels = [str(i) for i in shown]
-    return _columns([group_bytes[i] for i in shown], labels, "balance", hints, human_bytes(max(group_bytes)))
-
-
-def _columns(values: Sequence[int], labels: Sequence[str], kind: str, hints: Sequence[str], top: str = "") -> str:
-    height, base, left = 150, 120, 8
-    step = (_WIDTH / 2 - 2 * left) / len(values)
-    largest = max(values) or 1
-    every = max(1, math.ceil(len(values) / 6))
-    parts = [f'<line class="axis" x1="0" y1="{base}" x2="{_WIDTH / 2}" y2="{base}"/>']
-    for i, (value, label, hint) in enumerate(zip(values, labels, hints, strict=True)):
-        tall = (base - 18) * value / largest
-        x, width = left + i * step, max(min(step * 0.8, 44), 1)
-        offset = x + (step - width) / 2
-        parts.append(
-            f'<rect class="kept" x="{offset:.1f}" y="{base - tall:.1f}" width="{width:.1f}" height="{tall:.1f}" rx="2">'
-            f"<title>{escape(hint)}</title></rect>"
-        )
-        if i % every == 0:
-            parts.append(f'<text x="{x + step / 2:.1f}" y="{base + 18}" text-anchor="middle">{escape(label)}</text>')
-    parts.append(f'<text class="muted" x="{left}" y="11">{escape(top or f"up to {largest:,}")}</text>')
-    return f'<svg class="{kind}" viewBox="0 0 {_WIDTH // 2} {height}" role="img">{"".join(parts)}</svg>'
+    return columns_chart([group_bytes[i] for i in shown], labels, "balance", hints, human_bytes(max(group_bytes)))
 
 
 def _hints(summary: Summary) -> str:

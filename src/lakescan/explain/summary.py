@@ -190,3 +190,8 @@ def human_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TB"
+
+
+def counted(number: int, noun: str) -> str:
+    """Format a number of things for people: 1 file, 1,200 files."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -15,9 +15,11 @@ from lakescan.common.types import Field
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate, leaves
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
+from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.report import ScanMetrics, Words
 
 
@@ -223,6 +225,9 @@ class TableFormat(Protocol):
 
     def metadata_bytes(self, snapshot: Snapshot) -> int:
         """Estimate the bytes of metadata that planning a snapshot reads without pruning."""
+
+    def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
+        """Return what the metadata says of the table's upkeep; `files` are the snapshot's, with deletes."""
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """Yield, in parts, the live files that partition values and statistics do not rule out."""

@@ -17,6 +17,7 @@ from lakescan.common.timestamps import from_millis, to_millis
 from lakescan.common.types import Field
 from lakescan.errors import CorruptMetadata, InvalidOption, NoSuchSnapshot
 from lakescan.formats.increments import Commit, CommitChange, Increment, Limits, Offset, OffsetNames, Part
+from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable, as_table
 from lakescan.formats.snapshot_refs import RefKind, SnapshotRef
 from lakescan.formats.table_format import AppendRange, CommitRequest, FileRequest, Snapshot, SnapshotSelector, Start
@@ -27,12 +28,14 @@ from lakescan.iceberg.metadata.name_mapping import matching_of
 from lakescan.iceberg.metadata.parse import parse_metadata
 from lakescan.iceberg.metadata.retention import snapshot_ref
 from lakescan.iceberg.metadata.table_metadata import MAIN, IcebergSnapshot, TableMetadata, ancestors
+from lakescan.iceberg.metadata_facts import metadata_facts
 from lakescan.iceberg.metadata_tables import METADATA_TABLES, OF_SNAPSHOT, metadata_table
 from lakescan.iceberg.metadata_tables.commits import snapshot_log
 from lakescan.iceberg.scan.increments import IncrementFiles, as_commit, lineage, starting_point
 from lakescan.iceberg.scan.scan_files import ScanFiles
 from lakescan.iceberg.scan.states import CommitFiles, IcebergState, LiveFiles
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.file_table import FileTable
 from lakescan.planning.report import Words
 from lakescan.storage import Storage
 
@@ -254,6 +257,12 @@ class IcebergTable:
             return 0
         manifests = read_manifest_list(state.snapshot, self.storage)
         return pc.sum(manifests["manifest_length"]).as_py() or 0
+
+    def metadata_facts(self, snapshot: Snapshot, files: FileTable, now: datetime) -> MetadataFacts:
+        """What the metadata file and the snapshot's manifest list say."""
+        state = _state_of(snapshot)
+        selected = state.snapshot if isinstance(state, LiveFiles) else None
+        return metadata_facts(self.metadata, selected, files, self.storage, now)
 
     def plan_files(self, snapshot: Snapshot, request: FileRequest) -> Iterator[Candidates]:
         """The live files that partition and column statistics do not rule out, in batches of manifests."""

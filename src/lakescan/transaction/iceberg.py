@@ -30,6 +30,7 @@ from lakescan.iceberg.commit.base import CommitBase
 from lakescan.iceberg.commit.equality_files import equality_files
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.iceberg.commit.written_files import partitions_of
+from lakescan.iceberg.metadata.expired_snapshots import Retention
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
@@ -42,7 +43,7 @@ from lakescan.iceberg.write.branches import with_branch
 from lakescan.iceberg.write.commit import IcebergCommit, has_epoch
 from lakescan.iceberg.write.data_files import IcebergWrites
 from lakescan.iceberg.write.equality_deletes import EqualityDeleteWrites
-from lakescan.iceberg.write.expire import Retention, commit_expiry
+from lakescan.iceberg.write.expire import commit_expiry
 from lakescan.iceberg.write.outcomes import check_same
 from lakescan.iceberg.write.rewrite_deletes import to_few, to_vectors
 from lakescan.iceberg.write.row_deletes import IcebergDeletes

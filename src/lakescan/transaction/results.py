@@ -179,12 +179,14 @@ class CompactResult(WriteResult):
 class ExpireResult(_Result):
     """The snapshots, branches and tags that expired; with `dry_run`, those that would.
 
-    It stands for the number of snapshots: `int(result)`. Data files stay until `Table.remove_orphans`.
+    It stands for the number of snapshots: `int(result)`.
 
     Attributes:
         snapshots: The ids of the snapshots, in ascending order.
         references: The names of the branches and tags, in ascending order.
         dry_run: Whether this is only what would expire.
+        removed_files: How many files that only they had were removed, with `clean_expired_files`. Otherwise they stay
+            until `Table.remove_orphans`.
 
     Example:
         >>> print(orders.expire_snapshots("2026-01-31"))
@@ -194,11 +196,13 @@ class ExpireResult(_Result):
     snapshots: tuple[int, ...] = ()
     references: tuple[str, ...] = ()
     dry_run: bool = False
+    removed_files: int = 0
 
     def __str__(self) -> str:
         names = ", ".join(map(repr, self.references))
         also = f", and the branches and tags {names}" if names else ""
-        return f"{_counted(len(self.snapshots), 'snapshot')}{also} {'would be ' if self.dry_run else ''}expired"
+        gone = f"; {_counted(self.removed_files, 'file')} removed" if self.removed_files else ""
+        return f"{_counted(len(self.snapshots), 'snapshot')}{also} {'would be ' if self.dry_run else ''}expired{gone}"
 
     def __int__(self) -> int:
         return len(self.snapshots)

@@ -1,0 +1,190 @@
+"""What is worth mending in a table, by its figures: each finding with its cost and the commands that mend it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import pyarrow.compute as pc
+
+from lakescan.explain.summary import counted, human_bytes
+from lakescan.formats.metadata_facts import MetadataFacts
+from lakescan.health.table_health import Finding, TableHealth
+from lakescan.maintenance.file_groups import Thresholds
+from lakescan.options.compact import CompactOptions
+from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.file_table import FileTable
+
+# Iceberg's defaults of rewrite_data_files: a few small files, or a few deleted rows, are not worth a rewrite.
+COMPACTION = CompactOptions(min_input_files=5, delete_ratio_threshold=0.3)
+_COMPACT_PYTHON = "table.compact(min_input_files=5, delete_ratio_threshold=0.3)"
+_COMPACT_SHELL = "-o min-input-files=5 -o delete-ratio-threshold=0.3"
+_FEW, _MANY = 4, 100  # partitions: with fewer, skew or small ones say nothing
+_TINY = 1 / 16  # of the target file size: partitions this small on average are too many
+
+
+def findings_of(health: TableHealth, files: FileTable, facts: MetadataFacts) -> tuple[Finding, ...]:
+    """The findings in the order in which they are mended."""
+    name = shlex.quote(health.table)
+    return (
+        *_equality_deletes(name, health, files),
+        *_compaction(name, health, files),
+        *_position_deletes(name, facts),
+        *_manifests(name, facts),
+        *_checkpoint(name, facts),
+        *_snapshots(name, health, facts),
+        *_removed_files(name, health, facts),
+        *_orphans(name, health),
+        *_skew(name, health),
+    )
+
+
+def _equality_deletes(name: str, health: TableHealth, files: FileTable) -> Iterator[Finding]:
+    if health.equality_delete_files:
+        mine = files.deletes.filter(pc.equal(files.deletes["kind"], DeleteKind.EQUALITY))
+        yield Finding(
+            "equality deletes",
+            f"readers look up the keys of rows in {counted(health.equality_delete_files, 'file')} of equality deletes",
+            health.equality_delete_files,
+            pc.sum(mine["size"]).as_py() or 0,
+            False,
+            "table.convert_equality_deletes()",
+            f"lakescan convert-equality-deletes {name}",
+            "convert_equality_deletes",
+        )
+
+
+def _compaction(name: str, health: TableHealth, files: FileTable) -> Iterator[Finding]:
+    """What a compaction would rewrite, by its own rules."""
+    if not health.files:
+        return
+    chosen = Thresholds.of(COMPACTION, health.target_file_size).groups(files) >= 0
+    if chosen.any():
+        sizes = pc.fill_null(files.files["size"], 0).to_numpy()
+        number, size = int(chosen.sum()), int(sizes[chosen].sum())
+        average = human_bytes(size / number)
+        yield Finding(
+            "small files and deletes" if health.files_with_deletes else "small files",
+            f"{counted(number, 'file')} of {average} on average would be fewer and larger, or have many deleted rows",
+            number,
+            size,
+            False,
+            _COMPACT_PYTHON,
+            f"lakescan compact {name} {_COMPACT_SHELL}",
+            "compact",
+        )
+
+
+def _position_deletes(name: str, facts: MetadataFacts) -> Iterator[Finding]:
+    number, size = facts.rewritable_deletes
+    if number:
+        yield Finding(
+            "position deletes",
+            f"{counted(number, 'file')} of position deletes could be fewer, or apply to no file",
+            number,
+            size,
+            False,
+            "table.rewrite_position_deletes()",
+            f"lakescan rewrite-position-deletes {name}",
+            "rewrite_position_deletes",
+        )
+
+
+def _manifests(name: str, facts: MetadataFacts) -> Iterator[Finding]:
+    found = facts.manifests
+    if found is not None and found.rewritable:
+        yield Finding(
+            "manifests",
+            f"{counted(found.rewritable, 'manifest')} could be about {found.rewritten:,}: each plan reads them",
+            found.rewritable,
+            found.rewritable_bytes,
+            False,
+            "table.rewrite_manifests()",
+            f"lakescan rewrite-manifests {name}",
+            "rewrite_manifests",
+        )
+
+
+def _checkpoint(name: str, facts: MetadataFacts) -> Iterator[Finding]:
+    log = facts.log
+    if log is not None and log.commits > log.interval:
+        since = "without a checkpoint" if log.checkpoint is None else "since the checkpoint"
+        yield Finding(
+            "checkpoint",
+            f"each reader reads {counted(log.commits, 'commit')} {since}; delta.checkpointInterval is {log.interval:,}",
+            log.commits,
+            log.commit_bytes,
+            False,
+            "table.checkpoint()",
+            f"lakescan checkpoint {name}",
+            "checkpoint",
+        )
+
+
+def _snapshots(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator[Finding]:
+    if health.expirable and facts.owns_files:
+        yield Finding(
+            "snapshots",
+            f"{counted(health.expirable, 'snapshot')} of {health.snapshots:,} can expire by the table's properties",
+            facts.kept.removable_files,
+            facts.kept.removable_bytes,
+            True,
+            "table.expire_snapshots(clean_expired_files=True)",
+            f"lakescan expire-snapshots {name} --clean-expired-files",
+            "expire_snapshots",
+        )
+
+
+def _removed_files(name: str, health: TableHealth, facts: MetadataFacts) -> Iterator[Finding]:
+    """Delta's removed files past their retention, unless a listing has told which of them are still there."""
+    kept = facts.kept
+    if facts.log is not None and kept.removable_files and health.orphans is None:
+        yield Finding(
+            "removed files",
+            f"{counted(kept.removable_files, 'file')} were removed from the table before its retention, and may be in "
+            "storage yet",
+            kept.removable_files,
+            kept.removable_bytes,
+            True,
+            "table.remove_orphans()",
+            f"lakescan remove-orphans {name}",
+            "remove_orphans",
+        )
+
+
+def _orphans(name: str, health: TableHealth) -> Iterator[Finding]:
+    if health.orphans:
+        yield Finding(
+            "orphan files",
+            f"{counted(health.orphans, 'file')} in the table's folders that it does not reference",
+            health.orphans,
+            health.orphan_bytes or 0,
+            True,
+            "table.remove_orphans()",
+            f"lakescan remove-orphans {name}",
+            "remove_orphans",
+        )
+
+
+def _skew(name: str, health: TableHealth) -> Iterator[Finding]:
+    count = health.partition_count
+    if count >= _FEW and health.largest_partition > 0.5 and health.bytes > 4 * health.target_file_size:
+        yield Finding(
+            "skew",
+            f"one of {count:,} partitions has {health.largest_partition:.0%} of the bytes: divide it by another field",
+            0,
+            0,
+            False,
+            "table.alter().add_partition_field('bucket(16, COLUMN)').commit()",
+            f'lakescan sql "ALTER TABLE {name} ADD PARTITION FIELD bucket(16, COLUMN)"',
+        )
+    if count >= _MANY and health.bytes / count < _TINY * health.target_file_size:
+        yield Finding(
+            "partitions",
+            f"{count:,} partitions have {human_bytes(health.bytes / count)} on average: a coarser field has fewer",
+            0,
+            0,
+            False,
+            "table.alter().replace_partition_field('days(COLUMN)', 'months(COLUMN)').commit()",
+            f'lakescan sql "ALTER TABLE {name} REPLACE PARTITION FIELD days(COLUMN) WITH months(COLUMN)"',
+        )

@@ -1,0 +1,127 @@
+"""Maintenance of a table by its health: each step that it needs, in order, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakescan.errors import InvalidOption, nearest
+from lakescan.health.table_health import Finding, TableHealth
+
+_LOG = logging.getLogger("lakescan")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of maintenance: a method of `Table` by its name, what runs it, and what tells what it would do.
+
+    - `run`: does it; `look`: says what it would do, None if the finding says so.
+    - `always`: whether it is done without a finding, since metadata alone does not tell whether it is needed.
+    """
+
+    name: str
+    run: Callable[[], Any]
+    look: Callable[[], Any] | None = None
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class MaintenanceStep:
+    """What became of one step of `Table.maintain`.
+
+    Attributes:
+        name: The method of `Table` that it called, such as 'compact'.
+        outcome: What it did, or would do, as a sentence; empty if it failed.
+        error: Why it failed; None if it did not.
+
+    Example:
+        >>> print(orders.maintain().steps[0])
+        compact: compacted 40 files into 1 (12.1 MB into 11.8 MB)
+    """
+
+    name: str
+    outcome: str
+    error: str | None = None
+
+    def __str__(self) -> str:
+        text = self.outcome if self.error is None else f"failed: {self.error}"
+        return f"{self.name.replace('_', ' ')}: {text}"
+
+
+@dataclass(frozen=True, repr=False)
+class MaintainResult:
+    """What `Table.maintain` did; with `dry_run`, what it would do.
+
+    Attributes:
+        table: The table's name, or its location.
+        steps: The steps that the table needed, in order.
+        dry_run: Whether nothing was changed.
+
+    Example:
+        >>> print(orders.maintain(dry_run=True))
+        compact: would rewrite 40 files, 12.1 MB
+    """
+
+    table: str
+    steps: tuple[MaintenanceStep, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def failed(self) -> tuple[MaintenanceStep, ...]:
+        """The steps that failed."""
+        return tuple(step for step in self.steps if step.error is not None)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps)) if self.steps else "nothing to do"
+
+    def __repr__(self) -> str:
+        return f"MaintainResult({'; '.join(map(str, self.steps)) or 'nothing to do'})"
+
+
+def maintain(
+    table: str,
+    look: Callable[[], TableHealth],
+    steps: Sequence[Step],
+    skip: Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+    report: Callable[[str], None] = lambda name: None,
+) -> MaintainResult:
+    """Run the steps that a table needs.
+
+    The table is looked at anew before each step, if one before it has changed it. A step that fails is logged and
+    recorded, and the next ones run: none depends on another. `report` is told the name of each step as it begins.
+    Raises `InvalidOption` for steps to `skip` that there are not.
+    """
+    known = [step.name for step in steps]
+    for name in skip:
+        if name not in known:
+            raise InvalidOption(f"there is no step {name!r} to skip.{nearest(name, known)} Steps: {', '.join(known)}")
+    findings, done = _by_step(look()), list[MaintenanceStep]()
+    for step in steps:
+        if step.name in skip or not (step.always or step.name in findings):
+            continue
+        report(step.name)
+        try:
+            outcome = _told(step, findings) if dry_run else str(step.run())
+        except Exception as error:
+            _LOG.warning("maintenance of %s: %s failed: %s", table, step.name, error)
+            done.append(MaintenanceStep(step.name, "", f"{type(error).__name__}: {error}"))
+        else:
+            done.append(MaintenanceStep(step.name, outcome))
+        if not dry_run:
+            findings = _by_step(look())
+    return MaintainResult(table, tuple(done), dry_run)
+
+
+def _by_step(health: TableHealth) -> Mapping[str, Finding]:
+    return {finding.step: finding for finding in health.findings if finding.step}
+
+
+def _told(step: Step, findings: Mapping[str, Finding]) -> str:
+    if step.look is not None:
+        return str(step.look())
+    finding = findings[step.name]
+    return "would " + finding.cost.replace("rewrites", "rewrite", 1).replace("removes", "remove", 1)

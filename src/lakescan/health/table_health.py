@@ -1,0 +1,279 @@
+"""What `Table.health` returns: figures of a table's files and metadata, and what is worth mending."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lakescan.explain.summary import counted, human_bytes
+
+SIZES = pa.schema([pa.field("at_least", pa.int64()), pa.field("files", pa.int64())])
+PARTITIONS = pa.schema(
+    [
+        pa.field("partition", pa.string()),
+        pa.field("files", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("small_files", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that makes a table slower to read or larger than it has to be, and what mends it.
+
+    Attributes:
+        name: What it is about, such as 'small files'.
+        what: One sentence with the figures.
+        files: How many files mending it rewrites or removes; at most, where the metadata does not say more.
+        bytes: Their size.
+        removes: Whether these files are removed; otherwise they are rewritten.
+        python: The call that mends it, of a table `table`.
+        shell: The command that mends it.
+        step: The name of the method of `Table` that `maintain` calls; empty if it takes a decision of yours.
+
+    Example:
+        >>> [finding.shell for finding in orders.health().findings]
+        ['lakescan expire-snapshots local.db.orders --clean-expired-files']
+    """
+
+    name: str
+    what: str
+    files: int
+    bytes: int
+    removes: bool
+    python: str
+    shell: str
+    step: str = ""
+
+    @property
+    def cost(self) -> str:
+        """What mending it costs, or frees, as text."""
+        if not self.files:
+            return ""
+        doing = "removes" if self.removes else "rewrites"
+        return f"{doing} {counted(self.files, 'file')}" + (f", {human_bytes(self.bytes)}" if self.bytes else "")
+
+    def __str__(self) -> str:
+        cost = f" ({self.cost})" if self.cost else ""
+        return f"{self.name}: {self.what}\n  {self.shell}{cost}"
+
+
+@dataclass(frozen=True, repr=False)
+class TableHealth:
+    """The health of a table, from its metadata alone. It prints as sentences, and notebooks show it as a page.
+
+    Sizes are in bytes. Figures that a format does not have are None.
+
+    Attributes:
+        table: The table's name, or its location.
+        format: 'iceberg' or 'delta'.
+        version: The snapshot id or version that was looked at; None before the first.
+        committed_at: When it was committed.
+        files: How many data files there are.
+        bytes: Their size.
+        rows: How many rows they have, before deletes; files that do not say so count as none.
+        target_file_size: The size that writers aim at.
+        small_files: How many data files are smaller than 75% of it.
+        small_bytes: Their size.
+        sizes: How many files there are of each size: `at_least` doubles from one row to the next.
+        partition_count: How many partitions have files.
+        largest_partition: The share of the bytes that are in the largest partition, from 0 to 1.
+        partitions: The partitions with the most small files, at most 20: `partition`, `files`, `bytes`, `small_files`.
+        position_delete_files: How many files of position deletes there are.
+        equality_delete_files: How many files of equality deletes there are.
+        deletion_vectors: How many deletion vectors there are.
+        delete_bytes: The size of all deletes.
+        unused_deletes: How many deletes apply to no data file.
+        files_with_deletes: How many data files have deletes.
+        most_deletes: The most deletes that one data file has.
+        deleted_rows: How many rows are deleted by position; deletes of several files are not counted.
+        metadata_bytes: The size of what is read before the first data file.
+        manifests: How many manifests the snapshot has (Iceberg).
+        manifest_bytes: Their size (Iceberg).
+        log_commits: How many commits are read after the checkpoint (Delta).
+        checkpoint: The version of the newest checkpoint (Delta); None without one.
+        checkpoint_at: When it was written (Delta).
+        snapshots: How many snapshots or versions can be read.
+        oldest: When the oldest of them was committed.
+        expirable: How many snapshots expire now by the table's properties (Iceberg).
+        retained_files: How many files only older snapshots or versions need, as far as the metadata says.
+        retained_bytes: Their size.
+        orphans: How many files nothing references; None if they were not asked for.
+        orphan_bytes: Their size.
+        findings: What is worth mending, in the order in which `Table.maintain` does it.
+
+    Example:
+        >>> print(orders.health())
+        local.db.orders (iceberg, snapshot 4712): 1,200 files (3.1 GB) in 30 partitions
+        ...
+    """
+
+    table: str
+    format: str
+    version: int | None
+    committed_at: datetime | None
+    files: int
+    bytes: int
+    rows: int
+    target_file_size: int
+    small_files: int
+    small_bytes: int
+    sizes: pa.Table
+    partition_count: int
+    largest_partition: float
+    partitions: pa.Table
+    position_delete_files: int
+    equality_delete_files: int
+    deletion_vectors: int
+    delete_bytes: int
+    unused_deletes: int
+    files_with_deletes: int
+    most_deletes: int
+    deleted_rows: int
+    metadata_bytes: int
+    manifests: int | None
+    manifest_bytes: int | None
+    log_commits: int | None
+    checkpoint: int | None
+    checkpoint_at: datetime | None
+    snapshots: int
+    oldest: datetime | None
+    expirable: int
+    retained_files: int
+    retained_bytes: int
+    orphans: int | None
+    orphan_bytes: int | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nothing is worth mending."""
+        return not self.findings
+
+    @property
+    def state(self) -> str:
+        """The version in the format's own words, such as 'snapshot 4712'."""
+        word = "snapshot" if self.format == "iceberg" else "version"
+        return f"no {word} yet" if self.version is None else f"{word} {self.version}"
+
+    def sentences(self) -> tuple[str, ...]:
+        """The figures as sentences.
+
+        Returns:
+            One for data files, deletes, metadata, and what older states keep each.
+
+        Example:
+            >>> orders.health().sentences()[0]
+            '1,200 files (3.1 GB) in 30 partitions, the largest with 8% of the bytes; 900 files (90.2 MB) are small'
+        """
+        return (self._of_files(), self._of_deletes(), self._of_metadata(), *self._of_states())
+
+    def _of_files(self) -> str:
+        text = f"{counted(self.files, 'file')} ({human_bytes(self.bytes)})"
+        if self.partition_count > 1:
+            share = f"{self.largest_partition:.0%}"
+            text += f" in {counted(self.partition_count, 'partition')}, the largest with {share} of the bytes"
+        if not self.small_files:
+            return text
+        small = f"{counted(self.small_files, 'file')} ({human_bytes(self.small_bytes)})"
+        return f"{text}; {small} below 75% of the target size of {human_bytes(self.target_file_size)}"
+
+    def _of_deletes(self) -> str:
+        kinds = (
+            (self.position_delete_files, "file of position deletes", "files of position deletes"),
+            (self.deletion_vectors, "deletion vector", "deletion vectors"),
+            (self.equality_delete_files, "file of equality deletes", "files of equality deletes"),
+        )
+        found = [f"{count:,} {one if count == 1 else many}" for count, one, many in kinds if count]
+        if not found:
+            return "no deletes"
+        share = f", {self.deleted_rows / self.rows:.1%} of the rows" if self.deleted_rows and self.rows else ""
+        unused = f"; {self.unused_deletes:,} of them apply to no file" if self.unused_deletes else ""
+        where = (
+            f"{counted(self.files_with_deletes, 'data file')} with up to {counted(self.most_deletes, 'delete')} each"
+        )
+        return f"{', '.join(found)} ({human_bytes(self.delete_bytes)}): {where}{share}{unused}"
+
+    def _of_metadata(self) -> str:
+        read = f"{human_bytes(self.metadata_bytes)} of metadata"
+        if self.manifests is not None:
+            return f"{read}: {counted(self.manifests, 'manifest')} ({human_bytes(self.manifest_bytes or 0)})"
+        commits = counted(self.log_commits or 0, "commit")
+        if self.checkpoint is None:
+            return f"{read}: {commits}, no checkpoint"
+        at = "" if self.checkpoint_at is None else f" of {self.checkpoint_at:%Y-%m-%d %H:%M} UTC"
+        return f"{read}: {commits} since the checkpoint of version {self.checkpoint}{at}"
+
+    def _of_states(self) -> tuple[str, ...]:
+        word = "snapshot" if self.format == "iceberg" else "version"
+        since = "" if self.oldest is None else f" since {self.oldest:%Y-%m-%d}"
+        kept = f"{counted(self.snapshots, word)}{since}"
+        if self.retained_files:
+            files = f"{counted(self.retained_files, 'file')} ({human_bytes(self.retained_bytes)})"
+            kept += f"; older ones keep {files} that the current state has no more"
+        if self.orphans is None:
+            return (kept,)
+        size = f" ({human_bytes(self.orphan_bytes or 0)})" if self.orphans else ""
+        return kept, f"{counted(self.orphans, 'orphan file')}{size}"
+
+    def __str__(self) -> str:
+        head = f"{self.table} ({self.format}, {self.state})"
+        lines = [f"{head}: {self.sentences()[0]}", *self.sentences()[1:]]
+        if self.is_healthy:
+            return "\n".join([*lines, "nothing to mend"])
+        return "\n".join([*lines, "", *map(str, self.findings)])
+
+    def __repr__(self) -> str:
+        return f"TableHealth({self.table!r}, {counted(len(self.findings), 'finding')})"
+
+    def _repr_html_(self) -> str:
+        from lakescan.health.page import health_as_section
+
+        return health_as_section(self)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The health as one self-contained HTML page, for light and dark screens.
+
+        Args:
+            path: Also write it to this file.
+
+        Returns:
+            The page.
+
+        Example:
+            >>> page = orders.health().to_html("health.html")
+        """
+        from lakescan.health.page import health_as_html
+
+        page = health_as_html(self)
+        if path is not None:
+            target = Path(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(page, encoding="utf-8")
+        return page
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """The figures and findings as a dictionary of plain values, as `lakescan health --json` prints it.
+
+        Returns:
+            A value for each attribute; times as ISO texts.
+
+        Example:
+            >>> orders.health().to_dict()["small_files"]
+            900
+        """
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, pa.Table):
+        return value.to_pylist()
+    if isinstance(value, tuple):
+        return [{field.name: getattr(each, field.name) for field in fields(each)} for each in value]
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,90 @@
+"""Which snapshots, branches and tags have expired (specification, "Snapshot Retention Policy"). No I/O.
+
+The retention of a branch or tag wins over the table properties (`history.expire.*`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from lakescan.errors import InvalidOption, NoSuchSnapshot
+from lakescan.iceberg.metadata.retention import MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
+from lakescan.iceberg.metadata.table_metadata import MAIN, Reference, TableMetadata, ancestors
+from lakescan.iceberg.metadata.table_properties import IcebergProperties
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What has expired: snapshot ids, and the names of branches and tags."""
+
+    snapshots: frozenset[int]
+    refs: frozenset[str]
+
+    def with_snapshots(self, ids: Collection[int], metadata: TableMetadata) -> Expired:
+        """The same and given snapshots; raises `NoSuchSnapshot`, and `InvalidOption` if a branch or tag names one."""
+        unknown = sorted(set(ids) - metadata.snapshots.keys())
+        if unknown:
+            raise NoSuchSnapshot(f"{metadata.location} has no snapshot {unknown[0]} to expire: see Table.history()")
+        named = {ref.snapshot_id: name for name, ref in metadata.refs.items() if name not in self.refs}
+        if held := [each for each in ids if each in named]:
+            raise InvalidOption(
+                f"snapshot {held[0]} of {metadata.location} is named by {named[held[0]]!r}: it cannot expire"
+            )
+        return Expired(self.snapshots.union(ids), self.refs)
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Default retention, for branches and tags without their own.
+
+    `now` and `older_than` are milliseconds since 1970, `ref_age` is a number of milliseconds; `at_least` is the
+    number of snapshots to keep on each branch.
+    """
+
+    now: int
+    older_than: int
+    at_least: int
+    ref_age: int
+
+    @staticmethod
+    def of(properties: IcebergProperties, now: int, older_than: int | None, at_least: int | None) -> Retention:
+        """The retention from arguments, else from table properties, else Iceberg's defaults."""
+        return Retention(
+            now,
+            now - properties.max_snapshot_age_ms if older_than is None else older_than,
+            properties.min_snapshots if at_least is None else at_least,
+            properties.max_ref_age_ms,
+        )
+
+    def expired(self, metadata: TableMetadata) -> Expired:
+        """The expired snapshots and refs, by the rules of Iceberg's `RemoveSnapshots`.
+
+        A branch or tag other than `main` expires when its snapshot exceeds the maximum ref age. A branch keeps its
+        newest snapshots and those younger than the limit. Snapshots that no branch or tag reaches (staged ones) expire
+        when they are older than the limit.
+        """
+        refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or self._is_young(ref, metadata)}
+        kept = {ref.snapshot_id for ref in refs.values()}
+        reached = set(kept)
+        for branch in (ref for ref in refs.values() if ref.kind == "branch"):
+            line = [each.id for each in ancestors(metadata.snapshots, branch.snapshot_id)]
+            reached.update(line)
+            kept.update(self._kept(branch, line, metadata))
+        staged = metadata.snapshots.keys() - reached
+        kept |= {each for each in staged if metadata.snapshots[each].timestamp_ms >= self.older_than}
+        return Expired(frozenset(metadata.snapshots.keys() - kept), frozenset(metadata.refs.keys() - refs.keys()))
+
+    def _is_young(self, ref: Reference, metadata: TableMetadata) -> bool:
+        age = self.now - metadata.snapshots[ref.snapshot_id].timestamp_ms
+        return age <= ref.retention.get(MAX_REF_AGE, self.ref_age)
+
+    def _kept(self, branch: Reference, line: list[int], metadata: TableMetadata) -> Iterator[int]:
+        """The newest snapshots of a branch, up to the first one beyond both the minimum number and the age limit."""
+        own = branch.retention
+        older_than = self.now - own[MAX_SNAPSHOT_AGE] if MAX_SNAPSHOT_AGE in own else self.older_than
+        at_least = own.get(MIN_SNAPSHOTS, self.at_least)
+        for number, each in enumerate(line):
+            if number >= at_least and metadata.snapshots[each].timestamp_ms < older_than:
+                return
+            yield each

@@ -1,0 +1,157 @@
+"""The health of tables and their maintenance as a whole: what `Table` offers to look at it and to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.executors import PlanningExecutor
+from lakescan.health import MaintainResult, Step, TableHealth, maintain, measured
+from lakescan.health.findings import COMPACTION
+from lakescan.scan import Scan
+from lakescan.transaction.results import OrphanResult
+
+
+class Maintained(Protocol):
+    """What maintenance needs of a table: its methods."""
+
+    @property
+    def name(self) -> Identifier | None:
+        """The table's name in a catalog."""
+
+    @property
+    def location(self) -> str:
+        """The folder or metadata file that the table was opened by."""
+
+    @property
+    def format(self) -> str:
+        """'iceberg' or 'delta'."""
+
+    def scan(self) -> Scan:
+        """A scan of all rows."""
+
+    def refresh(self) -> Any:
+        """See the newest state."""
+
+    def health(self, *, orphans: bool = False) -> TableHealth:
+        """The table's health."""
+
+    def compact(self, *, executor: PlanningExecutor | None = None, **options: Any) -> Any:
+        """Rewrite small files and files with deletes."""
+
+    def convert_equality_deletes(self, *, executor: PlanningExecutor | None = None) -> Any:
+        """Replace equality deletes."""
+
+    def rewrite_position_deletes(self) -> Any:
+        """Rewrite files of position deletes."""
+
+    def rewrite_manifests(self) -> Any:
+        """Rewrite manifests."""
+
+    def checkpoint(self) -> Any:
+        """Write a checkpoint."""
+
+    def expire_snapshots(self, *, dry_run: bool = False, clean_expired_files: bool = False) -> Any:
+        """Expire snapshots."""
+
+    def remove_orphans(self, *, dry_run: bool = False) -> OrphanResult:
+        """Remove orphan files."""
+
+
+class TableMaintenance:
+    """The methods of `Table` that are about its health."""
+
+    def health(self: Maintained, *, orphans: bool = False) -> TableHealth:
+        """What the table's files and metadata cost its readers, and what is worth mending: from metadata alone.
+
+        Small files, deletes, skew of partitions, manifests or the log, and what older states keep; each finding with
+        what it would cost to mend it, and the commands that do so. No data file is opened. The result prints as
+        sentences; notebooks show it as a page, and `to_html` returns that.
+
+        Args:
+            orphans: Also list the table's folders for files that nothing references, which takes long for many files.
+
+        Returns:
+            The figures, and the findings in the order in which `maintain` mends them.
+
+        Raises:
+            UnsupportedFeature: With `orphans`, a table whose `gc.enabled` is not true, or an Iceberg table that was
+                opened by its location.
+
+        Example:
+            >>> print(orders.health())
+            >>> orders.health(orphans=True).to_html("health.html")
+        """
+        found = self.remove_orphans(dry_run=True) if orphans else None
+        return measured(str(self.name or self.location), self.scan().spec, found)
+
+    def maintain(
+        self: Maintained,
+        *,
+        dry_run: bool = False,
+        skip: Sequence[str] = (),
+        executor: PlanningExecutor | None = None,
+    ) -> MaintainResult:
+        """Do the maintenance that the table needs by its health and its properties.
+
+        In this order, each only if there is something to do: `convert_equality_deletes`, `compact` (with Iceberg's
+        defaults: 5 files or 30% deleted rows at least), `rewrite_position_deletes`, `rewrite_manifests`, `checkpoint`,
+        `expire_snapshots` by the properties `history.expire.*`, with the files that only expired snapshots had, and
+        `remove_orphans` of the format's default age. A step that fails does not keep the others from running: look at
+        `failed` of the result. Running it again does what is left.
+
+        Args:
+            dry_run: Only say what would be done.
+            skip: Steps to leave out, by the names of the methods.
+            executor: Where files are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by
+                default.
+
+        Returns:
+            What each step did, or why it failed.
+
+        Raises:
+            InvalidOption: There is no step of a name to skip.
+
+        Example:
+            >>> print(orders.maintain(skip=["remove_orphans"]))
+            compact: compacted 40 files into 1 (12.1 MB into 11.8 MB)
+            expire snapshots: 12 snapshots expired
+        """
+        return maintained(self, dry_run=dry_run, skip=skip, executor=executor)
+
+
+def maintained(
+    table: Maintained,
+    *,
+    dry_run: bool = False,
+    skip: Sequence[str] = (),
+    executor: PlanningExecutor | None = None,
+    report: Any = lambda name: None,
+) -> MaintainResult:
+    """`Table.maintain`, which reports the name of each step as it begins."""
+    options: dict[str, Any] = {
+        "min_input_files": COMPACTION.min_input_files,
+        "delete_ratio_threshold": COMPACTION.delete_ratio_threshold,
+    }
+    steps = (
+        Step("convert_equality_deletes", partial(table.convert_equality_deletes, executor=executor)),
+        Step("compact", partial(table.compact, executor=executor, **options)),
+        Step("rewrite_position_deletes", table.rewrite_position_deletes),
+        Step("rewrite_manifests", table.rewrite_manifests),
+        Step("checkpoint", table.checkpoint),
+        Step(
+            "expire_snapshots",
+            partial(table.expire_snapshots, clean_expired_files=True),
+            partial(table.expire_snapshots, dry_run=True),
+        ),
+        Step(
+            "remove_orphans",
+            table.remove_orphans,
+            partial(table.remove_orphans, dry_run=True),
+            always=True,
+        ),
+    )
+    name = str(table.name or table.location)
+    return maintain(name, table.health, steps, skip, dry_run=dry_run, report=report)

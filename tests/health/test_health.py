@@ -1,0 +1,196 @@
+"""The health of a table: its figures are those of its metadata, and what a finding costs is what mending it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lakescan
+from tests.support.browser import drawn
+from tests.transaction.aged import age, folder_of, stray
+from tests.transaction.support import Make, now, rows
+
+MERGE_ON_READ = {
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "delta.enableDeletionVectors": "true",
+}
+
+
+def finding(health: lakescan.TableHealth, step: str) -> lakescan.Finding:
+    (found,) = [each for each in health.findings if each.step == step]
+    return found
+
+
+def properties_of(made: lakescan.Table, **more: str) -> dict[str, str]:
+    own = "delta." if made.format == "delta" else "write."
+    return {name: value for name, value in MERGE_ON_READ.items() if name.startswith(own)} | more
+
+
+def appended(table: lakescan.Table, times: int) -> lakescan.Table:
+    for number in range(times):
+        table.append(rows(*((10 * number + n, "ab"[n % 2]) for n in range(10))))
+    return now()
+
+
+def test_a_table_without_rows_has_nothing_to_mend(made: Make) -> None:
+    made()
+    found = now().health()
+    assert (found.files, found.bytes, found.partition_count) == (0, 0, 0)
+    assert found.is_healthy
+    assert "nothing to mend" in str(found)
+    assert "nothing to mend" in found.to_html()
+
+
+def test_files_and_partitions_are_counted_as_the_metadata_tables_have_them(made: Make) -> None:
+    made()
+    table = appended(now(), 3)
+    table.append(rows((99, "b")))
+    found, files = now().health(), now().inspect("files")
+    sizes = files["file_size_in_bytes" if table.format == "iceberg" else "size_in_bytes"].to_pylist()
+    assert (found.files, found.bytes, found.rows) == (7, sum(sizes), 31)
+    assert (found.small_files, found.small_bytes) == (7, sum(sizes))
+    assert sum(found.sizes["files"].to_pylist()) == 7
+    assert found.partition_count == 2
+    assert [(each["partition"], each["files"]) for each in found.partitions.to_pylist()] == [
+        ("part=b", 4),
+        ("part=a", 3),
+    ]
+
+
+def test_what_compaction_costs_is_what_it_rewrites(made: Make) -> None:
+    made()
+    table = appended(now(), 6)
+    table.append(rows((99, "c")))  # one file of its partition
+    told = finding(now().health(), "compact")
+    assert told.files == 12
+    result = now().compact(min_input_files=5, delete_ratio_threshold=0.3)
+    assert (result.removed_files, result.removed_bytes) == (told.files, told.bytes)
+    assert not [each for each in now().health().findings if each.step == "compact"]
+
+
+def test_files_with_many_deleted_rows_are_worth_a_compaction_and_few_are_not(made: Make) -> None:
+    table = made()
+    table.alter().set_properties(properties_of(table)).commit()
+    appended(now(), 1).delete("id = 0")
+    few = now().health()
+    assert (few.files_with_deletes, few.deleted_rows) == (1, 1)
+    assert few.is_healthy
+    now().delete("id < 6 and part = 'a'")
+    many = now().health()
+    assert many.deleted_rows == 3
+    assert finding(many, "compact").files == 1
+
+
+def test_equality_deletes_are_counted_and_what_it_costs_to_convert_them(local: lakescan.Catalog) -> None:
+    made = local.create_table("db.t", "id BIGINT, part STRING", properties={"format-version": "2"})
+    made.append(rows((1, "a"), (2, "b")))
+    now().upsert(rows((2, "c")), keys=["id"], upsert_mode="equality")
+    found = now().health()
+    assert found.equality_delete_files == 1
+    told = finding(found, "convert_equality_deletes")
+    assert now().convert_equality_deletes().removed == told.files == 1
+    assert now().health().equality_delete_files == 0
+
+
+def test_position_deletes_that_could_be_fewer_are_a_finding(local: lakescan.Catalog) -> None:
+    properties = {"format-version": "2", "write.delete.mode": "merge-on-read", "write.delete.granularity": "partition"}
+    made = local.create_table("db.t", "id BIGINT, part STRING", properties=properties)
+    made.append(rows(*((n, "a") for n in range(100))))
+    for number in range(6):
+        now().delete(f"id = {number}")
+    found = now().health()
+    assert found.unused_deletes == 0
+    told = finding(found, "rewrite_position_deletes")
+    result = now().rewrite_position_deletes()
+    assert (told.files, told.bytes) == (result.rewritten_delete_files, result.rewritten_bytes)
+
+
+def test_many_small_manifests_are_a_finding(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", properties={"commit.manifest-merge.enabled": "false"})
+    found = appended(now(), 3).health()
+    assert found.manifests == now().inspect("manifests").num_rows == 3
+    assert finding(found, "rewrite_manifests").files == now().rewrite_manifests().rewritten
+    assert now().health().is_healthy
+
+
+def test_commits_without_a_checkpoint_are_a_finding(local: lakescan.Catalog) -> None:
+    made = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
+    made.alter().set_properties({"delta.checkpointInterval": "100"}).commit()
+    appended(now(), 3).alter().set_properties({"delta.checkpointInterval": "3"}).commit()
+    found = now().health()
+    assert (found.log_commits, found.checkpoint) == (6, None)
+    assert finding(found, "checkpoint").files == 6
+    now().checkpoint()
+    found = now().health()
+    assert (found.log_commits, found.checkpoint) == (0, 5)
+    assert found.is_healthy
+
+
+def test_snapshots_that_expire_are_a_finding_with_the_files_that_go(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING")
+    appended(now(), 2).overwrite(rows((1, "a")))
+    kept = now().health()
+    assert (kept.expirable, kept.retained_files) == (0, 2)
+    now().alter().set_properties({"history.expire.max-snapshot-age-ms": "1"}).commit()
+    told = finding(now().health(), "expire_snapshots")
+    assert (told.files, told.removes) == (2, True)
+    assert int(now().expire_snapshots()) == kept.snapshots - 1
+    assert now().health().retained_files == 0
+
+
+def test_removed_files_of_delta_are_a_finding_once_their_retention_is_over(local: lakescan.Catalog) -> None:
+    made = local.create_table("db.t", "id BIGINT, part STRING", format="delta")
+    appended(made, 2).overwrite(rows((1, "a")))
+    kept = now().health()
+    assert (kept.retained_files, kept.is_healthy) == (2, True)
+    now().alter().set_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"}).commit()
+    told = finding(now().health(), "remove_orphans")
+    assert (told.files, told.bytes, told.removes) == (2, kept.retained_bytes, True)
+
+
+def test_orphans_are_listed_only_if_asked_for(made: Make, tmp_path: Path) -> None:
+    table = made()
+    appended(table, 1)
+    folder = folder_of(now().folder)
+    stray(folder / "data" / "stray.parquet")
+    age(tmp_path)
+    assert now().health().orphans is None
+    found = now().health(orphans=True)
+    assert (found.orphans, found.orphan_bytes) == (1, (folder / "data" / "stray.parquet").stat().st_size)
+    assert finding(found, "remove_orphans").files == 1
+
+
+def test_no_data_file_is_opened(made: Make) -> None:
+    table = made()
+    appended(table, 2)
+    for each in folder_of(now().folder).rglob("*.parquet"):
+        if "_delta_log" not in each.parts:
+            each.unlink()
+    assert now().health().files == 4
+
+
+def test_a_table_that_was_opened_by_its_metadata_file_has_its_health(shop: Any) -> None:
+    assert lakescan.table(shop.orders).health().files > 0
+
+
+def test_the_result_is_a_sentence_each_and_plain_values(made: Make) -> None:
+    table = made()
+    found = appended(table, 1).health()
+    assert str(found).startswith(f"{table.name or table.location} ({table.format}, ")
+    assert found.to_dict()["partitions"][0]["files"] == 1
+    assert found.to_dict()["findings"] == []
+    assert found._repr_html_().count("<section") == 1
+
+
+def test_names_are_escaped_and_the_page_fits_a_narrow_screen(local: lakescan.Catalog, tmp_path: Path) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", partition_by=["part"])
+    for number in range(6):
+        now().append(rows((number, "<b>" + "long" * 30)))
+    page = now().health().to_html(tmp_path / "health.html")
+    assert "<b>long" not in page
+    assert (tmp_path / "health.html").read_text() == page
+    shapes = drawn(tmp_path / "health.html", width=500)
+    for each in shapes.of("section, .finding, pre, svg"):
+        assert each.x >= 0
+        assert each.x + each.width <= shapes.width
