@@ -139,18 +139,17 @@ def test_the_same_words_make_the_same_metadata_as_in_the_jvm(rest: lakescan.Cata
         jvm.sql(f"ALTER TABLE rest.db.{name}{version} SET TBLPROPERTIES ('{MAPPING}' = '{mapping}')")
     ours, theirs = f"rest.db.ours{version}", f"rest.db.theirs{version}"
     assert described(ours) == described(theirs)
-    for words, change in STEPS:
+    for number, (words, change) in enumerate(STEPS):
         jvm.sql(f"ALTER TABLE {theirs} {words}")
         change(lakescan.table(ours).alter()).commit()
         assert described(ours) == described(theirs), words
-        rows = lakescan.table(ours).scan().select("id", "part").to_arrow()
-        lakescan.table(ours).append(rows.slice(0, 1))
-        jvm.sql(f"INSERT INTO {theirs} (id, part) SELECT id, part FROM {theirs} LIMIT 1")
+        if number % 6 == 0:  # files of many specs and schemas
+            lakescan.table(ours).append(pa.table({"id": [number], "part": ["c"]}))
+            jvm.sql(f"INSERT INTO {theirs} (id, part) VALUES ({number}, 'c')")
     found = sorted(tuple(row) for row in jvm.sql(f"SELECT id, part FROM {ours}").collect())
-    assert len(found) == len(STEPS) + 2
-    assert {tuple(row.values()) for row in lakescan.table(ours).scan().select("id", "part").to_arrow().to_pylist()} == {
-        *found
-    }
+    here = lakescan.table(ours).scan().select("id", "part").to_arrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in here) == found
+    assert found == sorted([(1, "a"), (2, "b"), *((number, "c") for number in range(0, len(STEPS), 6))])
 
 
 @pytest.mark.parametrize("version", [1, 2])

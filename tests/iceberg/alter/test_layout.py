@@ -277,3 +277,10 @@ def test_columns_that_files_are_partitioned_by_become_wider(local: lakescan.Cata
     now().compact()
     assert now().scan().count() == 3
     assert len(now().inspect("partitions")) == 3
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "iceberg_changes.md").read_text()
+    block = page.split("```python\n")[1].split("```")[0]
+    exec(compile(block.replace("/lake", str(tmp_path)), "iceberg_changes.md", "exec"), {})
+    assert lakescan.table("lake.shop.orders").scan().to_arrow().column_names == ["id", "status", "at", "amount", "town"]
