@@ -200,3 +200,28 @@ def test_times_are_in_the_sessions_zone(spark: SparkSession, local: lakescan.Cat
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     assert now().to_arrow()["id"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize(("mode", "files"), [("hash", 3), ("none", 12)])
+def test_new_rows_are_brought_together_by_partition(
+    spark: SparkSession, local: lakescan.Catalog, mode: str, files: int
+) -> None:
+    """Four tasks join keys of three partitions."""
+    maker("iceberg version 3", local)(properties={**MODES, "write.distribution-mode": mode})
+    now().append(rows(*((n, "abc"[n % 3]) for n in range(3))))
+    before = {
+        name: spark.conf.get(name)
+        for name in ("spark.sql.shuffle.partitions", "spark.sql.adaptive.coalescePartitions.enabled")
+    }
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    try:
+        source = spark.range(0, 600, 1, 4).selectExpr("id", "substr('bca', id % 3 + 1, 1) AS part")
+        merged = now().merge(source, on="t.id = s.id").when_matched_update_all().when_not_matched_insert_all()
+        result = merged.execute()
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert (result.inserted, result.updated) == (597, 3)
+    assert result.files == files
+    assert pairs() == [(n, "bca"[n % 3]) for n in range(600)]
