@@ -380,3 +380,16 @@ def test_what_does_not_fit_in_memory_is_not_in_the_working_directory(
     run.connection.close()
     del run
     assert not Path(folder).exists()
+
+
+def test_values_may_be_structs_lists_and_maps() -> None:
+    text = "SELECT * FROM VALUES (named_struct('x', 1), array(1, 2), map('a', 1)), (NULL, NULL, NULL) AS v(s, l, m)"
+    found = lakescan.sql(text).to_arrow()
+    assert found.to_pylist() == [{"s": {"x": 1}, "l": [1, 2], "m": [("a", 1)]}, {"s": None, "l": None, "m": None}]
+    assert found.schema.field("l").type.value_type == pa.int32()
+
+
+@pytest.mark.parametrize("entries", ["'a', 1, 'a', 2", "'a', 1, NULL, 2"])
+def test_keys_of_a_map_are_unique_and_not_null(entries: str) -> None:
+    with pytest.raises(lakescan.QueryFailed):
+        lakescan.sql(f"SELECT map({entries}) AS m").to_arrow()

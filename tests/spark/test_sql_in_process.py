@@ -174,7 +174,7 @@ dateadd(e, 3) ; timestamp(d)
 array(1, 2, null) ; array(i, j) ; array(i, m) ; named_struct('a', i, 'b', s) ; named_struct('a', 1).a ; struct(i, s)
 sort_array(ls) ; sort_array(lj, false) ; array_sort(lj) ; array_max(lj) ; array_min(ls) ; array_join(ls, '-')
 array_join(ls, '-', 'N') ; slice(lj, 1, 2) ; slice(lj, -2, 2) ; slice(lj, 2, 5) ; flatten(array(lj, lj)) ; map_keys(k)
-map_values(k) ; size(array(1,2)) ; array_contains(array(1,2), i)
+map('a', i, 'b', l) ; map(1, s, 2, 'x') ; map('a', 1)['a'] ; map_values(k) ; size(array(1,2)) ; array_contains(array(1,2), i)
 i & j ; i | j ; i ^ j ; i ; nvl2(i, 'a', 'b') ; -i ; isnull(i) ; ucase(s) ; i <=> null
 i & j ; i | j ; i ^ j ; b & i ; l | i ; struct(i, s) ; struct(i, s).s ; cast(x as decimal(10,2)) ; cast(i as boolean)
 cast('t' as boolean) ; cast('No ' as boolean) ; cast(2.675D as decimal(10,2)) ; cast(1e20D as decimal(38,2))

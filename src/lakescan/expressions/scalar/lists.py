@@ -27,6 +27,20 @@ def array(*args: Typed) -> Typed:
     return Typed(f"[{listed}]", list_of(values[0].type), any(each.raises for each in args))
 
 
+def made_map(*args: Typed) -> Typed:
+    """Return `map(key, value, ...)`; null keys, and keys that are there twice, fail it."""
+    keys, values = args[::2], args[1::2]
+    if len(keys) != len(values):
+        raise unsupported("the function map() with a key that has no value")
+    unique = unified(keys, "the keys of map()")
+    if unique[0].type not in (*t.INTEGRAL, t.STRING, t.BOOLEAN):
+        raise unsupported(f"a key of type {unique[0].type} in map()")
+    of = unified(values, "the values of map()")
+    sides = [", ".join(each.sql for each in side) for side in (unique, of)]
+    kind = t.MapOf(t.Field(0, "key", unique[0].type, required=True), t.Field(0, "value", of[0].type))
+    return Typed(f"map([{sides[0]}], [{sides[1]}])", kind, True)
+
+
 def named_struct(*args: Typed) -> Typed:
     """Return `named_struct(name, value, ...)`."""
     names, values = args[::2], args[1::2]

@@ -191,7 +191,7 @@ class Queries:
                 whole = Typed("", common_type(whole, cell, "VALUES"))
             kinds.append(whole.type)
         cells = [[converted(cell, kind) for cell, kind in zip(each, kinds, strict=True)] for each in rows]
-        texts = [", ".join(f"CAST({cell.sql} AS {sql_type(cell.type)})" for cell in each) for each in cells]
+        texts = [", ".join(map(_cell, each)) for each in cells]
         columns = ", ".join(f"c{n}" for n in range(len(kinds)))
         sql = f"SELECT * FROM (VALUES {', '.join(f'({text})' for text in texts)}) AS v({columns})"
         return sql, [Output(f"col{n}", Typed(f"q.c{n - 1}", kind)) for n, kind in enumerate(kinds, 1)]
@@ -258,3 +258,8 @@ def _names_itself(cte: Any) -> bool:
     from sqlglot import exp
 
     return any(definition_of(each) is cte for each in cte.this.find_all(exp.Table))
+
+
+def _cell(of: Typed) -> str:
+    """A value of VALUES as SQL; structs, lists and maps have the types of what is in them."""
+    return of.sql if t.children(of.type) else f"CAST({of.sql} AS {sql_type(of.type)})"
