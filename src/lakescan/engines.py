@@ -7,7 +7,7 @@ from typing import Any
 
 # Engine name to module. `dml` runs statements that change rows, in this process or on the engine of their source. Other
 # modules provide `frame_of`, `changes_frame`, `rows_of`, `is_frame` and `schema_of`.
-_MODULES = {"spark": "lakescan.spark.engine", "dml": "lakescan.dml.execute"}
+_MODULES = {"spark": "lakescan.spark.engine", "dml": "lakescan.dml.calls"}
 
 
 def load(name: str) -> Any:

@@ -268,6 +268,9 @@ def handmade(
         ("{} >= 'ab'", True),
         ("{} > 'ab'", False),
         ("{} = 'abcdef'", False),
+        ("{} < 'ab   z'", True),
+        ("{} < 'ab    \t'", False),  # a tab sorts before the spaces that stand for it
+        ("{} > 'ab    \t'", True),
         ("{} like 'ab'", False),
         ("{} like 'ab   '", True),
         ("{} is not null", True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,9 @@ import pyarrow as pa
 from lakescan import engines
 from lakescan.common import types as t
 from lakescan.common.metadata_columns import FILE, POS, ROW_ID
-from lakescan.common.references import quoted
 from lakescan.dml.assignment import assigned_within, with_plain_columns
-from lakescan.dml.equality import check_keys, upsert_by_equality
 from lakescan.dml.finish import Finished, Finishing, touched
-from lakescan.dml.merge import SOURCE, MergeBuilder, assignments_of, merge_of
+from lakescan.dml.merge import SOURCE
 from lakescan.dml.parts import check_parts, in_own_words, unstable_call, with_short_names, with_sides
 from lakescan.dml.positions import FoundTwice
 from lakescan.dml.select import TARGET, ChangeQuery, Selecting, Statement
@@ -26,10 +24,9 @@ from lakescan.dml.sink import ChangeSink, ChangeWrites, Sunk
 from lakescan.dml.statements import Action, Clause, Delete, Insert, Merge, Update, When
 from lakescan.dml.target import changed_table
 from lakescan.dml.whole_files import delete_by_filter
-from lakescan.errors import AmbiguousMerge, InvalidOption, InvalidStatement, UnsupportedFeature
+from lakescan.errors import AmbiguousMerge, InvalidStatement, UnsupportedFeature
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Comparison, Predicate, conjunction
-from lakescan.grammar.names import Sql, TableName
 from lakescan.query.given_frames import arrow_table
 from lakescan.query.lazy import Joins, Query, check_microseconds, columns_of, most_rows, query, scan_of
 from lakescan.query.namespace import current_namespace
@@ -319,7 +316,7 @@ def change(
             of_spark[0].sparkSession, target, statement, frames, arguments
         )
         return result
-    frames = {name: _read_again(name, frame) for name, frame in frames.items()}
+    frames = {name: read_again(name, frame) for name, frame in frames.items()}
     one = Change(target, statement, given=given)
     if isinstance(statement, Delete) and not arguments:
         quick = delete_by_filter(one, executor, of_sql=of_sql)
@@ -362,7 +359,7 @@ def change(
     return one.commit(sunk, scan_of(rows, TARGET), executor)
 
 
-def _read_again(name: str, frame: Any) -> Any:
+def read_again(name: str, frame: Any) -> Any:
     """Data that can be read more than once: a stream is read now, and held."""
     is_lasting = isinstance(frame, Table | Scan | pa.Table) or hasattr(frame, "sparkSession")
     return frame if is_lasting else arrow_table(name, frame)
@@ -380,103 +377,3 @@ def run(
     """Run a statement of SQL in this process; `args` are values of its parameters by name, `text` is for messages."""
     found = changed_table(statement.target, within, frames, text)
     return found.run({}, lambda target, _: change(target, statement, frames, args or None, within))
-
-
-def delete(target: Target, where: str | Predicate | None, executor: PlanningExecutor | None = None) -> ChangeResult:
-    """Delete the rows of a target that match a condition; see `Table.delete`."""
-    condition, given = _condition(where)
-    return change(target, Delete(_unnamed(target), condition), {}, executor=executor, of_sql=False, given=given)
-
-
-def update(target: Target, values: Mapping[str, str], where: str | Predicate | None) -> ChangeResult:
-    """Update the rows of a target that match a condition; see `Table.update`."""
-    condition, given = _condition(where)
-    return change(target, Update(_unnamed(target), assignments_of(values), condition), {}, given=given)
-
-
-def _condition(where: str | Predicate | None) -> tuple[Sql | None, Predicate | None]:
-    """A condition as SQL text, or as a filter of Python."""
-    return (None, where) if isinstance(where, Predicate) else (None if where is None else Sql(where), None)
-
-
-def _unnamed(target: Target) -> TableName:
-    """The name of a table whose statement has none: a column that is called `t` is not taken for it."""
-    is_taken = any(name.lower() == "t" for name in target.writes.schema.names)
-    return TableName((TARGET if is_taken else "t",))
-
-
-def merge(
-    run: Callable[[Callable[[Target], ChangeResult]], ChangeResult],
-    source: Any,
-    on: str,
-    source_alias: str,
-    target_alias: str,
-) -> MergeBuilder:
-    """A MERGE of rows into a table, which `run` opens for it; see `Table.merge`."""
-    statement = merge_of(on, target_alias, source_alias)
-    return MergeBuilder(statement, lambda found: run(lambda target: change(target, found, {SOURCE: source})))
-
-
-def upsert(target: Target, rows: Any, keys: Sequence[str] | None, mode: str | None = None) -> ChangeResult:
-    """Update rows by keys, and insert the others; see `Table.upsert`."""
-    names = keys_of(target, keys)
-    if mode == "equality":
-        return _upsert_by_equality(target, rows, names)
-    on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
-    every = (
-        Clause(When.MATCHED, Action.UPDATE, None, None),
-        Clause(When.NOT_MATCHED, Action.INSERT, None, None),
-    )
-    source = _read_again("rows", rows)
-    _check_unique(target, source, names)
-    return change(target, replace(merge_of(on, "t", "s"), clauses=every), {SOURCE: source})
-
-
-def _upsert_by_equality(target: Target, rows: Any, keys: Sequence[str]) -> ChangeResult:
-    if target.has_committed():
-        return ChangeResult()
-    if hasattr(rows, "sparkSession"):
-        raise UnsupportedFeature(
-            "Table.upsert of a Spark frame with upsert-mode=equality", "Use lakescan.spark.upsert_sink(...)(frame)."
-        )
-    source = rows.scan() if isinstance(rows, Table) else rows
-    table = source.to_arrow() if isinstance(source, Scan) else arrow_table("rows", source)
-    of_keys = check_keys(table, keys, target.name)
-    _check_unique(target, table, of_keys)
-    return upsert_by_equality(target, table, keys)
-
-
-def _check_unique(target: Target, rows: Any, keys: Sequence[str]) -> None:
-    """Raise `AmbiguousMerge` if rows have the same keys: one could not be told from an update of the other."""
-    named = [f"`{SOURCE}`.{quoted(name)}" for name in keys]
-    columns, filled = ", ".join(named), " AND ".join(f"{each} IS NOT NULL" for each in named)
-    text = (
-        f"SELECT {columns}, count(*) AS `__lakescan_count` FROM `{SOURCE}` WHERE {filled} GROUP BY {columns} "
-        "HAVING count(*) > 1 LIMIT 1"
-    )
-    if hasattr(rows, "sparkSession"):
-        found = engines.load("spark").run_sql(rows.sparkSession, text, None, **{SOURCE: rows}).toArrow().to_pylist()
-    else:
-        found = query(text, None, {SOURCE: rows}, ()).to_arrow().to_pylist()
-    if found:
-        *values, count = found[0].items()
-        shown = ", ".join(f"{name} = {value!r}" for name, value in values)
-        raise AmbiguousMerge(
-            f"upsert into {target.name}: {count[1]:,} of the new rows have {shown}, and which of them counts is not "
-            "defined. Nothing was changed. Keep one row for each key"
-        )
-
-
-def keys_of(target: Target, keys: Sequence[str] | None) -> list[str]:
-    """The columns that identify a row: those that are given, else the table's identifier fields."""
-    schema = target.scan.snapshot.schema
-    if keys:
-        return [schema.column(name).name for name in keys]
-    names = [schema.path_of[each] for each in schema.identifier_ids]
-    if not names:
-        raise InvalidOption(
-            f"{target.name} has no identifier fields (primary key): name the columns that identify a row, keys=[...]"
-        )
-    if nested := [name for name in names if name not in schema.names]:
-        raise UnsupportedFeature(f"upserts by the member {nested[0]!r} of a struct", "Use merge.")
-    return names

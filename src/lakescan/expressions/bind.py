@@ -54,11 +54,13 @@ _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 class _Inexact(Exception):
     """The type cannot hold the literal; `below` is the greatest smaller value of the type, None if there is none.
 
-    Without `below`, the literal is above all values of the type (`above_all`) or below all of them.
+    `above` is the least greater value instead, where the one below has no short form. Without both, the literal is above
+    all values of the type (`above_all`) or below all of them.
     """
 
-    def __init__(self, below: pa.Scalar | None, above_all: bool = False) -> None:
+    def __init__(self, below: pa.Scalar | None, above_all: bool = False, above: pa.Scalar | None = None) -> None:
         self.below = below
+        self.above = above
         self.above_all = above_all
 
 
@@ -161,6 +163,8 @@ def _bind_comparison(leaf: Comparison, field: t.Field) -> Predicate:
         if leaf.op in ("=", "!="):
             return FALSE if leaf.op == "=" else not_null
         less = leaf.op in ("<", "<=")
+        if inexact.above is not None:
+            return Comparison(leaf.column, field.id, "<" if less else ">=", inexact.above)
         if inexact.below is None:
             return not_null if less is inexact.above_all else FALSE
         return Comparison(leaf.column, field.id, "<=" if less else ">", inexact.below)
@@ -211,7 +215,7 @@ def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
     if isinstance(value, pa.Scalar) and not (pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type)):
         value = plain_value(value)
     if field.pad and isinstance(value, str):
-        value = value[: field.pad].ljust(field.pad) + value[field.pad :].rstrip(" ")  # CHAR(n) ignores trailing spaces
+        value = _padded(value, field.pad)
     try:
         return _coerce(value, field.type)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
@@ -219,6 +223,15 @@ def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
             f"column {column!r} is {field.type} and cannot be compared with {value!r}: "
             f"{error or 'not a value of this type'}"
         ) from error
+
+
+def _padded(text: str, size: int) -> str:
+    """The text of CHAR(n) that equals another in comparisons, which pad the shorter one; raises `_Inexact`."""
+    value, rest = text[:size].ljust(size), text[size:].rstrip(" ")
+    if not rest:
+        return value
+    scalar = pa.scalar(value, pa.string())
+    raise _Inexact(scalar) if rest.lstrip(" ")[0] > " " else _Inexact(None, above=scalar)
 
 
 def _coerce(value: Any, kind: t.Type) -> pa.Scalar:

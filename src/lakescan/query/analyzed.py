@@ -152,7 +152,7 @@ class Analyzed:
             first = table.this if is_call(table) else table.parts[0]
             each = places.get(first.meta.get("start"))
             if each is not None:
-                return Given(self.name_of(each), self._columns(each), each.qualifiers)
+                return Given(self.name_of(each), self._columns(each), each.qualifiers, self._pads(each))
             name, rows = next((n, f) for n, f in self.frames.items() if n.lower() == table.name.lower())
             columns = [(field.name, of_arrow(field.type)) for field in rows.schema]
             return Given(name, columns, frozenset({(name.lower(),)}))
@@ -165,6 +165,11 @@ class Analyzed:
             return [(field.name, of_arrow(field.type)) for field in found.schema]
         schema = found.output if isinstance(found, ScanSpec) else found.schema
         return [(field.name, plain(field.type)) for field in schema.fields]
+
+    def _pads(self, each: Occurrence) -> dict[str, int]:
+        """The lengths of columns of CHAR(n)."""
+        spec = self.scans.get(each)
+        return {} if spec is None else {field.name: field.pad for field in spec.output.fields if field.pad}
 
     def text_with(self, names: Mapping[Occurrence, str]) -> str:
         """The statement's own text with other names for tables; aliases keep the rest of it valid."""

@@ -403,8 +403,8 @@ class _Faults:
             _, unequal, value = what.partition(UNEQUAL)
             if unequal:
                 raise QueryFailed(
-                    f"{value}: this process may compute it otherwise than Spark, or it is none in Spark, too. Run the "
-                    "statement with lakescan.spark.sql"
+                    f"{value}: Spark may compute it otherwise than this process, or refuse it. Correct the value, or "
+                    "run the statement with lakescan.spark.sql"
                 ) from error
             raise QueryFailed(f"DuckDB, which runs SQL in this process, failed: {what}") from error
 

@@ -3,6 +3,7 @@
 from lakescan.spark.changes import changes_frame
 from lakescan.spark.dml import change
 from lakescan.spark.frames import explained, frame_of
+from lakescan.spark.source_columns import columns_of
 from lakescan.spark.statements import current_namespace, make_view, renew_view, run_sql
 from lakescan.spark.write import SparkRows
 
@@ -10,6 +11,7 @@ __all__ = [
     "SparkRows",
     "change",
     "changes_frame",
+    "columns_of",
     "current_namespace",
     "explained",
     "frame_of",

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from lakescan.common.metadata_columns import CHANGE_ORDINAL
 from lakescan.common.references import quoted
-from lakescan.dml.execute import change, keys_of
+from lakescan.dml.calls import keys_of
+from lakescan.dml.execute import change
 from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.statements import Action, Clause, Merge, When
 from lakescan.errors import InvalidOption, SchemaMismatch, UnsupportedFeature
@@ -25,6 +26,7 @@ from lakescan.spark.keyed_rows import (
     DELETES,
     SEQUENCE,
     SequenceBy,
+    as_stored,
     keys_in,
     named,
     newest,
@@ -84,6 +86,7 @@ class HistorySink(BatchSink):
         sequence = SequenceBy.of(self._sequence_by, frame.columns, table, in_order=True)
         rows = with_marks(frame, columns, sequence, self._deletes_when)
         by = keys_in(rows, keys)
+        rows = as_stored(rows, target, keys, f"changes of {target.name}")
         rows = newest(rows, by, [*by, SEQUENCE], f"changes of {target.name}", has_sequence=True)
         rows = rows.persist()  # read for its keys, and its rows
         changed = None

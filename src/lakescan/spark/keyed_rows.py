@@ -21,7 +21,10 @@ from lakescan.common.metadata_columns import (
 )
 from lakescan.common.references import quoted
 from lakescan.dml.select import text_literal
+from lakescan.dml.stored_keys import StoredKeys
 from lakescan.errors import AmbiguousMerge, InvalidOption, NoSuchColumn, SchemaMismatch, nearest
+from lakescan.spark.source_columns import columns_of
+from lakescan.transaction.base import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +38,7 @@ OF_CHANGES = frozenset(
 ) | {CHANGE_SEQUENCE}
 _NAMED = re.compile(r"(?s)(.+?)\s+as\s+(`(?:[^`]|``)+`|\w+)\s*", re.IGNORECASE)
 _TOLD = re.compile(r"(?s)\[lakescan (\w+)\] (.*?) \[end\]")
-_ERRORS = {"ambiguous": AmbiguousMerge, "null": SchemaMismatch}
+_ERRORS = {"ambiguous": AmbiguousMerge, "null": SchemaMismatch, "changed": SchemaMismatch}
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,23 @@ def with_marks(
     return frame.selectExpr(*expressions, f"{order} AS {SEQUENCE}", f"{deletes} AS {DELETES}")
 
 
+def as_stored(frame: DataFrame, target: Target, keys: Sequence[str], what: str) -> DataFrame:
+    """The rows with keys as the table stores them; the query fails for keys that would be stored as other values."""
+    columns, ansi = columns_of(frame)
+    stored = StoredKeys.of(target, columns, keys, ansi=ansi)
+    if not stored.keys:
+        return frame
+    texts = {}
+    for each in stored.keys:
+        texts[each.name] = each.text
+        if each.changed is not None:
+            key = f"to_json(struct({quoted(each.name)}))"
+            fails = _raised("changed", what, "a row has ", key, f", {each.problem}")
+            texts[each.name] = f"CASE WHEN {each.changed} THEN {fails} ELSE {each.text} END"
+    items = [f"{texts[name]} AS {quoted(name)}" if name in texts else quoted(name) for name in columns]
+    return frame.selectExpr(*items)
+
+
 def newest(frame: DataFrame, keys: Sequence[str], by: Sequence[str], what: str, *, has_sequence: bool) -> DataFrame:
     """One row for each group of `by`: the one with the greatest sequence, among those of `with_marks`.
 
@@ -204,9 +224,13 @@ def newest(frame: DataFrame, keys: Sequence[str], by: Sequence[str], what: str, 
 
 
 def _failing(kind: str, what: str, before: str, key: str, after: str) -> str:
-    """An expression that fails its query with an error of a kind."""
-    first, last = f"[lakescan {kind}] {what}: {before}", f"{after}. Nothing was changed [end]"
-    return f"CAST(raise_error(concat({text_literal(first)}, {key}, {text_literal(last)})) AS BOOLEAN)"
+    """A condition that fails its query with an error of a kind."""
+    return f"CAST({_raised(kind, what, before, key, f'{after}. Nothing was changed')} AS BOOLEAN)"
+
+
+def _raised(kind: str, what: str, before: str, key: str, after: str) -> str:
+    first, last = f"[lakescan {kind}] {what}: {before}", f"{after} [end]"
+    return f"raise_error(concat({text_literal(first)}, {key}, {text_literal(last)}))"
 
 
 def _comparable(field: s.StructField) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakescan.common.references import quoted
-from lakescan.dml.execute import change, keys_of
+from lakescan.dml.calls import keys_of
+from lakescan.dml.execute import change
 from lakescan.dml.merge import SOURCE, merge_of
 from lakescan.dml.statements import Action, Assignment, Clause, When
 from lakescan.errors import InvalidOption
@@ -18,6 +19,7 @@ from lakescan.spark.keyed_rows import (
     DELETES,
     SEQUENCE,
     SequenceBy,
+    as_stored,
     kept_columns,
     keys_in,
     newest,
@@ -59,6 +61,7 @@ class UpsertSink(BatchSink):
         keys = keys_of(target, self._keys)
         rows = with_marks(frame, columns, sequence, self._deletes_when)
         of_rows = keys_in(rows, keys)
+        rows = as_stored(rows, target, keys, f"upsert into {target.name}")
         rows = newest(rows, of_rows, of_rows, f"upsert into {target.name}", has_sequence=sequence is not None)
         if self._is_by_equality(target, sequence):
             with told():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lakescan.common import types as t
+from lakescan.expressions.scalar.padding import padded, padded_among
 from lakescan.expressions.scalar.typed import (
     Typed,
     aligned,
@@ -17,9 +19,12 @@ from lakescan.expressions.scalar.typed import (
 )
 
 
-def comparison(op: str, left: Typed, right: Typed) -> Typed:
-    """Return `left op right`; `<=>` is `IS NOT DISTINCT FROM`. NaN equals itself and exceeds all other numbers."""
-    first, second = aligned(left, right, f"the operator {op}")
+def comparison(op: str, left: Typed, right: Typed, *, has_constant: bool = False) -> Typed:
+    """Return `left op right`; `<=>` is `IS NOT DISTINCT FROM`. NaN equals itself and exceeds all other numbers.
+
+    `has_constant`: one side is constant, though no literal.
+    """
+    first, second = aligned(*padded(left, right, has_constant), f"the operator {op}")
     sql_type(first.type)
     return Typed(f"({first.sql} {op} {second.sql})", t.BOOLEAN, first.raises or second.raises)
 
@@ -67,11 +72,13 @@ def is_nan(each: Typed) -> Typed:
 
 def is_in(each: Typed, values: Sequence[Typed]) -> Typed:
     """Return `each IN (values)`: all of them are converted to one type."""
+    each, values = padded_among(each, values)
     operands = [each, *values]
     kinds = {one.type for one in operands if not one.is_text_literal} - {t.UNKNOWN}
     if len(kinds) == 1 and t.STRING not in kinds:
         operands = [of_text(one, *kinds) if one.is_text_literal else one for one in operands]
     subject, *others = unified(operands, "the operator IN")
+    subject, others = replace(subject, pad=0), [replace(one, pad=0) for one in others]
     parts = [comparison("=", subject, one) for one in others]
     if any(one.raises for one in others):
         return chain("OR", parts)

@@ -144,7 +144,9 @@ class Translator:
     def _operator(self, node: Any) -> Typed:
         name = type(node).__name__
         if (op := _COMPARISONS.get(name)) is not None:
-            return conditions.comparison(op, self._operand(node.this, name), self._operand(node.expression, name))
+            left, right = self._operand(node.this, name), self._operand(node.expression, name)
+            has_constant = (left.pad or right.pad) and any(map(_is_constant, (node.this, node.expression)))
+            return conditions.comparison(op, left, right, has_constant=bool(has_constant))
         if (apply := _ARITHMETIC.get(name)) is not None:
             return apply(self(node.this), self(node.expression))
         return self._predicate(node)
@@ -235,7 +237,7 @@ class Translator:
     def _cast(self, node: Any) -> Typed:
         from sqlglot import exp
 
-        value, kind = self(node.this), type_of(node.args["to"])
+        value, kind = replace(self(node.this), pad=0), type_of(node.args["to"])
         if node.args.get("safe"):
             return tried(value, kind)
         is_prefix = isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast)  # DATE '...', TIMESTAMP '...'
@@ -257,6 +259,13 @@ def type_of(node: Any) -> t.Type:
 def _name_of(node: Any, place: int) -> str:
     """The name of a member of `struct(...)`: that of a column, or the one that it is given."""
     return str(node.alias_or_name) if type(node).__name__ in ("Alias", "Column", "Dot") else f"col{place}"
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether an expression is the same in all rows: it has neither columns nor queries."""
+    from sqlglot import exp
+
+    return node.find(exp.Column, exp.Query, exp.Window) is None
 
 
 def _operands(node: Any) -> list[Any]:

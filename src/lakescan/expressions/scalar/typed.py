@@ -42,12 +42,14 @@ class Typed:
     - `type`: its type in Spark; `t.UNKNOWN` for a null without one.
     - `raises`: whether its evaluation may fail for some values; if so, it is evaluated only where Spark does so.
     - `literal`: the value of a literal, in Python.
+    - `pad`: the length of a column of CHAR(n), whose texts are padded; 0 for any other expression.
     """
 
     sql: str
     type: t.Type
     raises: bool = False
     literal: Any = None
+    pad: int = 0
 
     @property
     def is_text_literal(self) -> bool:

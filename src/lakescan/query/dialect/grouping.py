@@ -10,6 +10,7 @@ from lakescan.common import types as t
 from lakescan.errors import InvalidStatement, LakescanError
 from lakescan.expressions.scalar.typed import Typed
 from lakescan.query.dialect.aggregates import normal
+from lakescan.query.dialect.types import cell_of
 
 NAME = "g"
 
@@ -47,7 +48,7 @@ class Groups:
     def _key_of(self, value: Typed) -> Typed | None:
         for n, each in enumerate(self.keys):
             if each.sql == value.sql:
-                return Typed(f"{NAME}.k{n}", each.type)
+                return cell_of(f"{NAME}.k{n}", each)
         return None
 
     def of_column(self, value: Typed, name: str) -> Typed:

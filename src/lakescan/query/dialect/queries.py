@@ -22,7 +22,7 @@ from lakescan.query.dialect.aggregates import normal
 from lakescan.query.dialect.scope import Column, Names, Scope
 from lakescan.query.dialect.select import Output
 from lakescan.query.dialect.sources import Relation
-from lakescan.query.dialect.types import column_of
+from lakescan.query.dialect.types import cell_of, column_of
 from lakescan.query.dialect.values import Values
 from lakescan.query.dialect.windows import ordered
 from lakescan.query.occurrences import argument, definition_of
@@ -35,12 +35,14 @@ _SET_OPERATIONS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT
 class Given:
     """A table that DuckDB knows by a name, with its columns' types in Spark.
 
-    `qualifiers`: names, in lower case, that may stand before those of its columns, where it has no alias.
+    - `qualifiers`: names, in lower case, that may stand before those of its columns, where it has no alias.
+    - `pads`: by column, the length of those of CHAR(n).
     """
 
     name: str
     columns: Sequence[tuple[str, t.Type]]
     qualifiers: frozenset[Names]
+    pads: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Queries:
     def inner(self, node: Any, scope: Scope) -> tuple[str, list[Typed]]:
         """The SQL of a query in an expression, and its columns as those of q."""
         sql, outputs = self.query(node, scope)
-        return sql, [Typed(f"q.c{n}", each.value.type) for n, each in enumerate(outputs)]
+        return sql, [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
 
     def query(self, node: Any, outer: Scope | None, is_final: bool = False) -> tuple[str, list[Output]]:
         """The SQL of a query, and its columns: c0, c1, ... unless it `is_final`."""
@@ -153,7 +155,7 @@ class Queries:
 
     def _around(self, node: Any, sql: str, outputs: list[Output], is_final: bool) -> tuple[str, list[Output]]:
         """A query with an ORDER BY and a LIMIT of its own around it."""
-        cells = [Typed(f"q.c{n}", each.value.type) for n, each in enumerate(outputs)]
+        cells = [cell_of(f"q.c{n}", each.value) for n, each in enumerate(outputs)]
         found = [Output(each.name, cell) for each, cell in zip(outputs, cells, strict=True)]
         listed = ", ".join(f"q.c{n} AS {select.label(each.name, n, is_final)}" for n, each in enumerate(outputs))
         order = node.args.get("order")
@@ -210,7 +212,7 @@ class Queries:
         sql, outputs = self.query(node, outer)
         qualifiers: frozenset[Names] = frozenset({(node.alias.lower(),)} if node.alias else ())
         columns = [
-            Column(each.name, Typed(f"{name}.c{n}", each.value.type), qualifiers)
+            Column(each.name, cell_of(f"{name}.c{n}", each.value), qualifiers)
             for n, each in enumerate(_renamed(outputs, node.args.get("alias")))
         ]
         return Relation(f"({sql}) AS {name}", columns)
@@ -228,12 +230,15 @@ class Queries:
             if id(defined) not in self._with:
                 raise unsupported(f"the query {node.name!r} of WITH, which reads itself,")
             query, outputs = self._with[id(defined)]
-            cells = [(each.name, Typed(f"{name}.c{n}", each.value.type)) for n, each in enumerate(outputs)]
+            cells = [(each.name, cell_of(f"{name}.c{n}", each.value)) for n, each in enumerate(outputs)]
             sql = f"{query} AS {name}"
         else:
             given = self.tables(node)
             quoted = [quoted_name(column) for column, _ in given.columns]
-            cells = [(column, Typed(f"{name}.c{n}", kind)) for n, (column, kind) in enumerate(given.columns)]
+            cells = [
+                (column, Typed(f"{name}.c{n}", kind, pad=given.pads.get(column, 0)))
+                for n, (column, kind) in enumerate(given.columns)
+            ]
             read = [column_of(each, kind).sql for each, (_, kind) in zip(quoted, given.columns, strict=True)]
             listed = ", ".join(f"{each} AS c{n}" for n, each in enumerate(read)) or "1 AS c"
             sql, own = f'(SELECT {listed} FROM "{given.name}") AS {name}', given.qualifiers

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from lakescan.common import types as t
 from lakescan.errors import InvalidStatement
 from lakescan.expressions.scalar.collections import check_inside
+from lakescan.expressions.scalar.padding import padded
 from lakescan.expressions.scalar.typed import Typed, aligned, quoted, unsupported
 from lakescan.query.dialect.scope import Column, Names, Scope
 from lakescan.query.dialect.values import Inner, Values
@@ -116,7 +117,7 @@ def _joined_using(
     sides = [{name.lower(): _named(name, each) for name in using} for each in (left, right)]
     for name in using:
         one, other = (each[name.lower()].value for each in sides)
-        first, second = aligned(one, other, f"USING ({name})")
+        first, second = aligned(*padded(one, other), f"USING ({name})")
         conditions.append(f"{first.sql} = {second.sql}")
         value = {"RIGHT": other, "FULL": Typed(f"coalesce({first.sql}, {second.sql})", first.type)}.get(side, one)
         shared.append(Column(name, value))

@@ -110,6 +110,11 @@ def column_of(sql: str, kind: t.Type) -> Typed:
     return Typed(f"CAST({sql} AS {_CAST[kind]})" if kind in _CAST else sql, kind)
 
 
+def cell_of(sql: str, of: Typed) -> Typed:
+    """A column that has the values of an expression, in the query around it."""
+    return Typed(sql, of.type, pad=of.pad)
+
+
 def result_type(kind: t.Type) -> pa.DataType | None:
     """The Arrow type of a result; None for one that stays as DuckDB returns it."""
     if isinstance(kind, Foreign) or kind in (t.VARIANT, t.TIME, t.UUID) or isinstance(kind, t.Geospatial):

@@ -1,0 +1,100 @@
+"""CHAR(n) of Delta tables: comparisons ignore the padding, as in Spark, in queries and in statements that change rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakescan
+from tests.support.delta_rules import table_of
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+def char(text: str) -> dict[str, str]:
+    return {"__CHAR_VARCHAR_TYPE_STRING": text}
+
+
+def made(folder: Path, **more: object) -> lakescan.Table:
+    """Rows 1 and 2; `c` and `d` have the same text in row 1."""
+    columns = {"id": "integer", "c": "string", "d": "string", "v": "string", "s": "string"}
+    types = {"c": char("char(5)"), "d": char("char(8)"), "v": char("varchar(5)")}
+    table = table_of(folder, columns, types, **more)
+    texts = {"c": ["ab", "abc"], "d": ["ab", "abd"], "v": ["ab", "abc"], "s": ["ab", "ab   "]}
+    table.append(pa.table({"id": pa.array([1, 2], pa.int32()), **texts}))
+    return lakescan.table(folder)
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("c = 'ab'", [1]),
+        ("'ab' = c", [1]),
+        ("c <=> 'ab'", [1]),
+        ("c <> 'ab'", [2]),
+        ("c < 'ab'", []),
+        ("c <= 'ab'", [1]),
+        ("c = 'ab         '", [1]),
+        ("c < 'ab    \t'", []),
+        ("c < 'ab   z'", [1]),
+        ("c BETWEEN 'ab' AND 'abb'", [1]),
+        ("c IN ('ab', 'abc     x')", [1]),
+        ("c IN ('abc      ')", [2]),
+        ("c NOT IN ('ab', 'zz')", [2]),
+        ("CASE c WHEN 'ab' THEN true ELSE false END", [1]),
+        ("c = lower('AB')", [1]),
+        ("c = :text", [1]),
+        ("c = d", [1]),
+        ("c < d", [2]),
+        ("c IN (d)", [1]),
+        # Beside other texts, CHAR is a text with spaces at its end.
+        ("c = v", []),
+        ("c = s", []),
+        ("d = s", []),
+        ("c LIKE 'ab'", []),
+        ("CAST(c AS STRING) = 'ab'", []),
+        ("coalesce(c, 'x') = 'ab'", []),
+        ("concat(c, '') = 'ab   '", [1]),
+        ("length(c) = 5", [1, 2]),
+    ],
+)
+def test_char_is_compared_as_in_spark(tmp_path: Path, condition: str, ids: list[int]) -> None:
+    table = made(tmp_path)
+    args = {"text": "ab"} if ":text" in condition else None
+    found = lakescan.sql(f"SELECT id FROM ch WHERE {condition} ORDER BY id", args, ch=table).to_arrow()
+    assert found["id"].to_pylist() == ids
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM (SELECT c AS x FROM ch) WHERE x = 'ab'",
+        "WITH q AS (SELECT * FROM ch) SELECT count(*) FROM q WHERE c = 'ab'",
+        "SELECT count(*) FROM (SELECT c FROM ch GROUP BY c HAVING c = 'ab')",
+        "SELECT count(*) FILTER (WHERE c = 'ab') FROM ch",
+        "SELECT count(*) FROM ch a JOIN ch b ON a.c = b.d",
+        "SELECT count(*) FROM ch JOIN (SELECT d AS c FROM ch) USING (c)",
+        "SELECT count(*) FROM ch WHERE EXISTS (SELECT 1 FROM ch b WHERE b.d = ch.c)",
+    ],
+)
+def test_columns_of_queries_stay_char(tmp_path: Path, query: str) -> None:
+    assert lakescan.sql(query, ch=made(tmp_path)).to_arrow().to_pydict().popitem()[1] == [1]
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copy-on-write", "vectors"])
+def test_statements_find_rows_by_char(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties=properties)
+    assert table.update({"s": "'new'"}, where="c = 'ab'").updated == 1
+    assert lakescan.sql("UPDATE ch SET v = 'n' WHERE c IN ('ab')", ch=table).updated == 1
+    source = pa.table({"k": ["abd", "x"]})
+    merge = table.merge(source, on="t.d = rpad(s.k, 8, ' ')").when_matched_update({"s": "s.k"})
+    assert merge.execute().updated == 1
+    assert table.to_arrow().sort_by("id").select(["v", "s"]).to_pylist() == [
+        {"v": "n", "s": "new"},
+        {"v": "abc", "s": "abd"},
+    ]
+    assert lakescan.sql("DELETE FROM ch WHERE c = 'ab'", ch=table).deleted == 1
+    assert table.delete("c = 'abc'").deleted == 1
+    assert table.to_arrow().num_rows == 0
