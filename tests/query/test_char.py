@@ -1,4 +1,4 @@
-"""CHAR(n) of Delta tables: comparisons ignore the padding, as in Spark, in queries and in statements that change rows."""
+"""CHAR(n) of Delta tables: comparisons ignore the padding, as in Spark, in queries and in statements."""
 
 from __future__ import annotations
 

@@ -37,6 +37,10 @@ class Schema:
         return _Names(paths), _Names((".".join(path), field) for path, field in paths)
 
     @cached_property
+    def _columns(self) -> _Names:
+        return _Names((field.name, field) for field in self.fields)
+
+    @cached_property
     def path_of(self) -> dict[int, str]:
         """The dotted path of every field, by id."""
         return {field.id: ".".join(path) for path, field in _paths(self.fields, ())}
@@ -88,9 +92,7 @@ class Schema:
 
     def column(self, name: str, *, case_sensitive: bool = True) -> Field:
         """Return the top-level column of that name, which may contain dots; raises `NoSuchColumn`."""
-        matches = [f for f in self.fields if f.name == name]
-        if not matches and not case_sensitive:
-            matches = [f for f in self.fields if f.name.lower() == name.lower()]
+        matches = self._columns.matches(name, case_sensitive)
         if len(matches) == 1:
             return matches[0]
         field = self.field(name, case_sensitive=case_sensitive)

@@ -120,6 +120,8 @@ def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...
     except NoSuchColumn:
         _refuse_elements(schema, text, case_sensitive)
         raise
+    if schema.top_level_of[field.id] is field:
+        return (field,)
     path = _down_to(schema.fields, field)
     if any(not isinstance(each.type, t.Struct) for each in path[:-1]):
         _refuse(text, path)
@@ -127,9 +129,9 @@ def _path(schema: Schema, text: str, case_sensitive: bool) -> tuple[t.Field, ...
 
 
 def _down_to(fields: tuple[t.Field, ...], field: t.Field) -> tuple[t.Field, ...]:
-    if any(each is field for each in fields):  # first: tables may have thousands of columns
-        return (field,)
     for each in fields:
+        if each is field:
+            return (field,)
         if below := _down_to(t.children(each.type), field):
             return (each, *below)
     return ()

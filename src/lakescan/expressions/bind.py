@@ -54,8 +54,8 @@ _LONG, _DATES = (-(2**63), 2**63 - 1), (-(2**31), 2**31 - 1)
 class _Inexact(Exception):
     """The type cannot hold the literal; `below` is the greatest smaller value of the type, None if there is none.
 
-    `above` is the least greater value instead, where the one below has no short form. Without both, the literal is above
-    all values of the type (`above_all`) or below all of them.
+    `above` is the least greater value instead, where the one below has no short form. Without both, the literal is
+    above all values of the type (`above_all`) or below all of them.
     """
 
     def __init__(self, below: pa.Scalar | None, above_all: bool = False, above: pa.Scalar | None = None) -> None:

@@ -75,7 +75,8 @@ def resolve(
 ) -> Projection:
     """Find the columns of `schema` in a file. `constants` are values by field id that replace the file's columns."""
     has_ids = matching.by_id and any(f.id is not None for f in fields)
-    sources = tuple(_source(field, fields, has_ids, constants) for field in schema.fields)
+    columns = _Siblings(fields)
+    sources = tuple(_source(field, columns, has_ids, constants) for field in schema.fields)
     read = _read(fields, sources)
     return Projection(_placed(sources, read), read, tuple(_leaves(fields, read, 0)))
 
@@ -139,29 +140,40 @@ def only_read(array: pa.Array, field: FileField) -> pa.Array:
     return pa.StructArray.from_arrays(members, names=[each.name for each in field.children], mask=mask)
 
 
-def _source(
-    target: t.Field, siblings: tuple[FileField, ...], by_id: bool, constants: Mapping[int, pa.Scalar]
-) -> Source:
+class _Siblings:
+    """The columns of a file, or the members of a struct in it, by id and by name."""
+
+    def __init__(self, fields: tuple[FileField, ...]) -> None:
+        self._by_id: dict[int, FileField] = {}
+        self._by_name: dict[str, FileField] = {}
+        self._by_lower: dict[str, FileField] = {}
+        for each in fields:  # indexed: files may have thousands of columns
+            if each.id is not None:
+                self._by_id.setdefault(each.id, each)
+            self._by_name.setdefault(each.name, each)
+            self._by_lower.setdefault(each.name.lower(), each)
+
+    def find(self, target: t.Field, by_id: bool) -> FileField | None:
+        if by_id and target.id < FIRST_RESERVED_ID and self._by_id:
+            return self._by_id.get(target.id)
+        exact = self._by_name.get(target.physical_name)
+        return exact or self._by_lower.get(target.physical_name.lower())
+
+
+def _source(target: t.Field, siblings: _Siblings, by_id: bool, constants: Mapping[int, pa.Scalar]) -> Source:
     if (constant := constants.get(target.id)) is not None:
         return Source(target, None, constant=constant)
-    field = _find(target, siblings, by_id)
+    field = siblings.find(target, by_id)
     if field is None:
         return Source(target, None)
     return Source(target, field.index, _children(target, field, by_id, constants))
 
 
-def _find(target: t.Field, siblings: tuple[FileField, ...], by_id: bool) -> FileField | None:
-    if by_id and target.id < FIRST_RESERVED_ID and any(f.id is not None for f in siblings):
-        return next((f for f in siblings if f.id == target.id), None)
-    exact = next((f for f in siblings if f.name == target.physical_name), None)
-    lower = target.physical_name.lower()
-    return exact or next((f for f in siblings if f.name.lower() == lower), None)
-
-
 def _children(target: t.Field, field: FileField, by_id: bool, constants: Mapping[int, pa.Scalar]) -> tuple[Source, ...]:
     kind, file_type = target.type, field.type
     if isinstance(kind, t.Struct) and pa.types.is_struct(file_type):
-        return tuple(_source(member, field.children, by_id, constants) for member in kind.fields)
+        members = _Siblings(field.children)
+        return tuple(_source(member, members, by_id, constants) for member in kind.fields)
     if isinstance(kind, t.ListOf) and (pa.types.is_list(file_type) or pa.types.is_large_list(file_type)):
         return (_inner(kind.element, field.children[0], by_id),)
     if isinstance(kind, t.MapOf) and pa.types.is_map(file_type):

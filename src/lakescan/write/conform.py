@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,7 +46,7 @@ class Fit:
         if problems:
             raise SchemaMismatch(
                 f"the rows do not fit the table: {'; '.join(problems)}.\n  table: {_shown(schema.fields)}\n"
-                f"  rows:  {_shown(columns)}\nColumns are matched by name. New ones are added with merge-schema=true."
+                f"  rows:  {_shown(columns)}\nColumns are matched by name. {_advice(problems)}"
             )
         return Fit(schema, places)
 
@@ -71,6 +72,14 @@ class Fit:
     @cached_property
     def _arrow(self) -> pa.Schema:
         return pa.schema([_field(field) for field in self.schema.fields])
+
+
+def _advice(problems: Sequence[str]) -> str:
+    """How new columns come into the table, and new members of structs, if there are any."""
+    columns = "New ones are added with merge-schema=true."
+    if not any(each.startswith("member ") for each in problems):
+        return columns
+    return f"{columns} New members of structs are not: add them first, Table.alter().add_column('struct.member', type)"
 
 
 def _plain(array: pa.Array, field: t.Field) -> pa.Array:
@@ -180,14 +189,16 @@ def _field(field: t.Field) -> pa.Field:
 
 def places_of(columns: tuple[t.Field, ...], given: tuple[t.Field, ...]) -> tuple[int | None, ...]:
     """For each column (or struct member), the index in `given` of the one with its name, or None."""
-    names = [field.name for field in given]
-    lower = [name.lower() for name in names]
+    names: dict[str, int] = {}
+    lower: dict[str, int] = {}
+    for n, field in enumerate(given):  # by name: tables may have thousands of columns
+        names.setdefault(field.name, n)
+        lower.setdefault(field.name.lower(), n)
     exact = len({field.name.lower() for field in columns}) < len(columns)
 
     def place(name: str) -> int | None:
-        if name in names:
-            return names.index(name)
-        return None if exact or name.lower() not in lower else lower.index(name.lower())
+        found = names.get(name)
+        return lower.get(name.lower()) if found is None and not exact else found
 
     return tuple(place(field.name) for field in columns)
 
@@ -198,16 +209,18 @@ def misfits(theirs: t.Struct, ours: t.Struct, where: str = "", *, of_pandas: boo
     With `of_pandas`, doubles may go to integer columns: pandas stores nullable integers as doubles.
     """
     names = [field.name for field in theirs.fields]
-    yield from (f"column {where + name!r} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    counts = Counter(names)
+    yield from (f"column {where + name!r} occurs twice" for name, count in counts.items() if count > 1)
     places = places_of(ours.fields, theirs.fields)
     for inner, place in zip(ours.fields, places, strict=True):
         if place is not None:
             yield from _type_misfits(theirs.fields[place].type, inner.type, f"{where}{inner.name}", of_pandas)
         elif inner.required and inner.write_default is None:
             yield f"column {where + inner.name!r} is required but missing"
-    for place, name in enumerate(names):
-        if place not in places and names.index(name) == place:
-            yield f"column {where + name!r} is not in the table"
+    taken = set(places)
+    first = {name: place for place, name in reversed([*enumerate(names)])}
+    what = "member" if where else "column"
+    yield from (f"{what} {where + name!r} is not in the table" for name in counts if first[name] not in taken)
 
 
 def _type_misfits(theirs: t.Type, ours: t.Type, path: str, of_pandas: bool) -> Iterator[str]:
