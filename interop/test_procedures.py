@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import lakescan
@@ -202,87 +200,3 @@ def test_staged_rows(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: A
     rest.load_table(both.ours).append(pa.table({"id": [4], "part": ["d"]}), wap_id="ours")
     jvm.sql(f"CALL rest.system.publish_changes('{both.ours}', 'ours')").collect()
     assert sorted(rest.load_table(both.ours).to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
-
-
-def test_expiry(twins: Callable[..., Twins], jvm: Any) -> None:
-    both = twins("'write.delete.mode'='merge-on-read'")
-    both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a'), (3, 'b')")
-    both.sql("DELETE FROM {t} WHERE id = 1")
-    both.sql("ALTER TABLE {t} CREATE TAG kept")
-    both.sql("INSERT OVERWRITE {t} VALUES (4, 'c')")
-    both.sql("INSERT INTO {t} VALUES (5, 'c')")
-    both.call("expire_snapshots", snapshot_ids=lambda ids: [ids[0]])
-    both.call("expire_snapshots", older_than=LATER, retain_last=1)
-    both.sql("ALTER TABLE {t} DROP TAG kept")
-    both.call("expire_snapshots", older_than=LATER)
-    both.call("expire_snapshots", older_than=LATER)
-
-
-def test_rewrites(twins: Callable[..., Twins]) -> None:
-    both = twins("'write.delete.mode'='merge-on-read'")
-    both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a'), (3, 'a'), (4, 'a')")
-    for number in range(5, 8):
-        both.sql(f"INSERT INTO {{t}} VALUES ({number}, 'a')")
-    both.sql("DELETE FROM {t} WHERE id = 1")
-    both.call("rewrite_manifests")
-    _without_bytes(both, "rewrite_data_files", options={"min-input-files": "2"})
-    _without_bytes(both, "rewrite_data_files")
-
-
-def _without_bytes(both: Twins, name: str, **arguments: Any) -> None:
-    texts = [f"table => '{both.theirs}'", *(f"{key} => {literal(each)}" for key, each in arguments.items())]
-    (theirs,) = both.jvm.sql(f"CALL rest.system.{name}({', '.join(texts)})").collect()
-    (ours,) = procedures.call(both.rest, name, named={"table": both.ours, **arguments}).to_pylist()
-    expected = {key: value for key, value in theirs.asDict().items() if "bytes" not in key}
-    assert {key: ours[key] for key in expected} == expected
-    assert list(ours) == list(theirs.asDict())
-    both.check()
-
-
-@pytest.fixture
-def hive(tmp_path: Path) -> Path:
-    for number, part in enumerate(("a", "a", "b%2Fc", "__HIVE_DEFAULT_PARTITION__")):
-        folder = tmp_path / "hive" / f"part={part}"
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"id": pa.array([10 * number, None], pa.int64())}), folder / f"{number}.parquet")
-    return tmp_path / "hive"
-
-
-def test_files_are_added(twins: Callable[..., Twins], hive: Path, jvm: Any) -> None:
-    both = twins()
-    both.call("add_files", source_table=f"`parquet`.`{hive}`", partition_filter={"part": "a"})
-    columns = "partition.part, record_count, file_size_in_bytes, null_value_counts, lower_bounds, upper_bounds"
-    files = [
-        sorted(map(str, jvm.sql(f"SELECT {columns} FROM rest.{each}.files").collect()))
-        for each in (both.ours, both.theirs)
-    ]
-    assert files[0] == files[1]
-    mapping = "schema.name-mapping.default"
-    shown = [
-        jvm.sql(f"SHOW TBLPROPERTIES rest.{each} ('{mapping}')").collect()[0]["value"]
-        for each in (both.ours, both.theirs)
-    ]
-    assert _compact(shown[0]) == _compact(shown[1])
-
-
-def _compact(text: str) -> Any:
-    import json
-
-    return json.loads(text)
-
-
-def test_all_partitions_are_added(twins: Callable[..., Twins], hive: Path) -> None:
-    both = twins()
-    both.call("add_files", source_table=f"`parquet`.`{hive}`")
-    both.sql("INSERT INTO {t} VALUES (77, 'a')")
-    both.check()
-
-
-def test_a_table_is_registered_there_and_here(rest: lakescan.Catalog, jvm: Any) -> None:
-    table = rest.create_table("db.first_name", "id BIGINT")
-    table.append(pa.table({"id": [1, 2]}))
-    source = jvm.sql("SELECT file FROM rest.db.first_name.metadata_log_entries ORDER BY timestamp DESC").collect()[0][0]
-    theirs = jvm.sql(f"CALL rest.system.register_table('db.second_name', '{source}')")
-    ours = procedures.call(rest, "register_table", ["db.third_name", source])
-    assert [tuple(each.values()) for each in ours.to_pylist()] == [tuple(row) for row in theirs.collect()]
-    assert ours.schema.names == theirs.columns

@@ -80,16 +80,14 @@ class WriteOptions(OptionSet):
     wap_id: str | None = option(
         "wap-id",
         text.described("an id, a string"),
-        "Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. "
-        "On Spark also the setting `spark.wap.id`.",
+        "Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`.",
         MODE,
         ICEBERG,
     )
     wap_branch: str | None = option(
         "wap-branch",
         text.described("the name of a branch, a string"),
-        "The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until "
-        "`Table.fast_forward`. On Spark also the setting `spark.wap.branch`.",
+        "The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until `Table.fast_forward`.",
         MODE,
         ICEBERG,
     )
