@@ -242,11 +242,12 @@ class WriteKeywords(TypedDict, total=False):
     branch: str
     """The branch to commit to. Takes the name of a branch, a string. By default: main. (Iceberg)"""
     wap_id: str
-    """Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. Takes
-    an id, a string. (Iceberg)"""
+    """Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. On
+    Spark, statements and `write_to` also take the setting `spark.wap.id`. Takes an id, a string. (Iceberg)"""
     wap_branch: str
-    """The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until `Table.fast_forward`. Takes
-    the name of a branch, a string. (Iceberg)"""
+    """The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until `Table.fast_forward`. On
+    Spark, statements and `write_to` also take the setting `spark.wap.branch`. Takes the name of a branch, a string.
+    (Iceberg)"""
     isolation_level: str
     """Whether rows that others add meanwhile to what an overwrite replaces, or a DELETE, UPDATE or MERGE reads, are a
     conflict (serializable) or stay (snapshot). Takes serializable or snapshot. By default: serializable; of row changes

@@ -80,14 +80,16 @@ class WriteOptions(OptionSet):
     wap_id: str | None = option(
         "wap-id",
         text.described("an id, a string"),
-        "Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`.",
+        "Stage the rows of a table with `write.wap.enabled` under this id: nobody reads them before `Table.publish`. "
+        "On Spark, statements and `write_to` also take the setting `spark.wap.id`.",
         MODE,
         ICEBERG,
     )
     wap_branch: str | None = option(
         "wap-branch",
         text.described("the name of a branch, a string"),
-        "The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until `Table.fast_forward`.",
+        "The branch to commit to instead of `main`, in a table with `write.wap.enabled`, until "
+        "`Table.fast_forward`. On Spark, statements and `write_to` also take the setting `spark.wap.branch`.",
         MODE,
         ICEBERG,
     )

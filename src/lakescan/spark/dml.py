@@ -36,6 +36,7 @@ from lakescan.planning.plan import ScanPlan
 from lakescan.query.dialect.types import of_arrow
 from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
+from lakescan.spark.audit import audited
 from lakescan.spark.distribution import clustered_changes
 from lakescan.spark.frames import frame_of_plan, planned_frame
 from lakescan.spark.session import conf, parallelism
@@ -148,7 +149,7 @@ def run_dml(
     spark: SparkSession, statement: Statement, args: Any, frames: Mapping[str, Any], text: str | None = None
 ) -> ChangeResult:
     """Run a statement of SQL on Spark; see `lakescan.dml.execute.run`."""
-    found = changed_table(statement.target, current_namespace(spark), frames, text)
+    found = audited(spark, changed_table(statement.target, current_namespace(spark), frames, text))
     return found.run({}, lambda target, _: change(spark, target, statement, frames, args or None))
 
 

@@ -18,6 +18,7 @@ from lakescan.errors import LakescanError
 from lakescan.grammar.names import TableName
 from lakescan.query.dialect.types import of_arrow
 from lakescan.query.statement import Arguments, with_named_parameters
+from lakescan.spark.audit import audited
 from lakescan.spark.dml import run_dml
 from lakescan.spark.refused import catalog_in, has_catalog
 from lakescan.spark.session import conf
@@ -51,7 +52,7 @@ def run_row_statement(spark: SparkSession, text: str, args: Arguments, frames: M
         return None
     statement, text, values = parsed
     if isinstance(statement, Insert):
-        found = changed_table(statement.target, current_namespace(spark), frames, text)
+        found = audited(spark, changed_table(statement.target, current_namespace(spark), frames, text))
         is_dynamic = (conf(spark, _MODE) or "").lower() == "dynamic"
         run = partial(_insert, spark, frames)
         written = inserted(statement, found, values, run, dynamic=is_dynamic)

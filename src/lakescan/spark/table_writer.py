@@ -15,6 +15,7 @@ from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, near
 from lakescan.expressions.predicate import Predicate
 from lakescan.opening import table as open_table
 from lakescan.save import save
+from lakescan.spark.audit import staging
 from lakescan.table import Table
 from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
 from lakescan.transaction.open import exists
@@ -186,7 +187,8 @@ class TableWriter:
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").append()
         """
-        return self._existing("append").append(self._frame, **self._options)
+        table = self._existing("append")
+        return table.append(self._frame, **self._staged(table))
 
     def overwrite(self, condition: str | bool | Predicate) -> WriteResult:
         """Replace the rows of the table that match a condition by those of the frame, which must match it, too.
@@ -208,7 +210,8 @@ class TableWriter:
                 f"overwrite takes a condition as SQL text, such as \"day = '2026-01-31'\", or True, not {condition!r}"
             )
         where = None if isinstance(condition, bool) else condition
-        return self._existing("overwrite").overwrite(self._frame, where=where, **self._options)
+        table = self._existing("overwrite")
+        return table.overwrite(self._frame, where=where, **self._staged(table))
 
     def overwritePartitions(self) -> WriteResult:
         """Replace the partitions of the table that the frame has rows for; all rows of an unpartitioned table.
@@ -220,8 +223,13 @@ class TableWriter:
         Example:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").overwritePartitions()
         """
-        options = {"overwrite-mode": "dynamic"} | self._options
-        return self._existing("overwritePartitions").overwrite(self._frame, **options)
+        table = self._existing("overwritePartitions")
+        options = {"overwrite-mode": "dynamic"} | self._staged(table)
+        return table.overwrite(self._frame, **options)
+
+    def _staged(self, table: Table) -> dict[str, Any]:
+        """The options, and those by which the session stages rows."""
+        return staging(self._frame.sparkSession, table, self._options) | self._options
 
     def _existing(self, word: str) -> Table:
         given = {"using": self._format, "partitionedBy": self._partition_by, "tableProperty": self._properties}
@@ -351,7 +359,8 @@ def save_as_table(
             raise InvalidOption(f"{target} is partitioned by {writer._opened().partitioning}, not by {', '.join(by)}")
         return writer.append()
     if there and not by:
-        return writer._opened().overwrite(frame, **options)
+        there_now = writer._opened()
+        return there_now.overwrite(frame, **(staging(frame.sparkSession, there_now, options) | options))
     if format is not None or there:
         writer.using(format if format is not None else writer._opened().format)
     if by:
