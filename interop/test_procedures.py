@@ -200,3 +200,27 @@ def test_staged_rows(twins: Callable[..., Twins], rest: lakescan.Catalog, jvm: A
     rest.load_table(both.ours).append(pa.table({"id": [4], "part": ["d"]}), wap_id="ours")
     jvm.sql(f"CALL rest.system.publish_changes('{both.ours}', 'ours')").collect()
     assert sorted(rest.load_table(both.ours).to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_expiry(twins: Callable[..., Twins], jvm: Any) -> None:
+    both = twins("'write.delete.mode'='merge-on-read'")
+    both.sql("INSERT INTO {t} VALUES (1, 'a'), (2, 'a'), (3, 'b')")
+    both.sql("DELETE FROM {t} WHERE id = 1")
+    both.sql("ALTER TABLE {t} CREATE TAG kept")
+    both.sql("INSERT OVERWRITE {t} VALUES (4, 'c')")
+    both.sql("INSERT INTO {t} VALUES (5, 'c')")
+    both.call("expire_snapshots", snapshot_ids=lambda ids: [ids[0]])
+    both.call("expire_snapshots", older_than=LATER, retain_last=1)
+    both.sql("ALTER TABLE {t} DROP TAG kept")
+    both.call("expire_snapshots", older_than=LATER)
+    both.call("expire_snapshots", older_than=LATER)
+
+
+def test_a_table_is_registered_there_and_here(rest: lakescan.Catalog, jvm: Any) -> None:
+    table = rest.create_table("db.first_name", "id BIGINT")
+    table.append(pa.table({"id": [1, 2]}))
+    source = jvm.sql("SELECT file FROM rest.db.first_name.metadata_log_entries ORDER BY timestamp DESC").collect()[0][0]
+    theirs = jvm.sql(f"CALL rest.system.register_table('db.second_name', '{source}')")
+    ours = procedures.call(rest, "register_table", ["db.third_name", source])
+    assert [tuple(each.values()) for each in ours.to_pylist()] == [tuple(row) for row in theirs.collect()]
+    assert ours.schema.names == theirs.columns
