@@ -54,9 +54,15 @@ def jvm(warehouse: Path) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def rest_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("rest")
-    with rest_server(folder, {"warehouse": f"{folder}/warehouse"}) as found:
+def rest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server has its database and its tables."""
+    return tmp_path_factory.mktemp("rest")
+
+
+@pytest.fixture(scope="session")
+def rest_uri(rest_folder: Path) -> Iterator[str]:
+    settings = {"warehouse": f"{rest_folder}/warehouse", "jdbc.schema-version": "V1"}
+    with rest_server(rest_folder, settings) as found:
         yield found
 
 

@@ -28,6 +28,7 @@ from lakescan.errors import (
     InvalidFilter,
     InvalidOption,
     InvalidStatement,
+    IsAView,
     LakescanError,
     LimitExceeded,
     MissingDependency,
@@ -81,6 +82,7 @@ from lakescan.transaction.results import (
     RestoreResult,
     WriteResult,
 )
+from lakescan.view import View, ViewVersion
 
 __version__ = "0.1.0"
 moved.install()
@@ -117,6 +119,7 @@ __all__ = [
     "InvalidFilter",
     "InvalidOption",
     "InvalidStatement",
+    "IsAView",
     "KeyManager",
     "LakescanError",
     "LimitExceeded",
@@ -158,6 +161,8 @@ __all__ = [
     "TaskGroup",
     "TaskGroups",
     "UnsupportedFeature",
+    "View",
+    "ViewVersion",
     "WriteResult",
     "__version__",
     "catalog",

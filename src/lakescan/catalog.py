@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.create import make_named_delta
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
@@ -29,7 +30,7 @@ from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
 
 
-class Catalog:
+class Catalog(CatalogViews):
     """A catalog of namespaces and tables. Tables are named `namespace.table`; the catalog's own name may come first.
 
     Example:
@@ -104,7 +105,7 @@ class Catalog:
         parts = self._parts(name)
         try:
             with translated(Identifier(self.name, parts, "")):
-                self._catalog.create_namespace(parts, _texts(properties))
+                self._catalog.create_namespace(parts, property_texts(properties))
         except NamespaceAlreadyExistsError as error:
             if not exist_ok:
                 raise TableExists(f"namespace {name!r} already exists in catalog {self.name!r}") from error
@@ -146,30 +147,7 @@ class Catalog:
         parts = self._parts(name)
         there = self.namespace_properties(name)
         with translated(Identifier(self.name, parts, "")):
-            self._catalog.update_namespace_properties(parts, set(removed) & set(there), _texts(properties))
-
-    def list_views(self, namespace: str) -> list[str]:
-        """The views of a namespace.
-
-        Args:
-            namespace: A dotted name.
-
-        Returns:
-            Names as `namespace.view`, sorted; none in a catalog that has no views.
-
-        Raises:
-            NoSuchNamespace: The catalog does not have it.
-
-        Example:
-            >>> lake.list_views("shop")
-            ['shop.open_orders']
-        """
-        parts = self._parts(namespace)
-        try:
-            with translated(Identifier(self.name, parts, "")):
-                return sorted(".".join((*parts, name[-1])) for name in self._catalog.list_views(parts))
-        except NotImplementedError:
-            return []
+            self._catalog.update_namespace_properties(parts, set(removed) & set(there), property_texts(properties))
 
     def drop_namespace(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop an empty namespace.
@@ -180,7 +158,7 @@ class Catalog:
 
         Raises:
             NoSuchNamespace: It does not exist.
-            TableExists: It has tables.
+            TableExists: It has tables, or views.
 
         Example:
             >>> lake.drop_namespace("shop", missing_ok=True)
@@ -191,6 +169,8 @@ class Catalog:
         try:
             if DeltaNames(self._catalog).names(parts):
                 raise NamespaceNotEmptyError("it has Delta tables")
+            if self.namespace_exists(name) and (views := self.list_views(name)):
+                raise TableExists(f"namespace {name!r} of catalog {self.name!r} has the view {views[0]}: drop it first")
             with translated(Identifier(self.name, parts, "")):
                 self._catalog.drop_namespace(parts)
         except NoSuchNamespace:
@@ -286,7 +266,7 @@ class Catalog:
             (split_list(primary_key) if isinstance(primary_key, str) else tuple(primary_key)) or key,
             tuple(map(Term.parse, _terms("partition_by", partition_by))),
             tuple(map(SortTerm.parse, _terms("sort_by", sort_by))),
-            _texts(properties),
+            property_texts(properties),
             location=None if location is None else location_of(location),
             comment=comment,
         )
@@ -315,6 +295,7 @@ class Catalog:
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
             self._replace(identifier, definition, wanted)
         else:
+            self._check_no_view(identifier)
             wanted.create(self._catalog, identifier, definition)
         return self.load_table(name)
 
@@ -392,6 +373,7 @@ class Catalog:
             if exist_ok:
                 return self.load_table(name)
             raise TableExists(f"{identifier} already exists: exist_ok=True opens it")
+        self._check_no_view(identifier)
         opened = source if isinstance(source, Table) else table(source)
         where = None if location is None else location_of(location)
         state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
@@ -451,6 +433,7 @@ class Catalog:
         old, renamed = self._identifier(name), self._identifier(new)
         if self.table_exists(new):
             raise TableExists(f"{renamed} already exists")
+        self._check_no_view(renamed)
         if not self.namespace_exists(".".join(renamed.namespace)):
             raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
         names = DeltaNames(self._catalog)
@@ -483,6 +466,7 @@ class Catalog:
         identifier = self._identifier(name)
         if self.table_exists(name):
             raise TableExists(f"{identifier} already exists")
+        self._check_no_view(identifier)
         opened = table(location)
         format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
         return self.load_table(name)
@@ -556,10 +540,3 @@ def _terms(argument: str, given: str | Sequence[str]) -> Sequence[str]:
         return terms(given)
     except ValueError as error:
         raise InvalidOption(f"{argument}={given!r}: expected {error}") from error
-
-
-def _texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
-    """Properties as texts, as `lakescan.save` makes them."""
-    if not isinstance(properties, Mapping | None) or None in (properties or {}).values():
-        raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
-    return {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in (properties or {}).items()}

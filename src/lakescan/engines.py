@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# Engine name to module. `dml` runs statements that change rows, in this process or on the engine of their source. Other
-# modules provide `frame_of`, `changes_frame`, `rows_of`, `is_frame` and `schema_of`.
-_MODULES = {"spark": "lakescan.spark.engine", "dml": "lakescan.dml.calls"}
+# Engine name to module. `dml` runs statements that change rows, in this process or on the engine of their source;
+# `query` checks the queries of views. Other modules provide `frame_of`, `changes_frame`, `rows_of`, `is_frame` and
+# `schema_of`.
+_MODULES = {"spark": "lakescan.spark.engine", "dml": "lakescan.dml.calls", "query": "lakescan.query.view_definitions"}
 
 
 def load(name: str) -> Any:

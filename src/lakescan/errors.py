@@ -29,6 +29,12 @@ class NoSuchTable(NotATable, LookupError):
     """The catalog does not have the table."""
 
 
+class IsAView(NoSuchTable):
+    """The catalog has a view of that name, not a table: query it by `lakescan.sql`, or open it by `load_view`."""
+
+    found: object = None  # the view, for those who can read it
+
+
 class TableExists(LakescanError):
     """A table with that name or location already exists."""
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.lookup import of_storage, translated
+from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.storage_properties import of_storage
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.creation import create_table
 from lakescan.delta.log.segment import LOG_FOLDER

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import connection, is_known, refusal
-from lakescan.errors import LakescanError, MissingFile, NoSuchNamespace, NoSuchTable, StorageError, nearest
+from lakescan.catalogs.storage_properties import of_storage
+from lakescan.catalogs.view_store import StoredView, view_store
+from lakescan.errors import IsAView, LakescanError, MissingFile, NoSuchNamespace, NoSuchTable, StorageError, nearest
 from lakescan.storage.faults import told
-
-# Prefixes of catalog and table properties that configure storage access; their values include secrets.
-_OF_STORAGE = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,20 @@ def find(identifier: Identifier) -> FoundTable:
     return FoundTable("iceberg", table.metadata_location, of_storage({**catalog.properties, **table.io.properties}))
 
 
-def of_storage(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that configure storage access."""
-    return {name: value for name, value in properties.items() if name.startswith(_OF_STORAGE)}
+def find_view(identifier: Identifier) -> StoredView | None:
+    """Look a view up; None if the catalog does not have it. Raises `StorageError` if the catalog does not answer."""
+    with translated(identifier):
+        return view_store(connection(identifier.catalog)).load(identifier.within)
+
+
+def view_instead(identifier: Identifier) -> StoredView | None:
+    """The view that has the name of no table; None also for one of a server that refuses to say."""
+    from pyiceberg.exceptions import RESTError
+
+    try:
+        return view_store(connection(identifier.catalog)).load(identifier.within)
+    except RESTError:
+        return None
 
 
 def _names_in_namespace(identifier: Identifier) -> list[str]:
@@ -88,6 +98,12 @@ def translated(identifier: Identifier) -> Iterator[None]:
     try:
         yield
     except NoSuchTableError as error:
+        if (view := view_instead(identifier)) is not None:
+            failure = IsAView(
+                f"{identifier} is a view, not a table: query it by lakescan.sql, and change the rows of its tables"
+            )
+            failure.found = view
+            raise failure from error
         known = _names_in_namespace(identifier)
         raise NoSuchTable(
             f"catalog {identifier.catalog!r} has no table {'.'.join(identifier.within)!r}."

@@ -19,6 +19,7 @@ class Context:
     - `rows`: runs a query, and returns its rows as writers take them.
     - `executor`: where files are read and written; threads of this process if it is None.
     - `make_view`: makes a temporary view of changes, where the engine has some.
+    - `temporary`: whether a short name is that of something that the session alone has, such as a temporary view.
     """
 
     text: str
@@ -27,3 +28,4 @@ class Context:
     frames: Mapping[str, Any] = field(default_factory=dict)
     executor: PlanningExecutor | None = None
     make_view: Callable[[str, Changes], None] | None = None
+    temporary: Callable[[str], bool] = lambda name: False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import Identifier
@@ -45,6 +45,14 @@ def new_name(name: TableName, context: Context) -> NewName:
     if full is None:
         raise _unknown(parts, context, name, "catalog.namespace.table")
     return NewName(Catalog(full[0]), _dotted(full[1:]))
+
+
+def new_name_within(catalog: Catalog, name: TableName, context: Context) -> str:
+    """The new name of something that stays in its catalog; raises `InvalidStatement` for another catalog's."""
+    new = new_name(name, replace(context, within=(catalog.name,)))
+    if new.catalog is None or new.catalog.name != catalog.name:
+        raise InvalidStatement(f"{'.'.join(name.parts)} is in another catalog: a new name stays in the same")
+    return new.name
 
 
 def namespace(parts: tuple[str, ...] | None, context: Context, *, least: int = 1) -> tuple[Catalog, str]:

@@ -37,9 +37,11 @@ def create_namespace(wanted: CreateNamespace, context: Context) -> None:
 
 
 def drop_namespace(wanted: DropNamespace, context: Context) -> None:
-    """Run DROP NAMESPACE; with CASCADE its tables are dropped first, and their files stay."""
+    """Run DROP NAMESPACE; with CASCADE its views and tables are dropped first, and their files stay."""
     of, name = namespace(wanted.name, context)
     if wanted.cascade and of.namespace_exists(name):
+        for each in of.list_views(name):
+            of.drop_view(each, missing_ok=True)
         for each in of.list_tables(name):
             of.drop_table(each, missing_ok=True)
     of.drop_namespace(name, missing_ok=wanted.if_exists)

@@ -11,6 +11,7 @@ from lakescan.ddl.namespaces import alter_namespace, comment_on, create_catalog,
 from lakescan.ddl.refs import create_ref, drop_ref
 from lakescan.ddl.show import show
 from lakescan.ddl.tables import alter_table, create_table, drop_table, rename_table
+from lakescan.ddl.views import alter_view, create_view, drop_view
 from lakescan.errors import UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
 from lakescan.grammar.commands import Call, Convert, Generate, Optimize, Reorg, Restore, Vacuum
@@ -18,6 +19,7 @@ from lakescan.grammar.create_table import CreateTable, DropTable
 from lakescan.grammar.namespaces import AlterNamespace, CommentOn, CreateCatalog, CreateNamespace, DropNamespace, Show
 from lakescan.grammar.refs import CreateRef, DropRef
 from lakescan.grammar.statements import TableStatement
+from lakescan.grammar.views import AlterView, CreateView, DropView
 
 _RUN: dict[type, Callable[[Any, Context], Any]] = {
     Call: call,
@@ -38,6 +40,9 @@ _RUN: dict[type, Callable[[Any, Context], Any]] = {
     CommentOn: comment_on,
     CreateRef: create_ref,
     DropRef: drop_ref,
+    CreateView: create_view,
+    AlterView: alter_view,
+    DropView: drop_view,
     Show: show,
 }
 
@@ -63,8 +68,8 @@ def run(statement: TableStatement, context: Context) -> Any:
         context: What its words mean, and where it runs.
 
     Returns:
-        Rows (Arrow) for statements that have some (SHOW, CALL); the table that was made or renamed; what ALTER TABLE
-        changed; else None.
+        Rows (Arrow) for statements that have some (SHOW, CALL); the table or view that was made or renamed; what
+        ALTER TABLE changed; else None.
 
     Example:
         >>> run(parse_statement("SHOW CATALOGS"), context)

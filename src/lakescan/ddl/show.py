@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,15 +14,20 @@ from lakescan.common.references import dotted_path
 from lakescan.ddl.context import Context
 from lakescan.ddl.describe import create_statement, described, described_column
 from lakescan.ddl.names import namespace, opened
-from lakescan.errors import NoSuchColumn, UnsupportedFeature, nearest
+from lakescan.ddl.views import create_view_statement, described_view, viewed
+from lakescan.errors import InvalidStatement, IsAView, NoSuchColumn, UnsupportedFeature, nearest
 from lakescan.grammar.namespaces import Show, Shown
 from lakescan.table import Table
+from lakescan.view import View
 
 
 def show(wanted: Show, context: Context) -> pa.Table:
     """Run SHOW or DESCRIBE."""
     if wanted.table is not None:
-        table = opened(wanted.table, context)
+        try:
+            table = opened(wanted.table, context)
+        except IsAView:
+            return _of_view(viewed(wanted.table, context), wanted)
         return _OF_TABLES[wanted.what](table, wanted)
     match wanted.what:
         case Shown.CATALOGS:
@@ -52,11 +57,13 @@ def _columns(table: Table, wanted: Show) -> pa.Table:
 
 
 def _properties(table: Table, wanted: Show) -> pa.Table:
-    properties = dict(table.properties)
+    return _property_rows(table.properties, f"Table {table.name or table.location}", wanted)
+
+
+def _property_rows(properties: Mapping[str, str], what: str, wanted: Show) -> pa.Table:
     if wanted.column is not None:
         [key] = wanted.column
-        value = properties.get(key, f"Table {table.name or table.location} does not have property: {key}")
-        return _rows(("key", "value"), [(key, value)])
+        return _rows(("key", "value"), [(key, properties.get(key, f"{what} does not have property: {key}"))])
     return _rows(("key", "value"), sorted(properties.items()))
 
 
@@ -126,6 +133,20 @@ _OF_TABLES: dict[Shown, Callable[[Table, Show], pa.Table]] = {
     Shown.CREATE_TABLE: _create_table,
     Shown.TABLE: _described,
 }
+
+
+def _of_view(view: View, wanted: Show) -> pa.Table:
+    """SHOW and DESCRIBE of a view."""
+    match wanted.what:
+        case Shown.COLUMNS:
+            return _column("col_name", view.schema.names)
+        case Shown.PROPERTIES:
+            return _property_rows(view.properties, f"View {view.name}", wanted)
+        case Shown.CREATE_TABLE:
+            return _column("createtab_stmt", [create_view_statement(view)])
+        case Shown.TABLE if wanted.column is None:
+            return _rows(("col_name", "data_type", "comment"), described_view(view, extended=wanted.extended))
+    raise InvalidStatement(f"{view.name} is a view: the statement takes a table")
 
 
 def _described_namespace(catalog: Catalog, name: str, *, extended: bool) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakescan.catalog import Catalog
 from lakescan.ddl.context import Context
-from lakescan.ddl.names import NewName, new_name, opened
+from lakescan.ddl.names import NewName, new_name, new_name_within, opened
 from lakescan.definition.table_definition import TableDefinition, numbered
 from lakescan.errors import CommitStateUnknown, InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
@@ -153,13 +153,8 @@ def rename_table(wanted: RenameTable, context: Context) -> Table:
         within = opened(wanted.table, context).name
         assert within is not None
         parts = (within.catalog, *within.namespace, parts[0])
-    new = new_name(
-        dataclasses.replace(wanted.new, parts=parts), dataclasses.replace(context, within=(old.catalog.name,))
-    )
-    assert new.catalog is not None
-    if new.catalog.name != old.catalog.name:
-        raise InvalidStatement(f"{'.'.join(wanted.new.parts)} is in another catalog: tables are renamed within one")
-    return old.catalog.rename_table(old.name, new.name)
+    wanted_name = dataclasses.replace(wanted.new, parts=parts)
+    return old.catalog.rename_table(old.name, new_name_within(old.catalog, wanted_name, context))
 
 
 def alter_table(wanted: AlterTable, context: Context) -> AlterResult:

@@ -14,6 +14,7 @@ from lakescan.changes import Changes
 from lakescan.common import types as t
 from lakescan.errors import UnsupportedFeature
 from lakescan.formats.metadata_table import MetadataTable
+from lakescan.query.catalog_views import with_catalog_views
 from lakescan.query.conditions import ValuesOf
 from lakescan.query.dialect.queries import Given
 from lakescan.query.dialect.statement import Translated, translated
@@ -206,6 +207,9 @@ def analyzed(
     tables = Tables(text, within, frames, settings, views)
     if pinned is not None:
         tables.pin(pinned)
+    if (whole_text := with_catalog_views(text, tree, tables, values)) != text:
+        text, tree = whole_text, parsed(whole_text)
+        tables.text = text
     found = [(each, tables.named(each)) for each in occurrences(tree, text, values)]
     named = {replace(each, full=what.full): what for each, what in found if what is not None}
     return Analyzed(text, tree, values, tables, named, tuple(each for each, what in found if what is None))

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.registry import is_known, known
+from lakescan.catalogs.view_store import StoredView
 from lakescan.changes import are_computed
 from lakescan.common.schema import Schema
 from lakescan.errors import (
     InvalidOption,
     InvalidStatement,
+    IsAView,
     NoSuchNamespace,
     NoSuchSnapshot,
     NoSuchTable,
@@ -96,6 +98,8 @@ class Tables:
     views: Views = field(default_factory=lambda: Views())
     _opened: dict[tuple[str, ...], ScanSpec] = field(default_factory=dict)
     _at: dict[tuple[str, str], ScanSpec] = field(default_factory=dict)
+    _views_of: dict[tuple[str, ...], StoredView | None] = field(default_factory=dict)
+    _missing: dict[tuple[str, ...], NoSuchTable | NoSuchNamespace] = field(default_factory=dict)
 
     def pin(self, spec: ScanSpec) -> None:
         """Read a table in the state of a spec, wherever the statement names it."""
@@ -115,6 +119,21 @@ class Tables:
             return replace(found, spec=self._travelled(found.spec, each.travel))
         except (NoSuchTable, NoSuchNamespace, NotATable) as error:
             raise type(error)(f"{error}{underlined_at(self.text, each.start, each.end)}") from error
+
+    def view(self, names: tuple[str, ...]) -> StoredView | None:
+        """The catalog's view that a name means; None for a table, for what the engine has, and for nothing."""
+        if names not in self._views_of:
+            self._views_of[names] = self._view(names)
+        return self._views_of[names]
+
+    def _view(self, names: tuple[str, ...]) -> StoredView | None:
+        try:
+            self._find(names)
+        except IsAView as error:
+            return error.found if isinstance(error.found, StoredView) else None
+        except (NoSuchTable, NoSuchNamespace, NotATable):
+            return None  # which `named` says, with the place
+        return None
 
     def _changed(self, found: Named, each: Occurrence) -> Named:
         """The changes of a table; errors of the range underline the place."""
@@ -142,6 +161,8 @@ class Tables:
         for n, full in enumerate(candidates):
             try:
                 return replace(self._in_catalog(full), full=full)
+            except IsAView:
+                raise
             except (NoSuchTable, NoSuchNamespace):
                 if n == len(candidates) - 1:
                     raise
@@ -164,11 +185,17 @@ class Tables:
         """A table, or where there is none of that name, a metadata table, branch or tag of the table before it."""
         try:
             return Named(self._open(names, Identifier(names[0], names[1:-1], names[-1]), None))
+        except IsAView:
+            raise
         except (NoSuchTable, NoSuchNamespace):
             if len(names) < 4:
                 raise
             try:
                 base = self._open(names[:-1], Identifier(names[0], names[1:-2], names[-2]), None)
+            except IsAView as error:
+                raise InvalidStatement(
+                    f"{'.'.join(names[:-1])} is a view: it has no {names[-1]!r}, as tables have"
+                ) from error
             except (NoSuchTable, NoSuchNamespace):
                 base = None
             if base is None:
@@ -179,9 +206,15 @@ class Tables:
         return self._open((format_name, path), path, format_name)
 
     def _open(self, key: tuple[str, ...], what: str | Identifier, format_name: str | None) -> ScanSpec:
+        if key in self._missing:
+            raise self._missing[key]
         if key not in self._opened:
             given = {"time-zone": self.settings.zone} | ({} if format_name is None else {"format": format_name})
-            spec = open_table(what, ReadOptions.of(given)).scan().spec
+            try:
+                spec = open_table(what, ReadOptions.of(given)).scan().spec
+            except (NoSuchTable, NoSuchNamespace) as error:
+                self._missing[key] = error
+                raise
             self._opened[key] = self._at.setdefault((spec.table.location, str(spec.selector)), spec)
         return self._opened[key]
 

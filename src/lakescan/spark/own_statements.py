@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakescan.catalogs.registry import is_known
+from lakescan.common.references import quoted
 from lakescan.dml.target import names_table
 from lakescan.errors import InvalidStatement, UnsupportedFeature
 from lakescan.grammar.commands import Call
@@ -15,6 +16,7 @@ from lakescan.grammar.names import TableName
 from lakescan.grammar.namespaces import AlterNamespace, CreateCatalog, CreateNamespace, DropNamespace, Show, Shown
 from lakescan.grammar.statements import TableStatement, parse_statement
 from lakescan.grammar.type_text import text_literal
+from lakescan.grammar.views import AlterView, DropView
 from lakescan.query.statement import Arguments, with_named_parameters
 from lakescan.spark.refused import catalog_in, has_catalog
 
@@ -59,6 +61,8 @@ def _is_own(spark: SparkSession, found: TableStatement, frames: Mapping[str, Any
     table = getattr(found, "table", None) or getattr(found, "view", None) or getattr(found, "name", None)
     assert isinstance(table, TableName)
     parts = table.parts
+    if isinstance(found, AlterView | DropView) and len(parts) == 1 and spark.catalog.tableExists(quoted(parts[0])):
+        return False  # a temporary view
     if len(parts) > 1 and is_known(parts[0]) and has_catalog(spark, parts[0]):
         return False
     return names_table(table, within, frames) and not (bool(within) and len(parts) > 1 and has_catalog(spark, parts[0]))

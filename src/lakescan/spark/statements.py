@@ -91,7 +91,12 @@ def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Argumen
     def make_view(name: str, changes: Changes) -> None:
         changes.to_spark(spark).createOrReplaceTempView(quoted(name))
 
-    context = Context(text, current_namespace(spark), rows, frames, SparkExecutor(spark), make_view)
+    def temporary(name: str) -> bool:
+        return bool(spark.catalog.tableExists(quoted(name)))
+
+    context = Context(
+        text, current_namespace(spark), rows, frames, SparkExecutor(spark), make_view, temporary=temporary
+    )
     found = run(ours, context)
     if isinstance(ours, Show) and ours.what is Shown.CATALOGS:
         found = with_spark_catalogs(spark, found, ours.pattern)

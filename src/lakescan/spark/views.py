@@ -74,8 +74,8 @@ def text_to_keep(name: str, source: str, found: Analyzed) -> str:
         full = ".".join(map(quoted, named.full))
         edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, full))
     text = edited(found.text, edits)
-    is_table = parts_of(source.strip()) is not None and len(found.named) == 1
-    return text.removeprefix(_WHOLE).strip() if is_table and text.startswith(_WHOLE) else text
+    table = text.removeprefix(_WHOLE).strip()
+    return table if parts_of(source.strip()) is not None and parts_of(table) is not None else text
 
 
 def record(spark: SparkSession, name: str, text: str, frame: DataFrame, *, replace: bool) -> None:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.lookup import of_storage, translated
+from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.other_tables import named_by, tables_that_may_share
 from lakescan.catalogs.registry import connection
+from lakescan.catalogs.storage_properties import of_storage
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
 from lakescan.definition.table_changes import AddColumn, TableChange

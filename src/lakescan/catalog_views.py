@@ -1,0 +1,319 @@
+"""Views of catalogs: what `Catalog` offers to make, open, change and drop them."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from lakescan import engines
+from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.lookup import find, find_view, translated, view_instead
+from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
+from lakescan.common.retries import COMMITS, Attempts
+from lakescan.common.schema import Schema
+from lakescan.definition.view_definition import ViewDefinition
+from lakescan.errors import CommitConflict, InvalidOption, NoSuchNamespace, NoSuchTable, TableExists, nearest
+from lakescan.iceberg.view.changes import COMMENT, QUERY_COLUMNS, ViewText, new_view, replaced, with_properties
+from lakescan.iceberg.view.metadata import ViewMetadata
+from lakescan.view import View
+
+_LOCATION = "location"  # the property by which a statement gives the folder of a new view's metadata
+
+
+class CatalogViews(ABC):
+    """The methods of `Catalog` that are about views."""
+
+    name: str
+    _catalog: Any
+
+    @abstractmethod
+    def _identifier(self, name: str) -> Identifier: ...
+
+    @abstractmethod
+    def _parts(self, namespace: str) -> tuple[str, ...]: ...
+
+    def list_views(self, namespace: str) -> list[str]:
+        """The views of a namespace.
+
+        Args:
+            namespace: A dotted name.
+
+        Returns:
+            Names as `namespace.view`, sorted; none in a catalog that has no views.
+
+        Raises:
+            NoSuchNamespace: The catalog does not have it.
+
+        Example:
+            >>> lake.list_views("shop")
+            ['shop.open_orders']
+        """
+        parts = self._parts(namespace)
+        with translated(Identifier(self.name, parts, "")):
+            return sorted(".".join((*parts, name)) for name in self._views.names(parts))
+
+    def load_view(self, name: str) -> View:
+        """Open a view, to look at its query, columns and properties.
+
+        Args:
+            name: `namespace.view`; the catalog's own name may come first.
+
+        Raises:
+            NoSuchTable: The catalog does not have it; the message names the nearest.
+
+        Example:
+            >>> lake.load_view("shop.open_orders").query
+            'SELECT * FROM orders WHERE open'
+        """
+        return View(self._loaded(self._identifier(name)))
+
+    def view_exists(self, name: str) -> bool:
+        """Whether the catalog has a view.
+
+        Args:
+            name: `namespace.view`.
+
+        Example:
+            >>> lake.view_exists("shop.open_orders")
+            True
+        """
+        return find_view(self._identifier(name)) is not None
+
+    def create_view(
+        self,
+        name: str,
+        query: str,
+        *,
+        replace: bool = False,
+        if_not_exists: bool = False,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        columns: Sequence[str] = (),
+    ) -> View:
+        """Create a view of a query, and open it.
+
+        The query is checked here, by this process: its tables and columns must be there. The catalog keeps its text,
+        and the columns that it has now: columns that its tables get later are not the view's. Iceberg's engines read
+        the same view.
+
+        Args:
+            name: `namespace.view`.
+            query: A SELECT in Spark's dialect. Short names in it are those of the view's namespace.
+            replace: Replace the view if it exists; its properties stay.
+            if_not_exists: Open the view if it exists.
+            comment: What the view is about.
+            properties: The view's own; `location` is the folder of its metadata.
+            columns: Names of its columns, if they are not those of the query.
+
+        Returns:
+            The view.
+
+        Raises:
+            TableExists: A view or table has the name.
+            NoSuchTable: The query names what is not there.
+            InvalidStatement: The text is no query, it has parameters, or the names of columns do not fit it.
+            UnsupportedFeature: The catalog has no views, or a view has a query in another dialect, too.
+
+        Example:
+            >>> lake.create_view("shop.open_orders", "SELECT * FROM orders WHERE open", comment="not yet shipped")
+        """
+        if replace and if_not_exists:
+            raise InvalidOption("replace replaces a view that exists, if_not_exists keeps it: give one of them")
+        identifier = self._identifier(name)
+        if if_not_exists and (found := find_view(identifier)) is not None:
+            return View(found)
+        define = engines.load("query").view_definition
+        definition: ViewDefinition = define(
+            query, identifier, tuple((each, None) for each in columns), comment, property_texts(properties)
+        )
+        return self.make_view(name, definition, replace=replace, if_not_exists=if_not_exists)
+
+    def make_view(
+        self, name: str, definition: ViewDefinition, *, replace: bool = False, if_not_exists: bool = False
+    ) -> View:
+        """Create a view by its definition, which is taken as it is; see `create_view`.
+
+        Args:
+            name: `namespace.view`.
+            definition: Its query and columns.
+            replace: Replace the view if it exists.
+            if_not_exists: Open the view if it exists.
+
+        Example:
+            >>> lake.make_view("shop.open_orders", definition, replace=True)
+        """
+        identifier = self._identifier(name)
+        self._check_no_table(identifier)
+        text, properties = self._text(definition), _properties_of(definition)
+        attempts = Attempts(COMMITS)
+        while True:
+            found = find_view(identifier)
+            if found is not None and not replace and not if_not_exists:
+                raise TableExists(
+                    f"the view {identifier} already exists: replace=True (OR REPLACE) replaces it, if_not_exists=True "
+                    "(IF NOT EXISTS) keeps it"
+                )
+            if found is not None and not replace:
+                return View(found)
+            try:
+                if found is None:
+                    self._create(identifier, text, properties, definition.properties.get(_LOCATION))
+                else:
+                    self._commit(found, replaced(found.metadata, text, properties, str(identifier)))
+                return self.load_view(name)
+            except (CommitConflict, TableExists) as error:  # made, replaced or dropped meanwhile
+                if not replace and not if_not_exists:
+                    raise
+                self._check_no_table(identifier)
+                attempts.again(str(identifier), error)
+
+    def drop_view(self, name: str, *, missing_ok: bool = False) -> None:
+        """Drop a view. Its tables stay, as does the file of its metadata.
+
+        Args:
+            name: `namespace.view`.
+            missing_ok: Do nothing if it does not exist.
+
+        Raises:
+            NoSuchTable: It does not exist, or is a table.
+
+        Example:
+            >>> lake.drop_view("shop.open_orders", missing_ok=True)
+        """
+        identifier = self._identifier(name)
+        with translated(identifier):
+            dropped = self._views.drop(identifier.within)
+        if not dropped and not missing_ok:
+            raise self._missing(identifier)
+
+    def rename_view(self, name: str, new: str) -> View:
+        """Rename a view, and open it. Views that read it by its old name do not follow.
+
+        Args:
+            name: `namespace.view`.
+            new: The new name; it may be in another namespace.
+
+        Raises:
+            NoSuchTable: The view does not exist.
+            TableExists: A view or table has the new name.
+
+        Example:
+            >>> lake.rename_view("shop.open_orders", "shop.orders_to_ship")
+        """
+        old, renamed = self._identifier(name), self._identifier(new)
+        self._loaded(old)
+        self._check_no_table(renamed)
+        with translated(renamed):
+            if not self._views.rename(old.within, renamed.within):
+                raise self._missing(old)
+        return self.load_view(new)
+
+    def update_view(self, name: str, properties: Mapping[str, str], *, removed: Iterable[str] = ()) -> View:
+        """Set and remove properties of a view, and open it.
+
+        Args:
+            name: `namespace.view`.
+            properties: Those to set; `comment` is what the view is about.
+            removed: The names of those to remove; one that is not there is left out.
+
+        Raises:
+            NoSuchTable: The view does not exist.
+
+        Example:
+            >>> lake.update_view("shop.open_orders", {"owner": "sales"})
+        """
+        identifier, changed, gone = self._identifier(name), property_texts(properties), frozenset(removed)
+        attempts = Attempts(COMMITS)
+        while True:
+            found = self._loaded(identifier)
+            try:
+                self._commit(found, with_properties(found.metadata, changed, gone))
+            except CommitConflict as error:
+                attempts.again(str(identifier), error)
+            else:
+                return self.load_view(name)
+
+    @property
+    def _views(self) -> ViewStore:
+        return view_store(self._catalog)
+
+    def _loaded(self, identifier: Identifier) -> StoredView:
+        found = find_view(identifier)
+        if found is None:
+            raise self._missing(identifier)
+        return found
+
+    def _missing(self, identifier: Identifier) -> NoSuchTable:
+        name = ".".join(identifier.within)
+        if self._is_table(identifier):
+            return NoSuchTable(f"{identifier} is a table, not a view: statements and methods of tables take it")
+        try:
+            known = self._views.names(identifier.namespace)
+        except Exception:
+            known = []
+        return NoSuchTable(f"catalog {self.name!r} has no view {name!r}.{nearest(identifier.name, known)}")
+
+    def _is_table(self, identifier: Identifier) -> bool:
+        try:
+            find(identifier)
+        except (NoSuchTable, NoSuchNamespace):
+            return False
+        return True
+
+    def _check_no_table(self, identifier: Identifier) -> None:
+        if self._is_table(identifier):
+            raise TableExists(f"{identifier} is a table: give the view another name, or drop or rename the table")
+
+    def _check_no_view(self, identifier: Identifier) -> None:
+        if view_instead(identifier) is not None:
+            raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
+
+    def _create(
+        self, identifier: Identifier, text: ViewText, properties: Mapping[str, str], location: str | None
+    ) -> None:
+        def make(default: str | None) -> ViewMetadata:
+            return new_view(text, location or default or "", properties)
+
+        with translated(identifier):
+            self._views.create(identifier.within, make)
+
+    def _commit(self, base: StoredView, new: ViewMetadata) -> None:
+        if new == base.metadata:
+            return
+        with translated(base.identifier):
+            if not self._views.commit(base, new):
+                raise CommitConflict(f"{base.identifier}: another writer changed the view at the same time")
+
+    def _text(self, definition: ViewDefinition) -> ViewText:
+        catalog, *namespace = definition.within
+        return ViewText(
+            definition.query,
+            Schema(definition.columns),
+            None if catalog == self.name else catalog,
+            tuple(namespace),
+            int(time.time() * 1000),
+            {"engine-name": "lakescan", "engine-version": _own_version()},
+        )
+
+
+def _properties_of(definition: ViewDefinition) -> dict[str, str]:
+    own = {name: value for name, value in definition.properties.items() if name != _LOCATION}
+    commented = {} if definition.comment is None else {COMMENT: definition.comment}
+    return {**own, **commented, QUERY_COLUMNS: ",".join(definition.query_columns)}
+
+
+def _own_version() -> str:
+    try:
+        return version("lakescan")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def property_texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
+    """Properties as texts; raises `InvalidOption`."""
+    if not isinstance(properties, Mapping | None) or None in (properties or {}).values():
+        raise InvalidOption(f"properties are a mapping of names to values, not {properties!r}")
+    return {str(n): str(v).lower() if isinstance(v, bool) else str(v) for n, v in (properties or {}).items()}

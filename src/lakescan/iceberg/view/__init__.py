@@ -1,0 +1,1 @@
+"""Iceberg views: their metadata (the view specification), and how it changes."""
