@@ -183,7 +183,7 @@ def test_columns_that_are_added_may_be_null_whatever_the_rows_say(made: Make) ->
 def test_files_end_at_their_target_size(made: Make) -> None:
     made(partition_by=())
     table = pa.table({"id": range(300_000), "part": [str(n * 7919 % 10**9) for n in range(300_000)]})
-    saved = now().append(pa.Table.from_batches(table.to_batches(max_chunksize=10_000)), target_file_size_bytes="500k")
+    saved = now().append(pa.Table.from_batches(table.to_batches(max_chunksize=10_000)), target_file_size_bytes="300k")
     assert saved.files > 2
     assert now().scan().count() == 300_000
     assert now().scan().where("id = 299999").to_arrow().num_rows == 1

@@ -23,7 +23,6 @@ from lakescan.expressions.instants import plain_value
 from lakescan.expressions.predicate import Comparison, In, Predicate, conjunction
 from lakescan.spark.keyed_rows import named
 from lakescan.spark.session import conf
-from lakescan.spark.types import spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,6 +70,8 @@ class SourceKeys:
     @staticmethod
     def equal_to(pairs: Mapping[str, str], schema: Schema, source: DataFrame) -> SourceKeys | None:
         """Read the keys of some columns; `pairs` are the columns of a table, and those of the source."""
+        from lakescan.spark.types import spark_type  # `lakescan` is imported without Spark
+
         pairs = {name: each for name, each in pairs.items() if _is_compared(schema.field(name))}
         kinds = {field.name: field.dataType for field in source.schema.fields}
         known = {name: each for name, each in pairs.items() if kinds[each] == spark_type(schema.field(name).type)}
