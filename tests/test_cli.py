@@ -107,7 +107,7 @@ def test_tables_are_made_listed_and_kept_in_order(tmp_path: Path) -> None:
     orphans = run_here("remove-orphans", "local.db.t", "--older-than", "2100-01-01", "--dry-run").split("\n")
     assert sum(line.endswith(".parquet") for line in orphans) == 4
     assert orphans[-1].endswith("files would be removed")
-    assert run_here("checkpoint", "local.db.d") == "wrote a checkpoint"
+    assert run_here("checkpoint", "local.db.d") == "wrote a checkpoint of version 4"
     assert len(list(Path(tmp_path, "lake").rglob("*.checkpoint.parquet"))) == 1
     assert "2" in run_here("head", "local.db.t", "-s", "id", "-w", "id = 2")
 

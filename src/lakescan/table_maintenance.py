@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -32,31 +32,36 @@ class Maintained(Protocol):
     def scan(self) -> Scan:
         """A scan of all rows."""
 
-    def refresh(self) -> Any:
-        """See the newest state."""
-
-    def health(self, *, orphans: bool = False) -> TableHealth:
+    @property
+    def health(self) -> Callable[..., TableHealth]:
         """The table's health."""
 
-    def compact(self, *, executor: PlanningExecutor | None = None, **options: Any) -> Any:
+    @property
+    def compact(self) -> Callable[..., Any]:
         """Rewrite small files and files with deletes."""
 
-    def convert_equality_deletes(self, *, executor: PlanningExecutor | None = None) -> Any:
+    @property
+    def convert_equality_deletes(self) -> Callable[..., Any]:
         """Replace equality deletes."""
 
-    def rewrite_position_deletes(self) -> Any:
+    @property
+    def rewrite_position_deletes(self) -> Callable[..., Any]:
         """Rewrite files of position deletes."""
 
-    def rewrite_manifests(self) -> Any:
+    @property
+    def rewrite_manifests(self) -> Callable[..., Any]:
         """Rewrite manifests."""
 
-    def checkpoint(self) -> Any:
+    @property
+    def checkpoint(self) -> Callable[..., Any]:
         """Write a checkpoint."""
 
-    def expire_snapshots(self, *, dry_run: bool = False, clean_expired_files: bool = False) -> Any:
+    @property
+    def expire_snapshots(self) -> Callable[..., Any]:
         """Expire snapshots."""
 
-    def remove_orphans(self, *, dry_run: bool = False) -> OrphanResult:
+    @property
+    def remove_orphans(self) -> Callable[..., OrphanResult]:
         """Remove orphan files."""
 
 
@@ -128,7 +133,7 @@ def maintained(
     dry_run: bool = False,
     skip: Sequence[str] = (),
     executor: PlanningExecutor | None = None,
-    report: Any = lambda name: None,
+    report: Callable[[str], None] = lambda name: None,
 ) -> MaintainResult:
     """`Table.maintain`, which reports the name of each step as it begins."""
     options: dict[str, Any] = {

@@ -1,37 +1,44 @@
-"""The read-only commands: doctor, explain, history, head, inspect."""
+"""The `lakescan` command: its options, and the commands that read tables."""
 
 from __future__ import annotations
 
+import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.catalog import catalog
+from lakescan.cli import catalogs, maintenance, query, states
 from lakescan.cli.arguments import pairs
-from lakescan.cli.maintenance import app as maintenance
-from lakescan.cli.query import app as query
+from lakescan.cli.failures import exit_code, print_error
+from lakescan.cli.output import console, print_json, print_rows
+from lakescan.cli.progress import working
+from lakescan.cli.settings import Section, TablePath, command, storage_options, wants_json
 from lakescan.common.option_values import mapping
 from lakescan.common.references import parse_reference, split_list
 from lakescan.doctor import Diagnosis, doctor
-from lakescan.errors import InvalidOption, LakescanError, NoSuchColumn, missing_dependency, nearest
+from lakescan.errors import InvalidOption, NoSuchColumn, missing_dependency, nearest
 from lakescan.explain import plan_for_terminal, write_html
 from lakescan.opening import table
 from lakescan.scan import Scan
 from lakescan.table import Table
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Iceberg and Delta tables, from the command line.")
-app.add_typer(maintenance)
-app.add_typer(query)
-console = Console(markup=False, emoji=False)
+app = Section(
+    "Looking at tables",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Iceberg and Delta tables, from the command line.",
+)
+GROUPS = (catalogs, states, maintenance, query)
+for group in GROUPS:
+    app.add_typer(group.app)
 _TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", "clusterId", "userId", "userName")
 
-TablePath = Annotated[
-    str, typer.Argument(help="Table folder or URI, Iceberg metadata JSON file, or catalog.namespace.table.")
-]
 OptionList = Annotated[list[str] | None, typer.Option("--option", "-o", help="A read option, name=value.")]
 Relocate = Annotated[str | None, typer.Option(help="JSON object that maps old location prefixes to new ones.")]
 Where = Annotated[str | None, typer.Option("--where", "-w", help="Row filter, as SQL.")]
@@ -39,7 +46,7 @@ Columns = Annotated[str | None, typer.Option("--select", "-s", help="Columns to 
 
 
 @app.callback()
-def catalogs(
+def known_catalogs(
     embedded: Annotated[
         list[str] | None,
         typer.Option("--catalog", help="An embedded catalog, name=folder. Others come from pyiceberg's configuration."),
@@ -50,7 +57,7 @@ def catalogs(
         catalog(name, warehouse=folder)
 
 
-@app.command("doctor")
+@command(app, "doctor", opens=False)
 def doctor_command(
     path: Annotated[str | None, typer.Option(help="A storage location whose access to check.")] = None,
     spark: Annotated[bool, typer.Option(help="Start a local Spark session and check its workers.")] = False,
@@ -67,12 +74,56 @@ def doctor_command(
         session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         register(session)
     diagnosis = doctor(session, path)
-    _show_diagnosis(diagnosis)
+    if wants_json():
+        for check in diagnosis.checks:
+            print_json(asdict(check))
+    else:
+        _show_diagnosis(diagnosis)
     if not diagnosis.ok:
         raise typer.Exit(1)
 
 
-@app.command()
+@command(app, "describe")
+def describe(path: TablePath, option: OptionList = None, relocate: Relocate = None) -> None:
+    """Say what a table is: its format, place, layout, columns and properties."""
+    opened = _open(path, option, relocate)
+    facts = {
+        "name": None if opened.name is None else str(opened.name),
+        "format": opened.format,
+        "format version": opened.format_version,
+        "location": opened.folder,
+        "comment": opened.comment,
+        "version": opened.version,
+        "partitioning": opened.partitioning,
+        "sort order": opened.sort_order,
+    }
+    columns, properties = _columns(opened), dict(sorted(opened.properties.items()))
+    if wants_json():
+        names = {name.replace(" ", "_"): value for name, value in facts.items()}
+        print_json({**names, "columns": columns, "properties": properties})
+        return
+    for name, value in facts.items():
+        if value is not None:
+            console.print(Text.assemble((f"{name:<16}", "bold"), str(value)), soft_wrap=True)
+    print_rows(columns)
+    for name, value in properties.items():
+        console.print(f"{name} = {value}", soft_wrap=True)
+
+
+@command(app, "schema")
+def schema(path: TablePath, option: OptionList = None, relocate: Relocate = None) -> None:
+    """List the columns of a table."""
+    print_rows(_columns(_open(path, option, relocate)))
+
+
+@command(app, "properties")
+def properties(path: TablePath) -> None:
+    """List the properties of a table."""
+    found = sorted(_open(path, None, None).properties.items())
+    print_rows([{"property": name, "value": value} for name, value in found])
+
+
+@command(app, "explain")
 def explain(
     path: TablePath,
     where: Where = None,
@@ -83,19 +134,24 @@ def explain(
 ) -> None:
     """Show which files a scan would read, and which it skips and why."""
     plan = _scan(_open(path, option, relocate), where, select).plan()
-    console.print(plan_for_terminal(plan))
+    if wants_json():
+        print_json(asdict(plan.report))
+    else:
+        console.print(plan_for_terminal(plan))
     if html is not None:
-        console.print(f"written to {write_html([plan], html)}")
+        write_html([plan], html)
+        maintenance.print_written(html)
 
 
-@app.command()
+@command(app, "history")
 def history(path: TablePath, relocate: Relocate = None) -> None:
     """List the table's commits, oldest first."""
     commits = _open(path, None, relocate).history()
-    _print_rows(commits.select([n for n in commits.column_names if n not in _TOO_WIDE]).to_pylist())
+    wide = () if wants_json() else _TOO_WIDE
+    print_rows(commits.select([n for n in commits.column_names if n not in wide]))
 
 
-@app.command()
+@command(app, "head")
 def head(
     path: TablePath,
     rows: Annotated[int, typer.Option("--rows", "-n", help="Number of rows to show.")] = 10,
@@ -105,10 +161,21 @@ def head(
     relocate: Relocate = None,
 ) -> None:
     """Show the first rows of a scan."""
-    _print_rows(_scan(_open(path, option, relocate), where, select).limit(rows).to_arrow().to_pylist())
+    print_rows(_scan(_open(path, option, relocate), where, select).limit(rows).to_arrow())
 
 
-@app.command()
+@command(app, "count")
+def count(path: TablePath, where: Where = None, option: OptionList = None, relocate: Relocate = None) -> None:
+    """Count the rows of a scan: from metadata alone where that tells."""
+    with working("counting"):
+        rows = _scan(_open(path, option, relocate), where, None).count()
+    if wants_json():
+        print_json({"rows": rows})
+    else:
+        console.print(str(rows))
+
+
+@command(app, "inspect")
 def inspect(
     path: TablePath,
     name: Annotated[str, typer.Argument(help="A metadata table, such as snapshots, files or partitions.")],
@@ -122,7 +189,7 @@ def inspect(
     if unknown := [n for n in columns if n not in rows.column_names]:
         suggestion = nearest(unknown[0], rows.column_names)
         raise NoSuchColumn(f"{name} has no column {unknown[0]!r}.{suggestion} Columns: {', '.join(rows.column_names)}")
-    _print_rows(rows.select(columns).to_pylist())
+    print_rows(rows.select(columns))
 
 
 def run() -> None:
@@ -130,24 +197,23 @@ def run() -> None:
     try:
         app(standalone_mode=True)
     except Exception as error:
-        if not isinstance(error, (LakescanError, OSError)) and not _is_library_error(error):
-            raise
-        places = isinstance(error, LakescanError) and "\n" in str(error)  # lines that underline a place in SQL
-        text = str(error) if places else " ".join(str(error).split())
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
-        console.print(Text.assemble((type(error).__name__, "red"), f": {text}"))
-        raise SystemExit(1) from None
-
-
-def _is_library_error(error: Exception) -> bool:
-    """Whether a library that accesses tables raised the error: its message is enough, without a traceback."""
-    libraries = ("pyiceberg", "obstore", "sqlalchemy", "botocore", "thrift", "pyarrow")
-    return any(kind.__module__.partition(".")[0] in libraries for kind in type(error).__mro__)
+        code = exit_code(error)
+        if code is None:
+            traceback.print_exc()
+            raise SystemExit(70) from None
+        print_error(error)
+        raise SystemExit(code) from None
 
 
 def _open(path: str, options: list[str] | None, relocate: str | None) -> Table:
     read_options: dict[str, Any] = dict(pairs(options, "options are written name=value, e.g. -o versionAsOf=3"))
-    return table(path, relocate=_prefixes(relocate) if relocate else None, **read_options)
+    prefixes = _prefixes(relocate) if relocate else None
+    return table(path, relocate=prefixes, storage_options=storage_options(), **read_options)
+
+
+def _columns(opened: Table) -> list[dict[str, Any]]:
+    fields = opened.scan().spec.output.fields
+    return [{"column": f.name, "type": str(f.type), "required": bool(f.required), "comment": f.doc} for f in fields]
 
 
 def _prefixes(text: str) -> dict[str, str]:
@@ -164,21 +230,6 @@ def _scan(opened: Table, where: str | None, select: str | None) -> Scan:
     if where:
         scan = scan.where(where)
     return scan.select(*split_list(select)) if select else scan
-
-
-def _print_rows(rows: list[dict[str, Any]]) -> None:
-    grid = Grid(header_style="bold")
-    for name in rows[0] if rows else ["no rows"]:
-        grid.add_column(name, overflow="fold")
-    for row in rows:
-        grid.add_row(*(_cell(v) for v in row.values()))
-    console.print(grid)
-
-
-def _cell(value: Any) -> RenderableType:
-    if value is None:
-        return Text("null", style="dim")
-    return str(dict(value)) if isinstance(value, list) and value and isinstance(value[0], tuple) else str(value)
 
 
 def _show_diagnosis(diagnosis: Diagnosis) -> None:

@@ -1,40 +1,82 @@
-"""The commands that write: create, compact, expire, clean up and checkpoint tables."""
+"""The commands that maintain tables: their health, compaction, expiry, clean-up, checkpoints."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from lakescan.catalog import Catalog
 from lakescan.cli.arguments import pairs
+from lakescan.cli.output import console, print_json, print_names, print_result
+from lakescan.cli.progress import working
+from lakescan.cli.settings import DryRun, Section, TableName, TablePath, command, storage_options, wants_json
 from lakescan.common.timestamps import as_moment
 from lakescan.errors import InvalidOption
 from lakescan.opening import table
+from lakescan.table import Table
+from lakescan.table_maintenance import maintained
 
-app = typer.Typer(no_args_is_help=True)
-console = Console(highlight=False, markup=False, emoji=False)
+app = Section("Maintenance")
 
-TableName = Annotated[str, typer.Argument(help="catalog.namespace.table, or a Delta table's folder.")]
 Where = Annotated[str | None, typer.Option("--where", "-w", help="Only files that may have matching rows.")]
 OlderThan = Annotated[str | None, typer.Option(help="A timestamp, such as 2026-01-31 or 2026-01-31T12:00:00.")]
 
 
-@app.command()
-def tables(
-    catalog: Annotated[str, typer.Argument(help="Catalog name.")],
-    namespace: Annotated[str | None, typer.Argument(help="List only this namespace.")] = None,
+def _open(name: str) -> Table:
+    return table(name, storage_options=storage_options())
+
+
+@command(app, "health")
+def health(
+    path: TablePath,
+    orphans: Annotated[bool, typer.Option("--orphans", help="Also list files that nothing references.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write it to this file, as an HTML page.")] = None,
 ) -> None:
-    """List the tables of a catalog."""
-    opened = Catalog(catalog)
-    for each in [namespace] if namespace else opened.list_namespaces():
-        for name in opened.list_tables(each):
-            console.print(f"{catalog}.{name}")
+    """Say from metadata alone what a table costs its readers, and what mends it."""
+    with working("looking at the table"):
+        found = _open(path).health(orphans=orphans)
+    if wants_json():
+        print_json(found.to_dict())
+    else:
+        console.print(str(found), soft_wrap=True)
+    if html is not None:
+        found.to_html(html)
+        print_written(html)
 
 
-@app.command()
+def print_written(file: Path) -> None:
+    """Say that a page was written; not with `--json`, whose output is data alone."""
+    if not wants_json():
+        console.print(f"written to {file}", soft_wrap=True)
+
+
+@command(app, "maintain")
+def maintain(
+    name: TableName,
+    dry_run: DryRun = False,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="A step to leave out, such as remove-orphans; may be repeated.")
+    ] = None,
+) -> None:
+    """Do what a table needs by its health and properties: compact, rewrite, expire, clean up.
+
+    A step that fails does not keep the others from running; the exit code is 1 then.
+    """
+    without = [each.replace("-", "_") for each in skip or ()]
+    with working("looking at the table") as work:
+
+        def says(step: str) -> None:
+            work.says(step.replace("_", " "))
+
+        result = maintained(_open(name), dry_run=dry_run, skip=without, executor=work.executor, report=says)
+    print_result(result)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+@command(app, "compact", aliases=("optimize",))
 def compact(
     name: TableName,
     where: Where = None,
@@ -55,10 +97,13 @@ def compact(
         given["strategy"] = "zorder" if zorder_by else "sort"
     given = {key: value for key, value in given.items() if value is not None} | ({"purge": True} if purge else {})
     more: dict[str, Any] = dict(pairs(option, "options are written name=value, e.g. -o min-input-files=5"))
-    console.print(str(table(name).compact(where=where, **given, **more)))
+    with working("compacting") as work:
+        executor = None if "strategy" in given | more else work.executor  # sorts share memory
+        result = _open(name).compact(where=where, executor=executor, **given, **more)
+    print_result(result)
 
 
-@app.command()
+@command(app, "rewrite-position-deletes")
 def rewrite_position_deletes(
     name: TableName,
     where: Where = None,
@@ -66,35 +111,59 @@ def rewrite_position_deletes(
     min_input_files: Annotated[int, typer.Option(help="How many of a partition are enough.", min=1)] = 5,
 ) -> None:
     """Rewrite small files of position deletes of an Iceberg table; after an upgrade to version 3, as vectors."""
-    result = table(name).rewrite_position_deletes(where=where, rewrite_all=rewrite_all, min_input_files=min_input_files)
-    console.print(str(result))
+    with working("rewriting position deletes"):
+        opened = _open(name)
+        result = opened.rewrite_position_deletes(where=where, rewrite_all=rewrite_all, min_input_files=min_input_files)
+    print_result(result)
 
 
-@app.command()
+@command(app, "convert-equality-deletes")
+def convert_equality_deletes(name: TableName) -> None:
+    """Replace the equality deletes of an Iceberg table by deletes by position, which are cheaper to read."""
+    with working("converting equality deletes") as work:
+        result = _open(name).convert_equality_deletes(executor=work.executor)
+    print_result(result)
+
+
+@command(app, "expire-snapshots")
 def expire_snapshots(
     name: TableName,
     older_than: OlderThan = None,
     retain_last: Annotated[
         int | None, typer.Option(help="Newest snapshots of each branch to keep, whatever their age.", min=1)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    clean_expired_files: Annotated[
+        bool, typer.Option("--clean-expired-files", help="Also remove the files that only they have.")
+    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Expire old snapshots of an Iceberg table, by default by its properties; remove-orphans deletes their files."""
-    console.print(str(table(name).expire_snapshots(_past(older_than), retain_last=retain_last, dry_run=dry_run)))
+    """Expire old snapshots of an Iceberg table, by default by its properties.
+
+    Their files stay until remove-orphans, unless --clean-expired-files is given.
+    """
+    with working("expiring snapshots"):
+        result = _open(name).expire_snapshots(
+            _past(older_than), retain_last=retain_last, dry_run=dry_run, clean_expired_files=clean_expired_files
+        )
+    print_result(result)
 
 
-@app.command()
+@command(app, "remove-orphans", aliases=("vacuum",))
 def remove_orphans(
     name: TableName,
     older_than: OlderThan = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
+    dry_run: DryRun = False,
     location: Annotated[str | None, typer.Option(help="Scan this folder instead of the table's own.")] = None,
+    lite: Annotated[
+        bool, typer.Option("--lite", help="Take the files that the log says were removed (Delta), without listing.")
+    ] = False,
 ) -> None:
     """Remove unreferenced files, by default older than 3 days (Iceberg), or a week or the table's retention (Delta)."""
-    orphans = table(name).remove_orphans(older_than, dry_run=dry_run, location=location)
-    for orphan in orphans:
-        console.print(orphan, soft_wrap=True)
-    console.print(str(orphans))
+    with working("looking for orphan files"):
+        orphans = _open(name).remove_orphans(older_than, dry_run=dry_run, location=location, lite=lite)
+    print_names("file", orphans)
+    if not wants_json():
+        print_result(orphans)
 
 
 def _past(text: str | None) -> datetime | None:
@@ -105,14 +174,17 @@ def _past(text: str | None) -> datetime | None:
     return timestamp
 
 
-@app.command()
+@command(app, "rewrite-manifests")
 def rewrite_manifests(name: TableName) -> None:
     """Rewrite the manifests of an Iceberg table, sorted by partition."""
-    console.print(str(table(name).rewrite_manifests()))
+    with working("rewriting manifests"):
+        result = _open(name).rewrite_manifests()
+    print_result(result)
 
 
-@app.command()
+@command(app, "checkpoint")
 def checkpoint(name: TableName) -> None:
     """Write a checkpoint of a Delta table's newest version."""
-    table(name).checkpoint()
-    console.print("wrote a checkpoint")
+    with working("writing a checkpoint"):
+        result = _open(name).checkpoint()
+    print_result(result)

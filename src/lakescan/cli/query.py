@@ -9,18 +9,18 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from lakescan.catalogs.registry import known
+from lakescan.cli.output import console, print_result
+from lakescan.cli.settings import Section, command, wants_json
 from lakescan.errors import InvalidOption, LakescanError, nearest
 from lakescan.query.lazy import Query
 from lakescan.sql import sql
 from lakescan.table import Table
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
-console = Console(markup=False, emoji=False)
+app = Section("SQL")
 _FORMATS = ("table", "csv", "json", "parquet")
 _SHOWN = 1000
 _WORDS = """
@@ -29,7 +29,7 @@ VERSION TIMESTAMP OF BETWEEN LIKE IN IS NOT NULL AND OR CASE WHEN THEN ELSE END 
 """
 
 
-@app.command("sql")
+@command(app, "sql", opens=False)
 def sql_command(
     statement: Annotated[str | None, typer.Argument(help="One statement; without it, a prompt.")] = None,
     output: Annotated[str, typer.Option("--output", "-o", help=f"One of {', '.join(_FORMATS)}.")] = "table",
@@ -37,6 +37,7 @@ def sql_command(
     limit: Annotated[int, typer.Option(help="Rows of a printed table.", min=1)] = _SHOWN,
 ) -> None:
     """Run a SELECT over tables in this process, or a statement that changes rows, tables or namespaces."""
+    output = "json" if wants_json() and output == "table" else output
     if output not in _FORMATS:
         raise InvalidOption(f"--output {output!r}.{nearest(output, _FORMATS)} Known: {', '.join(_FORMATS)}")
     if output == "parquet" and file is None:
@@ -56,7 +57,7 @@ def _write(result: Any, output: str, file: Path | None, limit: int) -> None:
         else:
             _save(result.to_arrow(), output, file)
     elif result is not None:
-        console.print(str(result))
+        print_result(result)
 
 
 def _print(query: Query, limit: int) -> None:

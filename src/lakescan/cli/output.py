@@ -1,0 +1,78 @@
+"""What commands print: results as sentences, rows as grids, and either as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from lakescan.cli.settings import wants_json
+
+console = Console(markup=False, emoji=False, highlight=False)
+
+
+def print_result(result: Any) -> None:
+    """Print a result: its sentence, or with `--json` its attributes, and the sentence as `message`."""
+    if not wants_json():
+        console.print(str(result), soft_wrap=True)
+        return
+    values = {each.name: getattr(result, each.name) for each in fields(result)} if is_dataclass(result) else {}
+    print_json({**values, "message": str(result)})
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    console.file.write(json.dumps(value, default=_plain, ensure_ascii=False) + "\n")
+
+
+def print_rows(rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
+    """Print rows as a grid, or with `--json` as an object a line."""
+    found = rows.to_pylist(maps_as_pydicts="lossy") if isinstance(rows, pa.Table) else list(rows)
+    if wants_json():
+        for row in found:
+            print_json(row)
+        return
+    names = list(found[0]) if found else ["no rows"]
+    grid = Grid(header_style="bold")
+    for name in names:
+        grid.add_column(Text(name), overflow="fold")
+    for row in found:
+        grid.add_row(*(_cell(value) for value in row.values()))
+    console.print(grid)
+
+
+def print_names(column: str, names: Sequence[str]) -> None:
+    """Print names, one a line; with `--json` as objects."""
+    for name in names:
+        if wants_json():
+            print_json({column: name})
+        else:
+            console.print(name, soft_wrap=True)
+
+
+def _cell(value: Any) -> RenderableType:
+    return Text("null", style="dim") if value is None else Text(str(value))
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, pa.Table):
+        return value.to_pylist(maps_as_pydicts="lossy")
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return str(value)
+    return str(value)

@@ -1,0 +1,65 @@
+"""Progress of long work on stderr, where that is a terminal; nothing in pipes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from lakescan.executors import LOCAL
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Work:
+    """Work that is under way: what it does now, and how many of its tasks are done.
+
+    It is an executor, too: threads run what it maps, as by default, and each task that is done moves the bar on.
+    """
+
+    def __init__(self, bar: Progress | None) -> None:
+        self._bar = bar
+        self._task = None if bar is None else bar.add_task("", total=None)
+
+    def says(self, what: str) -> None:
+        """Show what is done now."""
+        if self._bar is not None and self._task is not None:
+            self._bar.reset(self._task, total=None, description=what)
+
+    def map(self, work: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+        """Yield the result of `work` for each item, in order."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, total=len(items) if isinstance(items, Sized) else None, completed=0)
+        for result in LOCAL.map(work, items):
+            if self._bar is not None and self._task is not None:
+                self._bar.advance(self._task)
+            yield result
+
+    @property
+    def executor(self) -> Work | None:
+        """The work as an executor; None where nothing is shown."""
+        return None if self._bar is None else self
+
+
+@contextmanager
+def working(what: str) -> Iterator[Work]:
+    """Show a bar while a block runs."""
+    if not sys.stderr.isatty():
+        yield Work(None)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        work = Work(bar)
+        work.says(what)
+        yield work

@@ -1,0 +1,190 @@
+"""The commands about states of tables: snapshots, branches and tags, and going back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from lakescan.cli.output import print_result, print_rows
+from lakescan.cli.settings import DryRun, Section, TableName, TablePath, Timestamp, Version, command, storage_options
+from lakescan.errors import InvalidOption
+from lakescan.opening import table
+from lakescan.table import Table
+
+app = Section("States of tables")
+
+Name = Annotated[str, typer.Argument(help="Its name.")]
+AtBranch = Annotated[str | None, typer.Option("--branch", help="The newest snapshot of this branch.")]
+AtTag = Annotated[str | None, typer.Option("--tag", help="The snapshot of this tag.")]
+Replace = Annotated[bool, typer.Option("--replace", help="If it is there, set it to that snapshot.")]
+IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="If it is there, leave it as it is.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Do nothing if it is not there.")]
+RefAge = Annotated[str | None, typer.Option(help="The age from which on it expires itself, such as 30d or 12h.")]
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+SnapshotId = Annotated[int, typer.Argument(help="A snapshot id.")]
+
+
+def _open(path: str) -> Table:
+    return table(path, storage_options=storage_options())
+
+
+def _age(option: str, text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in _UNITS or int(number) == 0:
+        raise InvalidOption(f"{option} {text!r}: expected a duration in {', '.join(_UNITS)}, such as 30d or 12h")
+    return timedelta(**{_UNITS[unit]: int(number)})
+
+
+@command(app, "snapshots")
+def snapshots(path: TablePath) -> None:
+    """List the snapshots (Iceberg) or versions (Delta) of a table, oldest first."""
+    opened = _open(path)
+    if opened.format == "delta":
+        found = opened.history().select(["version", "timestamp", "operation", "operationMetrics"])
+    else:
+        found = opened.inspect("snapshots").select(["snapshot_id", "parent_id", "committed_at", "operation", "summary"])
+    print_rows(found)
+
+
+@command(app, "refs")
+def refs(path: TablePath) -> None:
+    """List the branches and tags of an Iceberg table."""
+    print_rows(_open(path).inspect("refs"))
+
+
+@command(app, "ancestors")
+def ancestors(path: TablePath, version: Version = None) -> None:
+    """List a snapshot of an Iceberg table and those that it was made from, newest first."""
+    found: pa.Table = _open(path).ancestors(version)
+    print_rows(found)
+
+
+@command(app, "create-branch")
+def create_branch(
+    name: TableName,
+    branch_name: Name,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    branch: AtBranch = None,
+    tag: AtTag = None,
+    replace: Replace = False,
+    if_not_exists: IfNotExists = False,
+    max_ref_age: RefAge = None,
+    max_snapshot_age: Annotated[
+        str | None, typer.Option(help="The age from which on its snapshots expire, such as 7d.")
+    ] = None,
+    min_snapshots_to_keep: Annotated[
+        int | None, typer.Option(help="Its snapshots that stay, however old they are.", min=1)
+    ] = None,
+) -> None:
+    """Make a branch of an Iceberg table, at the current snapshot or another."""
+    at: dict[str, Any] = {"version": version, "timestamp": timestamp, "branch": branch, "tag": tag}
+    result = _open(name).create_branch(
+        branch_name,
+        **at,
+        replace=replace,
+        if_not_exists=if_not_exists,
+        max_ref_age=_age("--max-ref-age", max_ref_age),
+        max_snapshot_age=_age("--max-snapshot-age", max_snapshot_age),
+        min_snapshots_to_keep=min_snapshots_to_keep,
+    )
+    print_result(result)
+
+
+@command(app, "create-tag")
+def create_tag(
+    name: TableName,
+    tag_name: Name,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    branch: AtBranch = None,
+    tag: AtTag = None,
+    replace: Replace = False,
+    if_not_exists: IfNotExists = False,
+    max_ref_age: RefAge = None,
+) -> None:
+    """Name a state of an Iceberg table by a tag."""
+    at: dict[str, Any] = {"version": version, "timestamp": timestamp, "branch": branch, "tag": tag}
+    age = _age("--max-ref-age", max_ref_age)
+    result = _open(name).create_tag(tag_name, **at, replace=replace, if_not_exists=if_not_exists, max_ref_age=age)
+    print_result(result)
+
+
+@command(app, "drop-branch")
+def drop_branch(name: TableName, branch: Name, if_exists: IfExists = False, dry_run: DryRun = False) -> None:
+    """Drop a branch of an Iceberg table; its snapshots stay until they expire."""
+    opened = _open(name)
+    if dry_run:
+        _tell_drop("branch", branch, opened.branches, if_exists=if_exists)
+    else:
+        print_result(opened.drop_branch(branch, if_exists=if_exists))
+
+
+@command(app, "drop-tag")
+def drop_tag(name: TableName, tag: Name, if_exists: IfExists = False, dry_run: DryRun = False) -> None:
+    """Drop a tag of an Iceberg table; its snapshot stays until it expires."""
+    opened = _open(name)
+    if dry_run:
+        _tell_drop("tag", tag, opened.tags, if_exists=if_exists)
+    else:
+        print_result(opened.drop_tag(tag, if_exists=if_exists))
+
+
+def _tell_drop(kind: str, name: str, found: Any, *, if_exists: bool) -> None:
+    if name in found:
+        print_result(f"{name}: would be dropped, is at snapshot {found[name].snapshot_id}")
+    elif if_exists:
+        print_result(f"{name}: nothing to do")
+    else:
+        raise InvalidOption(f"there is no {kind} {name!r}. It has: {', '.join(found) or 'none'}")
+
+
+@command(app, "fast-forward")
+def fast_forward(
+    name: TableName,
+    branch: Annotated[str, typer.Argument(help="The branch that moves, such as main.")],
+    to: Annotated[str, typer.Argument(help="The branch or tag to move to.")],
+) -> None:
+    """Move a branch of an Iceberg table to the newest snapshot of another, which has all of its commits."""
+    print_result(_open(name).fast_forward(branch, to))
+
+
+@command(app, "cherry-pick")
+def cherry_pick(name: TableName, snapshot: SnapshotId) -> None:
+    """Apply the changes of one snapshot of an Iceberg table to its current state."""
+    print_result(_open(name).cherry_pick(snapshot))
+
+
+@command(app, "publish")
+def publish(
+    name: TableName, wap_id: Annotated[str, typer.Argument(help="The wap-id that the rows were staged with.")]
+) -> None:
+    """Apply the changes that were staged in an Iceberg table."""
+    print_result(_open(name).publish(wap_id))
+
+
+@command(app, "rollback")
+def rollback(name: TableName, version: Version = None, timestamp: Timestamp = None) -> None:
+    """Make an ancestor of an Iceberg table's current snapshot the current one."""
+    print_result(_open(name).rollback(version=version, timestamp=timestamp))
+
+
+@command(app, "set-current")
+def set_current(
+    name: TableName,
+    version: Version = None,
+    ref: Annotated[str | None, typer.Option(help="A branch or tag.")] = None,
+) -> None:
+    """Make any snapshot of an Iceberg table the current one."""
+    print_result(_open(name).set_current_snapshot(version=version, ref=ref))
+
+
+@command(app, "restore")
+def restore(name: TableName, version: Version = None, timestamp: Timestamp = None) -> None:
+    """Make an earlier state the current one again, as a new commit (Delta) or by its snapshot (Iceberg)."""
+    print_result(_open(name).restore(version, timestamp=timestamp))
