@@ -237,6 +237,8 @@ def test_users_texts_are_kept_with_the_commit(made: Make) -> None:
     else:
         log = Path(table.location.removeprefix("file://")) / "_delta_log" / f"{1:020d}.json"
         assert '"userMetadata":"from the loader"' in log.read_text()
+        assert "domainMetadata" not in log.read_text()
+        assert now().history()["userMetadata"].to_pylist()[1] == "from the loader"
 
 
 @pytest.mark.parametrize(

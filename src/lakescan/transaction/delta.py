@@ -294,7 +294,7 @@ class DeltaTarget:
             metadata,
             protocol,
             None if transaction is None else Transaction(*transaction),
-            self.options.commit_properties,
+            properties=self.options.commit_properties,
         ).commit()
 
     def mode_of(self, statement: Statement) -> Mode:

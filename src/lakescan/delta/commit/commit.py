@@ -90,8 +90,8 @@ class DeltaCommit:
     metadata: Metadata | None = None
     protocol: Protocol | None = None
     transaction: Transaction | None = None
-    domains: Mapping[str, str | None] = field(default_factory=dict)
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    domains: Mapping[str, str | None] = field(default_factory=dict, kw_only=True)
+    properties: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     policy: RetryPolicy = APPENDS
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
