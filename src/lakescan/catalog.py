@@ -14,7 +14,7 @@ from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.create import make_named_delta
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
-from lakescan.catalogs.lookup import find, translated
+from lakescan.catalogs.lookup import FoundTable, find, translated
 from lakescan.catalogs.registry import connection, give
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
@@ -25,9 +25,13 @@ from lakescan.grammar.columns import NO_COLUMNS, parse_columns
 from lakescan.maintenance.purge import purge_table
 from lakescan.opening import table
 from lakescan.options.keywords import OpenKeywords
+from lakescan.options.write import WriteOptions
 from lakescan.table import Table
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
+from lakescan.transaction.new_tables import check_new, create_with, with_columns_of
+from lakescan.transaction.results import WriteResult
+from lakescan.transaction.rows import rows_of
 
 
 class Catalog(CatalogViews):
@@ -293,11 +297,61 @@ class Catalog(CatalogViews):
                 return self.load_table(name)
             if not replace:
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
-            self._replace(identifier, definition, wanted)
+            wanted.replace(self._catalog, identifier, self._found(identifier, wanted), definition)
         else:
             self._check_no_view(identifier)
             wanted.create(self._catalog, identifier, definition)
         return self.load_table(name)
+
+    def create_with(
+        self,
+        name: str,
+        definition: TableDefinition,
+        rows: Any,
+        *,
+        format: str = "iceberg",
+        replace: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Create a table with rows, or replace one, in one commit: nobody sees it empty.
+
+        Files of the rows are written first. If anything fails, the table is not made, or stays as it was, and the
+        files are removed; unless the answer to the commit is lost.
+
+        Args:
+            name: `namespace.table`.
+            definition: Columns (those of the rows if there are none), partitions, sort order, properties.
+            rows: As `Table.append` takes them.
+            format: 'iceberg' or 'delta'.
+            replace: Replace the table if it exists; its history is kept.
+            options: Write options.
+
+        Returns:
+            How many files, rows and bytes were written.
+
+        Raises:
+            TableExists: It exists, and `replace` is not given.
+            CreatedConcurrently: Another writer created it meanwhile.
+            CommitConflict: Another writer changed the table that is replaced.
+            CommitStateUnknown: The answer to the commit was lost, and looking it up failed: the table may be there.
+            SchemaMismatch: Rows do not fit the columns.
+
+        Example:
+            >>> lake.create_with("shop.sales", TableDefinition(()), rows, format="delta").rows
+        """
+        identifier, wanted = self._identifier(name), format_named(format)
+        checked = WriteOptions.of(options or {}, wanted.name)
+        check_new(checked)
+        given = rows_of(rows)
+        whole = with_columns_of(definition, given, wanted)
+        there = self.table_exists(name)
+        if there and not replace:
+            raise TableExists(f"{identifier} already exists: replace=True replaces it")
+        if there:
+            new = wanted.replacement(self._catalog, identifier, self._found(identifier, wanted), whole, checked)
+        else:
+            new = wanted.new_table(self._catalog, identifier, whole, checked)
+        return create_with(new, given)
 
     def create_table_if_not_exists(self, name: str, columns: pa.Schema | str, **definition: Any) -> Table:
         """Open a table, or create it if it does not exist.
@@ -326,13 +380,14 @@ class Catalog(CatalogViews):
         with translated(Identifier(self.name, parts, "")):
             return bool(self._catalog.namespace_exists(parts))
 
-    def _replace(self, identifier: Identifier, definition: TableDefinition, wanted: Format) -> None:
+    def _found(self, identifier: Identifier, wanted: Format) -> FoundTable:
+        """The table that is to be replaced; raises `UnsupportedFeature` if it is of another format."""
         found = find(identifier)
         if format_named(found.format) is not wanted:
             raise UnsupportedFeature(
                 f"replacing the {found.format} table {identifier} by one of {wanted.name}", "Drop it."
             )
-        wanted.replace(self._catalog, identifier, found, definition)
+        return found
 
     def clone_table(
         self,

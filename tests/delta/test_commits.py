@@ -70,7 +70,7 @@ def rows(*pairs: tuple[int, str]) -> pa.Table:
 
 
 def written(target: Target, *pairs: tuple[int, str]) -> Sequence[WrittenFile]:
-    return rows_of(rows(*pairs)).write(target, new_write_id(), None)
+    return rows_of(rows(*pairs)).write(target.writes, new_write_id(), None)
 
 
 def append(target: Target) -> None:

@@ -2,29 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commit.creation import create_table
-from lakescan.delta.log.segment import LOG_FOLDER
-from lakescan.errors import CommitConflict, CreatedConcurrently, InvalidOption, NoSuchNamespace, UnsupportedFeature
-from lakescan.iceberg.commit.publish import commit_emptied
-from lakescan.iceberg.commit.recorded import MetadataChanges
+from lakescan.delta.commit.creation import create_table, is_table
+from lakescan.errors import (
+    CommitConflict,
+    CommitStateUnknown,
+    CreatedConcurrently,
+    InvalidOption,
+    NoSuchNamespace,
+    TableExists,
+    UnsupportedFeature,
+)
+from lakescan.iceberg.commit.creation import Replacement
 from lakescan.iceberg.metadata.format_versions import PROPERTY, chosen_version
 from lakescan.iceberg.metadata.write import metadata_writes
 from lakescan.iceberg.table import IcebergTable
-from lakescan.iceberg.write.create import create_version_3, iceberg_arguments
+from lakescan.iceberg.write.create import iceberg_arguments
+from lakescan.iceberg.write.new_table import make, stage
+from lakescan.iceberg.write.redefine import redefined
 from lakescan.storage import Storage, join
+from lakescan.storage.put_if_absent import NotCreated
+from lakescan.write.table_writes import WrittenFile
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import StagedTable
+
 
 _Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class DeltaPlace:
+    """Where a Delta table is created that gets a name in a catalog."""
+
+    catalog: Catalog
+    identifier: Identifier
+    location: str
+
+    @property
+    def storage(self) -> Storage:
+        """Its storage, by the settings of the catalog."""
+        return Storage(io_properties=of_storage(self.catalog.properties))
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Give the table its name while it is created, which is the body of the `with` block.
+
+        The name goes if the table was not created, and stays if that is unknown. Raises `CreatedConcurrently`.
+        """
+        names, name = DeltaNames(self.catalog), self.identifier.within
+        try:
+            names.add(name, self.location)
+        except TableExists as error:
+            raise CreatedConcurrently(f"another writer created {self.identifier} at the same time") from error
+        try:
+            yield
+        except CommitStateUnknown:
+            raise
+        except (CreatedConcurrently, InvalidOption, UnsupportedFeature, NotCreated):
+            names.remove(name)
+            raise
+        except BaseException:  # the table may have been created and only the response lost: then keep its name
+            if not is_table(self.location, self.storage):
+                names.remove(name)
+            raise
+
+
+def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | None) -> DeltaPlace:
+    """Where a table is created: its location, or under the catalog's warehouse.
+
+    Raises `NoSuchNamespace`, and `UnsupportedFeature` for a catalog that cannot name Delta tables.
+    """
+    names = DeltaNames(catalog)
+    names.check()
+    if not catalog.namespace_exists(identifier.namespace):
+        raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
+    if names.location(identifier.within) is not None:
+        raise CreatedConcurrently(f"another writer created {identifier} at the same time")
+    return DeltaPlace(catalog, identifier, location or _default_location(catalog, identifier))
 
 
 def create_named_delta(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
@@ -42,23 +108,11 @@ def make_named_delta(
 ) -> _Made:
     """Make a Delta table in a folder, by default one under the catalog's warehouse, and give it a name.
 
-    Raises `NoSuchNamespace`, and what `make` raises.
+    Raises `NoSuchNamespace`, `CreatedConcurrently`, and what `make` raises.
     """
-    names = DeltaNames(catalog)
-    if not catalog.namespace_exists(identifier.namespace):
-        raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
-    location = location or _default_location(catalog, identifier)
-    names.add(identifier.within, location)
-    storage = Storage(io_properties=of_storage(catalog.properties))
-    try:
-        return make(location, storage)
-    except (CreatedConcurrently, InvalidOption, UnsupportedFeature):
-        names.remove(identifier.within)
-        raise
-    except BaseException:  # the table may have been created and only the response lost: then keep its name
-        if not storage.exists(join(location, LOG_FOLDER)):
-            names.remove(identifier.within)
-        raise
+    place = place_of_delta(catalog, identifier, location)
+    with place.named():
+        return make(place.location, place.storage)
 
 
 def _default_location(catalog: Catalog, identifier: Identifier) -> str:
@@ -70,8 +124,33 @@ def _default_location(catalog: Catalog, identifier: Identifier) -> str:
 
 def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
     """Create a table; raises `CreatedConcurrently` if it exists by now."""
+    from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
+    arguments = _arguments(catalog, identifier, definition)
+    has_defaults = any(each.write_default is not None for each in t.walk(definition.columns))
+    is_newer = chosen_version(arguments["properties"]).row_lineage
+    with translated(identifier), metadata_writes(arguments["properties"], str(identifier)):
+        try:
+            if is_newer and (has_defaults or isinstance(catalog, MetastoreCatalog)):
+                # pyiceberg leaves the next row id and defaults out; a server adds the next row id itself.
+                make(stage(catalog, identifier.within, arguments))
+            else:
+                catalog.create_table(identifier.within, **arguments)
+        except (TableAlreadyExistsError, CommitFailedException) as error:
+            raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
+
+
+def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> StagedTable:
+    """A table that can be made in one step with its rows; see `lakescan.iceberg.commit.creation`."""
+    arguments = _arguments(catalog, identifier, definition)
+    with translated(identifier):
+        if not catalog.namespace_exists(identifier.namespace):
+            raise NoSuchNamespace(f"catalog {identifier.catalog!r} has no namespace {'.'.join(identifier.namespace)!r}")
+        return stage(catalog, identifier.within, arguments)
+
+
+def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> dict[str, Any]:
     arguments = iceberg_arguments(definition)
     where = "/".join((str(catalog.properties.get("warehouse", "")), *identifier.within))
     if any(letter in (definition.location or where) for letter in "?#"):
@@ -80,20 +159,16 @@ def create_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDe
             "pyiceberg, which creates it, cuts locations at ? or # and would write elsewhere. Give the table another "
             "name, or a location without these characters.",
         )
-    with translated(identifier), metadata_writes(arguments["properties"], str(identifier)):
-        try:
-            if chosen_version(arguments["properties"]).row_lineage:
-                create_version_3(catalog, identifier.within, arguments)
-            else:
-                catalog.create_table(identifier.within, **arguments)
-        except (TableAlreadyExistsError, CommitFailedException) as error:
-            raise CreatedConcurrently(f"another writer created {identifier} at the same time") from error
+    return arguments
 
 
-def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> None:
-    """Replace a table's schema, partition spec and properties, and remove its rows; earlier snapshots stay.
+def replacement_of(
+    catalog: Catalog, identifier: Identifier, definition: TableDefinition, properties: Mapping[str, str]
+) -> Replacement:
+    """What replaces a table's schema, partition spec, sort order and properties, and its rows; earlier snapshots stay.
 
-    Raises `CommitConflict`, `CommitStateUnknown`, and `UnsupportedFeature` if the table cannot get that definition.
+    `properties` go into the summary of the snapshot with its new rows. Raises `UnsupportedFeature` if the table cannot
+    get that definition.
     """
     with translated(identifier):
         opened = catalog.load_table(identifier.within)
@@ -101,65 +176,25 @@ def replace_iceberg(catalog: Catalog, identifier: Identifier, definition: TableD
     if definition.properties.get(PROPERTY, str(version)) != str(version):
         raise UnsupportedFeature(
             f"replacing {identifier}, of format version {version}, by a table of another format version",
-            "Drop it and create it again.",
+            "Drop it and create it again, or upgrade it first by ALTER TABLE.",
         )
     arguments = iceberg_arguments(definition, version)
     storage = Storage(io_properties=of_storage({**catalog.properties, **opened.io.properties}))
     before = IcebergTable.open(opened.metadata_location, storage)
-
     try:
-        changes = MetadataChanges.of(opened, lambda transaction: _redefine(transaction, opened, arguments))
+        changes = redefined(opened, arguments)
     except ValueError as error:
         raise UnsupportedFeature(
             f"replacing {identifier} with this definition", f"{error}. Drop it and create it again."
         ) from error
+    return Replacement(opened, before, changes, storage, properties)
+
+
+def commit_replacement(identifier: Identifier, replacement: Replacement, files: Iterable[WrittenFile] = ()) -> None:
+    """Replace a table, in one commit with the files of its new rows; raises `CommitConflict`, `CommitStateUnknown`."""
     with translated(identifier):
-        failed = commit_emptied(opened, changes, before, storage)
+        failed = replacement.commit(files)
     if failed is not None:
         raise CommitConflict(
             f"{identifier} was changed concurrently while it was being replaced: {failed.error}"
         ) from failed.error
-
-
-def _redefine(transaction: Any, opened: Any, arguments: Mapping[str, Any]) -> None:
-    """Set the new columns, partition spec and properties.
-
-    Columns of the same name, type and default keep their ids, as in Iceberg's Java library; others are dropped and
-    added.
-    """
-    schema = arguments["schema"]
-    before = {column.name: (column.field_type, column.write_default) for column in opened.schema().fields}
-    kept = {c.name for c in schema.fields if before.get(c.name) == (c.field_type, c.write_default)}
-    with transaction.update_spec() as spec:
-        for field in opened.spec().fields:
-            spec.remove_field(field.name)
-    with transaction.update_schema(allow_incompatible_changes=True) as update:
-        update.set_identifier_fields()
-        for name in before.keys() - kept:
-            update.delete_column(name)
-    with transaction.update_schema(allow_incompatible_changes=True) as update:
-        for column in schema.fields:
-            if column.name not in kept:
-                update.add_column(column.name, column.field_type, column.doc, default_value=column.write_default)
-    with transaction.update_schema(allow_incompatible_changes=True) as update:
-        for after, column in zip([None, *schema.fields], schema.fields, strict=False):
-            update.update_column(column.name, required=column.required, doc=column.doc)
-            if after is None:
-                update.move_first(column.name)
-            else:
-                update.move_after(column.name, after.name)
-        update.set_identifier_fields(*(schema.find_column_name(i) for i in schema.identifier_field_ids))
-    with transaction.update_spec() as spec:
-        for field in arguments["partition_spec"].fields:
-            spec.add_field(schema.find_column_name(field.source_id), field.transform, field.name)
-    if arguments["properties"]:
-        transaction.set_properties({n: v for n, v in arguments["properties"].items() if n != PROPERTY})
-    _check_partition_sources(transaction.table_metadata)
-
-
-def _check_partition_sources(metadata: Any) -> None:
-    """Raise `ValueError` if a partition field has lost its column: version 1 keeps the fields of earlier specs."""
-    if lost := [each.name for each in metadata.spec().fields if each.source_id not in metadata.schema().field_ids]:
-        raise ValueError(
-            f"the partition field {lost[0]!r}, which format version 1 cannot remove, would lose its column"
-        )

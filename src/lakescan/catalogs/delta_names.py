@@ -28,15 +28,19 @@ class DeltaNames:
         rows = self._run(lambda table: table.select().where(*self._within(table, namespace)))
         return sorted(row.name for row in rows)
 
-    def add(self, name: tuple[str, ...], location: str) -> None:
-        """Register a table; raises `TableExists`, and `UnsupportedFeature` unless it is a SQL catalog."""
-        from sqlalchemy.exc import IntegrityError
-
+    def check(self) -> None:
+        """Raise `UnsupportedFeature` for a catalog that cannot have any."""
         if not self._has_engine:
             raise UnsupportedFeature(
                 f"Delta tables in catalog {self.catalog.name!r}",
                 "Only catalogs of type sql can name them; use the table's location.",
             )
+
+    def add(self, name: tuple[str, ...], location: str) -> None:
+        """Register a table; raises `TableExists`, and `UnsupportedFeature` unless it is a SQL catalog."""
+        from sqlalchemy.exc import IntegrityError
+
+        self.check()
         _names_table().metadata.create_all(self.catalog.engine)
         row = {"catalog": self.catalog.name, "namespace": ".".join(name[:-1]), "name": name[-1], "location": location}
         try:

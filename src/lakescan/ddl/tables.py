@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
 
-from lakescan.catalog import Catalog
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import NewName, new_name, new_name_within, opened
-from lakescan.definition.table_definition import TableDefinition, numbered
-from lakescan.errors import CommitStateUnknown, InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
+from lakescan.definition.table_definition import TableDefinition
+from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
 from lakescan.grammar.alter_table import AlterTable, RenameTable
 from lakescan.grammar.create_table import CreateTable, DropTable
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
-from lakescan.options.write import WriteOptions
 from lakescan.table import Table
 from lakescan.transaction.formats import DEFAULT, format_named
-from lakescan.transaction.results import AlterResult, WriteResult
-from lakescan.transaction.rows import rows_of
+from lakescan.transaction.new_tables import create_in_folder
+from lakescan.transaction.results import AlterResult
 
 
 def create_table(wanted: CreateTable, context: Context) -> Table:
@@ -45,7 +40,8 @@ def create_table(wanted: CreateTable, context: Context) -> Table:
             name.name, definition, format=chosen, exist_ok=wanted.if_not_exists, replace=wanted.replaces
         )
     rows = context.rows(wanted.query.text)
-    return create_filled(name.catalog, name.name, definition, rows, format=chosen, replace=wanted.replaces)[0]
+    name.catalog.create_with(name.name, definition, rows, format=chosen, replace=wanted.replaces)
+    return name.catalog.load_table(name.name)
 
 
 def _definition(wanted: CreateTable, context: Context) -> TableDefinition:
@@ -73,66 +69,21 @@ def _create_in_folder(
     wanted: CreateTable, name: NewName, definition: TableDefinition, chosen: str, context: Context
 ) -> Table:
     """A table by its folder, ``delta.`/lake/t` ``: no catalog knows it."""
-    if wanted.replaces or wanted.query is not None:
+    if wanted.replaces:
         raise UnsupportedFeature(
-            f"OR REPLACE and AS SELECT of a table by its folder ({name.name})",
-            "Create it, then INSERT; or give it a name in a catalog.",
+            f"OR REPLACE of a table by its folder ({name.name})", "Give it a name in a catalog, or INSERT OVERWRITE."
         )
     if name.format != chosen:
         raise InvalidStatement(f"{name.name} is named as a {name.format} table, and USING says {chosen}")
     try:
-        format_named(chosen).create_at(name.name, definition, {})
+        if wanted.query is None:
+            format_named(chosen).create_at(name.name, definition, {})
+        else:
+            create_in_folder(name.name, definition, context.rows(wanted.query.text), format_named(chosen))
     except TableExists:
         if not wanted.if_not_exists:
             raise
     return open_table(name.name, ReadOptions.of({"format": chosen}))
-
-
-def create_filled(
-    catalog: Catalog,
-    name: str,
-    definition: TableDefinition,
-    rows: Any,
-    *,
-    format: str,
-    replace: bool,
-    options: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[Table, WriteResult]:
-    """Create or replace a table, and append rows to it; its columns are theirs if the definition has none.
-
-    A new table that cannot be filled is dropped. `options` are those of the append.
-
-    Args:
-        catalog: Where it is made.
-        name: Its name there.
-        definition: Columns, which may be none, layout and properties.
-        rows: As `Table.append` takes them.
-        format: 'iceberg' or 'delta'.
-        replace: Replace the table if it exists.
-        options: Write options of the append.
-
-    Example:
-        >>> create_filled(lake, "shop.t", TableDefinition(()), rows, format="iceberg", replace=False)
-    """
-    if not definition.columns:
-        columns = format_named(format).columns(rows_of(rows).schema, definition.properties)
-        definition = dataclasses.replace(definition, columns=numbered(columns))
-    WriteOptions.of(options, format_named(format).name).check_appends()
-    was_there = catalog.table_exists(name)
-    table = catalog.create(name, definition, format=format, exist_ok=False, replace=replace)
-    try:
-        result = table.append(rows, **options)
-    except BaseException as error:
-        if not was_there and not isinstance(error, CommitStateUnknown):
-            _drop_if_as_made(catalog, name, table)
-        raise
-    return catalog.load_table(name), result
-
-
-def _drop_if_as_made(catalog: Catalog, name: str, made: Table) -> None:
-    """Drop a table that could not be filled; one to which others have written by now stays."""
-    if catalog.load_table(name).history().equals(made.history()):
-        catalog.drop_table(name)
 
 
 def drop_table(wanted: DropTable, context: Context) -> None:

@@ -9,15 +9,19 @@ from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import is_known
 from lakescan.common.option_values import terms
-from lakescan.ddl.tables import create_filled
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
 from lakescan.opening import table as open_table
+<<<<<<< HEAD
 from lakescan.save import save
 from lakescan.spark.audit import staging
+=======
+from lakescan.options.write import WriteOptions
+>>>>>>> 0dcb84a (CREATE and REPLACE TABLE ... AS SELECT are one commit, or nothing, in both formats)
 from lakescan.table import Table
 from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
+from lakescan.transaction.new_tables import create_in_folder
 from lakescan.transaction.open import exists
 from lakescan.transaction.results import WriteResult
 
@@ -138,7 +142,7 @@ class TableWriter:
         )
 
     def create(self) -> WriteResult:
-        """Create the table with the columns of the frame, and fill it.
+        """Create the table with the columns and the rows of the frame, in one commit.
 
         Returns:
             How many files, rows and bytes were written.
@@ -151,13 +155,11 @@ class TableWriter:
             >>> lakescan.spark.write_to(frame, "local.shop.sales").create().rows
         """
         if self._target.path is not None:
-            return self._saved_in_folder()
+            return self._created_in_folder()
         return self._created(replace=False)
 
     def replace(self) -> WriteResult:
-        """Replace the table by one with the columns of the frame; the history of the table is kept.
-
-        The new table and its rows are two commits: between them the table is empty.
+        """Replace the table by one with the columns of the frame, in one commit; the history of the table is kept.
 
         Raises:
             NoSuchTable: It does not exist.
@@ -249,8 +251,7 @@ class TableWriter:
                 f"replacing the table at {self._target.path}", "It has no name in a catalog: overwrite(True) its rows."
             )
         definition = TableDefinition((), partition_by=self._partition_by, properties=self._properties)
-        _, result = create_filled(
-            self._target.catalog,
+        return self._target.catalog.create_with(
             self._target.within,
             definition,
             self._frame,
@@ -258,20 +259,17 @@ class TableWriter:
             replace=replace,
             options=self._options,
         )
-        return result
 
-    def _saved_in_folder(self) -> WriteResult:
-        by = [str(each) for each in self._partition_by]
-        chosen = self._format or self._target.format
-        assert self._target.path is not None
-        return save(
-            self._frame,
-            self._target.path,
-            format=chosen,
-            partition_by=by or None,
-            properties=self._properties or None,
-            **self._options,
-        )
+    def _created_in_folder(self) -> WriteResult:
+        target = self._target
+        assert target.path is not None
+        assert target.format is not None
+        if self._format not in (None, target.format):
+            raise InvalidOption(f"{target.path} is named as a {target.format} table, and using says {self._format}")
+        format = format_named(target.format)
+        definition = TableDefinition((), partition_by=self._partition_by, properties=self._properties)
+        options = WriteOptions.of(self._options, format.name)
+        return create_in_folder(target.path, definition, self._frame, format, options, options.storage_options or {})
 
 
 class NamedTable:

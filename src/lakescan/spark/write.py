@@ -13,9 +13,8 @@ from lakescan.spark.distribution import clustered
 from lakescan.spark.executor import SparkExecutor
 from lakescan.spark.types import schema_of_rows
 from lakescan.spark.workers import own_errors, task_number, use_this_python
-from lakescan.transaction.base import Target
 from lakescan.transaction.save import write_checked
-from lakescan.write.table_writes import WrittenFile
+from lakescan.write.table_writes import TableWrites, WrittenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,10 +36,9 @@ class SparkRows:
         """The workers of the frame's session."""
         return SparkExecutor(self._frame.sparkSession)
 
-    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+    def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write in Spark's tasks. A failed task removes its files; a killed one leaves orphan files."""
         use_this_python(self._frame.sparkSession)
-        writes = target.writes
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             written = write_checked(writes, batches, write_id, where, task_number())

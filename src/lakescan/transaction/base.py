@@ -319,6 +319,28 @@ class Target(Protocol):
         """
 
 
+class NewTable(Protocol):
+    """A table that its commit creates, or puts in the place of another. Nobody sees it before."""
+
+    @property
+    def writes(self) -> TableWrites:
+        """How to write its data files."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no table yet that it replaces."""
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Make the table with these files.
+
+        Raises `CommitStateUnknown` if it may be there; after any other error it is not, and will not be, such as
+        `CreatedConcurrently` and `CommitConflict`.
+        """
+
+    def named(self) -> Iterator[pa.Array]:
+        """The files of the table that is in its place now, if there is any."""
+
+
 class Format(Protocol):
     """A table format: how its tables are found, opened, created and written to. There is one object of each."""
 
@@ -377,6 +399,19 @@ class Format(Protocol):
 
     def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
         """Replace a table of this format by an empty one of the same name."""
+
+    def new_table(self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions) -> NewTable:
+        """Return a table to be created with its rows; raises `NoSuchNamespace`, and see `create`."""
+
+    def new_table_at(
+        self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
+    ) -> NewTable:
+        """Return a table to be created in a folder with its rows; see `create_at`."""
+
+    def replacement(
+        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+    ) -> NewTable:
+        """Return what replaces a table of this format by another with its rows; see `replace`."""
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Give the table of a scan a name in a catalog; raises `TableExists`."""

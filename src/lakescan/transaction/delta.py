@@ -20,6 +20,7 @@ from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
 from lakescan.delta.commit.conflicts import Reads
 from lakescan.delta.commit.file_changes import ADD, CDC, REMOVE, FileChanges, adds, change_actions, removes
+from lakescan.delta.commit.identity_marks import marked
 from lakescan.delta.commit.live_adds import live_adds, live_adds_at, written_actions
 from lakescan.delta.commit.symlink_manifests import write_symlink_manifests
 from lakescan.delta.commit.vector_changes import changed_files
@@ -33,7 +34,6 @@ from lakescan.delta.metadata.new_schema import (
     mapped,
     schema_string,
     with_columns,
-    with_identity_marks,
 )
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
@@ -63,7 +63,6 @@ from lakescan.transaction.results import (
 )
 from lakescan.transaction.row_changes import Mode, RowChanges, Statement
 from lakescan.transaction.snapshot_refs import SnapshotManager
-from lakescan.write.column_rules import MARKS
 from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import WrittenFile
 
@@ -194,7 +193,7 @@ class DeltaTarget:
     def append(self, files: Sequence[WrittenFile]) -> None:
         """Commit an append, after any number of concurrent commits."""
         operation = _write("Append", self.writes, files, is_blind_append=True)
-        added, metadata = adds(files, self.writes), self._with_identity_marks(files)
+        added, metadata = adds(files, self.writes), marked(self.writes.metadata, files)
         self._commit(operation, added, metadata=metadata, transaction=self.options.transaction)
 
     def replace_all(self, removed: Sequence[Removed], files: Sequence[WrittenFile]) -> None:
@@ -202,7 +201,7 @@ class DeltaTarget:
         live = live_adds(self.version, self.storage)
         if live.num_rows:
             self.check_removable()
-        metadata = self._with_identity_marks(files) if self._columns is None else self.writes.metadata
+        metadata = marked(self.writes.metadata, files) if self._columns is None else self.writes.metadata
         self._commit(
             _write("Overwrite", self.writes, files, removed=live.num_rows),
             adds(files, self.writes),
@@ -227,16 +226,10 @@ class DeltaTarget:
             adds(files, self.writes, changes_data=changed),
             removes(live, changes_data=changed),
             reads_of_overwrite(self.scan, self.version, what.where),
-            self._with_identity_marks(files),
+            marked(self.writes.metadata, files),
             transaction=self.options.transaction,
             changes=change_actions(changes or (), self.writes),
         )
-
-    def _with_identity_marks(self, files: Sequence[WrittenFile]) -> Metadata | None:
-        """The metadata with the ids that writers of these files have assigned; None if they assigned none."""
-        metadata = self.writes.metadata
-        schema = with_identity_marks(metadata.schema_string, [each.details.get(MARKS, {}) for each in files])
-        return None if schema is None else replace(metadata, schema_string=schema)
 
     def rewrite(self, removed: Sequence[Removed], files: Sequence[WrittenFile], how: Rewriting = AS_NEEDED) -> None:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
@@ -352,7 +345,7 @@ class DeltaTarget:
             actions.added,
             actions.removed,
             reads_of_statement(self.scan, self.version, changes.read),
-            self._with_identity_marks(changes.files),
+            marked(self.writes.metadata, changes.files),
             transaction=self.options.transaction,
             changes=actions.changes,
         )

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import create_named_delta
+from lakescan.catalogs.create import create_named_delta, place_of_delta
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.types import Field
 from lakescan.definition.from_rows import delta_columns
 from lakescan.definition.table_definition import TableDefinition
-from lakescan.delta.commit.creation import create_table, replace_table
+from lakescan.delta.commit.creation import create_table, new_table, replace_table, replaceable
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.path import resolve_path
 from lakescan.delta.table import DeltaTable
@@ -25,6 +25,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
 from lakescan.transaction.delta import DeltaTarget
+from lakescan.transaction.delta_creation import NewDeltaTable, ReplacedDeltaTable
 
 
 class DeltaFormat:
@@ -86,6 +87,26 @@ class DeltaFormat:
     def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
         """Replace the table in its folder."""
         replace_table(found.location, definition, Storage(io_properties=found.io_properties))
+
+    def new_table(
+        self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
+    ) -> NewDeltaTable:
+        """A table whose name the catalog has from its commit on."""
+        place = place_of_delta(catalog, name, definition.location)
+        return NewDeltaTable(place.location, new_table(definition), options, place.storage, place.named)
+
+    def new_table_at(
+        self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
+    ) -> NewDeltaTable:
+        """A table in a folder."""
+        return NewDeltaTable(location, new_table(definition), options, Storage(storage_options))
+
+    def replacement(
+        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+    ) -> ReplacedDeltaTable:
+        """What replaces the table in its folder."""
+        storage = Storage(io_properties=found.io_properties)
+        return ReplacedDeltaTable(replaceable(found.location, storage), new_table(definition), options, storage)
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Keep the name beside the catalog's own."""

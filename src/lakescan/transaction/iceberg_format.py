@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakescan.catalogs.create import create_iceberg, replace_iceberg
+from lakescan.catalogs.create import commit_replacement, create_iceberg, replacement_of, stage_iceberg
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
 from lakescan.common.types import Field
@@ -24,6 +24,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage, join
 from lakescan.transaction.iceberg import IcebergTarget
+from lakescan.transaction.iceberg_creation import NewIcebergTable, ReplacedIcebergTable, summary_of
 
 _FOLDER = "metadata"
 
@@ -88,7 +89,26 @@ class IcebergFormat:
 
     def replace(self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition) -> None:
         """Replace columns, partition spec, properties and rows in one commit; earlier snapshots stay."""
-        replace_iceberg(catalog, name, definition)
+        commit_replacement(name, replacement_of(catalog, name, definition, {}))
+
+    def new_table(
+        self, catalog: Any, name: Identifier, definition: TableDefinition, options: WriteOptions
+    ) -> NewIcebergTable:
+        """A table that the catalog has only once it is committed."""
+        return NewIcebergTable.of(name, stage_iceberg(catalog, name, definition), options)
+
+    def new_table_at(
+        self, location: str, definition: TableDefinition, options: WriteOptions, storage_options: Mapping[str, Any]
+    ) -> NewIcebergTable:
+        """Raise `UnsupportedFeature`: a table is created in a catalog."""
+        raise _needs_a_name(location)
+
+    def replacement(
+        self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
+    ) -> ReplacedIcebergTable:
+        """What replaces columns, partition spec, sort order, properties and rows in one commit."""
+        replacement = replacement_of(catalog, name, definition, summary_of(options))
+        return ReplacedIcebergTable(name, replacement, options)
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Register the metadata file that the scan reads."""

@@ -21,7 +21,7 @@ def append_rows(target: Target, rows: Rows, options: WriteOptions) -> WriteResul
     options.check_appends()
     target.check_appends()
     target = prepared(target, rows.schema, options)
-    return append(target, rows.write(target, new_write_id(), None))
+    return append(target, rows.write(target.writes, new_write_id(), None))
 
 
 def overwrite_rows(
@@ -42,7 +42,7 @@ def overwrite_rows(
     predicate = None if condition is None else as_predicate(condition)
     options.check_overwrites(condition)
     target = prepared(target, rows.schema, options)
-    files = rows.write(target, new_write_id(), predicate)
+    files = rows.write(target.writes, new_write_id(), predicate)
     return overwrite(
         target,
         files,

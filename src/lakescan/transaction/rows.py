@@ -11,10 +11,9 @@ from lakescan import engines
 from lakescan.errors import InvalidOption
 from lakescan.executors import PlanningExecutor
 from lakescan.expressions.predicate import Predicate
-from lakescan.transaction.base import Target
 from lakescan.transaction.frames import check_duckdb, check_polars, of_pandas, read, reader_of
 from lakescan.transaction.save import write_checked
-from lakescan.write.table_writes import WrittenFile
+from lakescan.write.table_writes import TableWrites, WrittenFile
 
 
 class Rows(Protocol):
@@ -28,7 +27,7 @@ class Rows(Protocol):
     def executor(self) -> PlanningExecutor | None:
         """The executor that rewrites kept rows of replaced files; None for threads of this process."""
 
-    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+    def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows; raise `SchemaMismatch` if a row does not match `where`."""
 
 
@@ -40,9 +39,9 @@ class ArrowRows:
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         self.schema, self._batches = schema, batches
 
-    def write(self, target: Target, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
+    def write(self, writes: TableWrites, write_id: str, where: Predicate | None) -> Sequence[WrittenFile]:
         """Write all rows in this process, as one task."""
-        return write_checked(target.writes, self._batches, write_id, where)
+        return write_checked(writes, self._batches, write_id, where)
 
 
 def rows_of(data: Any) -> Rows:

@@ -35,9 +35,9 @@ def prepared(target: Target, rows: pa.Schema, options: WriteOptions) -> Target:
     elif options.merge_schema:
         known = {name.lower() for name in target.writes.schema.names}
         others = pa.schema([column for column in rows if column.name.lower() in known], rows.metadata)
-        _check_fit(target, others)  # first: added columns cannot be undone
+        check_fit(target.writes, others)  # first: added columns cannot be undone
         target = with_new_columns(target, rows)
-    _check_fit(target, rows)
+    check_fit(target.writes, rows)
     return target
 
 
@@ -48,8 +48,9 @@ def with_new_columns(target: Target, rows: pa.Schema) -> Target:
     return target.with_columns(TableDefinition(numbered(new))) if new else target
 
 
-def _check_fit(target: Target, rows: pa.Schema) -> None:
-    Fit.of(target.writes.rules.given(target.writes.schema, rows), rows)
+def check_fit(writes: TableWrites, rows: pa.Schema) -> None:
+    """Raise `SchemaMismatch` if rows with this schema do not fit the table's columns."""
+    Fit.of(writes.rules.given(writes.schema, rows), rows)
 
 
 def append(target: Target, files: Sequence[WrittenFile]) -> WriteResult:

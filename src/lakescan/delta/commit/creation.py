@@ -6,21 +6,24 @@ import json
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import pyarrow as pa
 
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.delta.commit.actions import CommitText, metadata_action, protocol_action
+from lakescan.delta.commit.actions import CommitText, Transaction, metadata_action, protocol_action
 from lakescan.delta.commit.after import after_commit
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Reads
-from lakescan.delta.commit.file_changes import FileChanges, removes
+from lakescan.delta.commit.file_changes import ADD, FileChanges, removes
 from lakescan.delta.commit.live_adds import live_adds
 from lakescan.delta.commit.put import put_commit
 from lakescan.delta.commit.row_ids import assigns_row_ids, with_row_ids
-from lakescan.delta.log.reader import LogReader
+from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
+from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.features import Support, brought_by_type, of_new_table
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_properties import checked_properties
@@ -36,15 +39,70 @@ _ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.ro
 _LISTED_WITH = {"rowTracking": {"domainMetadata"}}  # features that a feature depends on
 
 
-def create_table(location: str, definition: TableDefinition, storage: Storage) -> None:
-    """Create a table in a folder.
+@dataclass(frozen=True)
+class NewDelta:
+    """A table that is not there yet: its protocol, its metadata, and its domains as JSON texts.
 
-    Raises `CreatedConcurrently` if one is there, and what `new_table` raises.
+    `clustering` are the physical names of its clustering columns.
     """
-    protocol, metadata = new_table(definition)
+
+    protocol: Protocol
+    metadata: Metadata
+    domains: Mapping[str, str] = field(default_factory=dict)
+    clustering: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The rows that a table is created with: the files to add, and what they counted for the table's history.
+
+    `metadata` is the table's with the last ids of identity columns; None if there are none. `properties` are members
+    that the user adds to commitInfo.
+    """
+
+    added: pa.Table = field(default_factory=ADD.empty_table)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    metadata: Metadata | None = None
+    transaction: Transaction | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    of_query: bool = True
+
+
+NO_ROWS = NewRows(of_query=False)
+
+
+def create_table(location: str, definition: TableDefinition, storage: Storage) -> None:
+    """Create a table in a folder, without rows.
+
+    Raises `CreatedConcurrently` if one is there, and what `new_table` and `put_commit` raise.
+    """
+    commit_created(location, new_table(definition), storage)
+
+
+def check_no_table(location: str, storage: Storage) -> None:
+    """Raise `CreatedConcurrently` if a folder has a table."""
     if is_table(location, storage):
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
-    commit_first(location, _operation("CREATE TABLE", protocol, metadata), protocol, metadata, storage)
+
+
+def commit_created(location: str, new: NewDelta, storage: Storage, rows: NewRows = NO_ROWS) -> None:
+    """Create a table in a folder: its version 0 has the rows, too.
+
+    Raises `CreatedConcurrently` if one is there by now, and what `put_commit` raises.
+    """
+    check_no_table(location, storage)
+    metadata = rows.metadata or new.metadata
+    commit_first(
+        location,
+        _operation("CREATE TABLE", replace(new, metadata=metadata), rows.of_query, rows.metrics),
+        new.protocol,
+        metadata,
+        storage,
+        FileChanges(rows.added),
+        new.domains,
+        rows.transaction,
+        rows.properties,
+    )
 
 
 def commit_first(
@@ -55,10 +113,12 @@ def commit_first(
     storage: Storage,
     files: FileChanges | None = None,
     domains: Mapping[str, str | None] | None = None,
+    transaction: Transaction | None = None,
+    properties: Mapping[str, Any] | None = None,
 ) -> None:
     """Commit the first version of a table; raises `CreatedConcurrently` if another writer has.
 
-    Files get row ids if the table has row tracking.
+    Files get row ids if the table has row tracking. `properties` are members that the user adds to commitInfo.
     """
     now = int(time.time() * 1000)
     timestamp = {"inCommitTimestamp": now} if metadata.properties.in_commit_timestamps else {}
@@ -68,8 +128,9 @@ def commit_first(
         added, mark = with_row_ids(files.added, -1, 0)
         files = replace(files, added=added)
         domains[ROW_TRACKING] = f'{{"rowIdHighWaterMark":{mark}}}'
-    info = commit_info_of(operation, own_id, {**timestamp, "timestamp": now}, {"isolationLevel": "Serializable"})
-    text = CommitText(info, protocol, metadata, domains=domains, files=files)
+    more = {"isolationLevel": "Serializable", **(properties or {})}
+    info = commit_info_of(operation, own_id, {**timestamp, "timestamp": now}, more)
+    text = CommitText(info, protocol, metadata, transaction, domains, files)
     if not put_commit(storage, location, 0, text.encoded(), own_id):
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
     after_commit(location, 0, text, None, storage)
@@ -82,25 +143,45 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
     """
     if not is_table(location, storage):
         return create_table(location, definition, storage)
-    protocol, metadata = new_table(definition)
+    commit_replaced(replaceable(location, storage), new_table(definition), storage)
+    return None
+
+
+def replaceable(location: str, storage: Storage) -> DeltaVersion:
+    """The newest version of a table; raises `UnsupportedFeature` if it cannot be replaced."""
     base = LogReader(location, storage).version(list_log(location, storage).segment())
     base.protocol.check_supports(Support.WRITE, "replacing", location)
     if base.metadata.properties.append_only:
         raise UnsupportedFeature(f"replacing {location}, whose delta.appendOnly is true")
-    if "clustering" in base.protocol.features:
-        raise UnsupportedFeature(f"replacing {location}, which has clustering columns")
-    upgraded = base.protocol.with_features(protocol.features)
-    live = live_adds(base, storage)
+    return base
+
+
+def in_place_of(base: DeltaVersion, new: NewDelta) -> NewDelta:
+    """A new table as it takes the place of another: the protocol of that is only upgraded."""
+    return replace(new, protocol=base.protocol.with_features(new.protocol.features))
+
+
+def commit_replaced(base: DeltaVersion, new: NewDelta, storage: Storage, rows: NewRows = NO_ROWS) -> None:
+    """Replace a table and its rows, in one commit; earlier versions stay.
+
+    Raises `CommitConflict` if another writer changed the table since it was read, and what `DeltaCommit` raises.
+    """
+    after = in_place_of(base, new)
+    metadata = rows.metadata or after.metadata
+    is_clustered = "clustering" in base.protocol.features
+    gone = {CLUSTERING: None} if is_clustered and CLUSTERING not in new.domains else {}
     DeltaCommit(
         base,
         storage,
-        _operation("CREATE OR REPLACE TABLE", upgraded, metadata),
-        FileChanges(removed=removes(live)),
+        _operation("CREATE OR REPLACE TABLE", replace(after, metadata=metadata), rows.of_query, rows.metrics),
+        FileChanges(added=rows.added, removed=removes(live_adds(base, storage))),
         Reads.of_table(),
         metadata,
-        None if upgraded == base.protocol else upgraded,
+        None if after.protocol == base.protocol else after.protocol,
+        rows.transaction,
+        {**new.domains, **gone},
+        rows.properties,
     ).commit()
-    return None
 
 
 def is_table(location: str, storage: Storage) -> bool:
@@ -114,8 +195,8 @@ def is_table(location: str, storage: Storage) -> bool:
     return True
 
 
-def new_table(definition: TableDefinition) -> tuple[Protocol, Metadata]:
-    """Return the protocol and the metadata of a new table.
+def new_table(definition: TableDefinition) -> NewDelta:
+    """Return a new table by its definition.
 
     Raises `UnsupportedFeature` for definitions that the format cannot record, and `InvalidOption`.
     """
@@ -147,7 +228,7 @@ def new_table(definition: TableDefinition) -> tuple[Protocol, Metadata]:
         int(time.time() * 1000),
     )
     check_columns(metadata)
-    return protocol_of(definition, properties), metadata
+    return NewDelta(protocol_of(definition, properties), metadata)
 
 
 def protocol_of(definition: TableDefinition, properties: Mapping[str, str]) -> Protocol:
@@ -169,13 +250,15 @@ def _partition_column(definition: TableDefinition, term: Term) -> str:
     return field.name
 
 
-def _operation(name: str, protocol: Protocol, metadata: Metadata) -> Operation:
+def _operation(name: str, new: NewDelta, of_query: bool, metrics: Mapping[str, int]) -> Operation:
+    metadata = new.metadata
     parameters: dict[str, Any] = {
         "isManaged": "false",
         "description": metadata.description,
         "partitionBy": json.dumps(list(metadata.partition_columns)),
         "properties": json.dumps(dict(metadata.configuration)),
-        "protocol": json.dumps(protocol_action(protocol)),
+        "protocol": json.dumps(protocol_action(new.protocol)),
         "metadata": json.dumps(metadata_action(metadata)),
     }
-    return Operation(name, {key: value for key, value in parameters.items() if value is not None})
+    given = {key: value for key, value in parameters.items() if value is not None}
+    return Operation(f"{name} AS SELECT" if of_query else name, given, metrics)

@@ -30,9 +30,12 @@ def commit_snapshot(
     then: Sequence[Any] = (),
     requirements: Sequence[Any] = (),
     *,
+    first: Sequence[Any] = (),
     is_staged: bool = False,
 ) -> Failed | None:
-    """Produce a snapshot and commit it, and the updates `then` after it. Returns None, or the definite failure.
+    """Produce a snapshot and commit it, the updates `first` before it, and `then` after it.
+
+    Returns None, or the definite failure.
 
     With `is_staged`, the branch stays where it is: the snapshot is there, but no branch or tag names it.
     `known` are the ids of the snapshots that the table had before anything was written. The manifests of a failed
@@ -44,8 +47,8 @@ def commit_snapshot(
         discard(storage, producer.stored, lambda: added_since(loaded(table, storage)[1], known))
         raise
     branch = producer.base.branch
-    added, moved = _updates(table, new, branch)
-    updates = (added, *then) if is_staged else (added, moved, *then)
+    added, moved = snapshot_updates(table.metadata, new, branch)
+    updates = (*first, added, *then) if is_staged else (*first, added, moved, *then)
     same = [*requirements, *_same_branches(table, branch, new.parent_id), *_same_layout(table)]
     if is_staged:
         same += _no_other_snapshot(table)
@@ -146,8 +149,8 @@ def _no_other_snapshot(table: Table) -> list[Any]:
     return [AssertSnapshots(uuid=table.metadata.table_uuid)]
 
 
-def _updates(table: Table, new: NewSnapshot, branch: str) -> tuple[Any, ...]:
-    """The new snapshot, and the branch set to it with the retention it has."""
+def snapshot_updates(metadata: Any, new: NewSnapshot, branch: str) -> tuple[Any, ...]:
+    """The new snapshot, and the branch set to it with the retention that it has in the metadata (pyiceberg's)."""
     from pyiceberg.table.snapshots import Operation, Snapshot, Summary
     from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
@@ -161,7 +164,7 @@ def _updates(table: Table, new: NewSnapshot, branch: str) -> tuple[Any, ...]:
         schema_id=new.schema_id,
         **lineage,
     )
-    before = table.metadata.refs.get(branch)
+    before = metadata.refs.get(branch)
     kept = {} if before is None else {name: getattr(before, name) for name in _RETENTION}
     moved = SetSnapshotRefUpdate(ref_name=branch, type="branch", snapshot_id=new.snapshot_id, **kept)
     return AddSnapshotUpdate(snapshot=snapshot), moved

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table import StagedTable, Table, Transaction
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,39 @@ class MetadataChanges:
         Example:
             >>> MetadataChanges.of(table, lambda transaction: transaction.set_properties({"owner": "me"}))
         """
-        from pyiceberg.catalog.noop import NoopCatalog
-        from pyiceberg.table import CommitTableResponse, Table
+        from pyiceberg.table import Table
 
         recorded: list[MetadataChanges] = []
-
-        class Recorder(NoopCatalog):
-            """Records the one commit of a transaction."""
-
-            def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
-                recorded.append(MetadataChanges(tuple(updates), tuple(requirements)))
-                return CommitTableResponse(metadata=table.metadata, metadata_location=table.metadata_location)
-
-        of = Table(table.name(), table.metadata, table.metadata_location, table.io, Recorder("recorder"))
+        of = Table(table.name(), table.metadata, table.metadata_location, table.io, _recorder(recorded))
         with of.transaction() as transaction:
             change(transaction)
         return recorded[0] if recorded else MetadataChanges((), ())
+
+    @staticmethod
+    def of_new(staged: StagedTable) -> MetadataChanges:
+        """Return the updates that make a staged table, and that none has its name; nothing is committed.
+
+        Example:
+            >>> MetadataChanges.of_new(stage(catalog, ("shop", "orders"), arguments)).updates
+        """
+        from pyiceberg.table import CreateTableTransaction, StagedTable
+
+        recorded: list[MetadataChanges] = []
+        given = staged.name(), staged.metadata, staged.metadata_location, staged.io
+        CreateTableTransaction(StagedTable(*given, _recorder(recorded))).commit_transaction()
+        return recorded[0]
+
+
+def _recorder(recorded: list[MetadataChanges]) -> Any:
+    """A catalog that records the one commit of a transaction."""
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.table import CommitTableResponse
+
+    class Recorder(NoopCatalog):
+        """Records commits, and makes none."""
+
+        def commit_table(self, table: Any, requirements: Any, updates: Any) -> CommitTableResponse:
+            recorded.append(MetadataChanges(tuple(updates), tuple(requirements)))
+            return CommitTableResponse(metadata=table.metadata, metadata_location=table.metadata_location)
+
+    return Recorder("recorder")

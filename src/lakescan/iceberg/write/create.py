@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,66 +41,6 @@ def as_schema(definition: TableDefinition) -> Schema:
     schema = definition.schema
     keys = tuple(schema.field(name).id for name in definition.primary_key)
     return their_schema(replace(schema, identifier_ids=keys), "creating a table with these columns through pyiceberg")
-
-
-def create_version_3(catalog: Any, name: tuple[str, ...], arguments: Mapping[str, Any]) -> None:
-    """Create a table of format version 3, with the next row id and column defaults that pyiceberg leaves out.
-
-    A server adds the next row id itself. Raises pyiceberg's errors, `TableAlreadyExistsError` among them.
-    """
-    from pyiceberg.catalog import MetastoreCatalog
-    from pyiceberg.io import load_file_io
-    from pyiceberg.table import CreateTableTransaction, StagedTable
-    from pyiceberg.table.locations import load_location_provider
-
-    schema, is_server = arguments["schema"], not isinstance(catalog, MetastoreCatalog)
-    if is_server and all(schema.find_field(each).initial_default is None for each in schema.field_ids):
-        catalog.create_table(name, **arguments)
-        return
-    metadata = _new_metadata(catalog, name, **arguments)
-    location = load_location_provider(metadata.location, metadata.properties).new_table_metadata_file_location()
-    io = load_file_io({**catalog.properties, **metadata.properties}, location)
-    if is_server:  # it writes the metadata
-        CreateTableTransaction(StagedTable(name, metadata, location, io, catalog)).commit_transaction()
-    else:
-        _register(catalog, name, metadata, location, io)
-
-
-def _new_metadata(
-    catalog: Any,
-    name: tuple[str, ...],
-    schema: Schema,
-    location: str | None,
-    properties: Mapping[str, str],
-    **layout: Any,
-) -> Any:
-    """The metadata of a new table at the place, and with the properties, that the catalog gives it.
-
-    The catalog is asked with an empty schema of version 2, the newest that pyiceberg's transactions take.
-    """
-    from pyiceberg.schema import Schema
-    from pyiceberg.table.metadata import new_table_metadata
-
-    given = {each: value for each, value in properties.items() if each != PROPERTY}
-    staged = catalog.create_table_transaction(name, Schema(), location, properties=given).table_metadata
-    chosen = {**staged.properties, PROPERTY: properties[PROPERTY]}
-    metadata = new_table_metadata(schema=schema, location=staged.location, properties=chosen, **layout)
-    return metadata.model_copy(update={"next_row_id": 0, "schemas": [schema]})
-
-
-def _register(catalog: Any, name: tuple[str, ...], metadata: Any, location: str, io: Any) -> None:
-    """Write a new table's metadata, and give the table its name."""
-    from pyiceberg.exceptions import TableAlreadyExistsError
-    from pyiceberg.serializers import ToOutputFile
-
-    ToOutputFile.table_metadata(metadata, io.new_output(location))
-    try:
-        catalog.register_table(name, location)
-    except TableAlreadyExistsError:
-        if catalog.load_table(name).metadata_location == location:
-            return  # registered by an attempt whose response was lost
-        io.delete(location)
-        raise
 
 
 def _spec(definition: TableDefinition, schema: Schema) -> PartitionSpec:

@@ -56,7 +56,7 @@ def commit(
 def _looked_up(
     table: Table, error: Exception, storage: Storage, is_made: Callable[[IcebergTable], bool]
 ) -> Failed | None:
-    is_refused = _is_refusal(error, table)
+    is_refused = is_refusal(error, table)
 
     def look() -> Failed | bool | None:
         fresh, now = loaded(table, storage)
@@ -86,7 +86,7 @@ def check_same(before: Table, now: Table) -> None:
         raise CommitConflict(f"{'.'.join(before.name())} was dropped and recreated since it was opened: open it again")
 
 
-def _is_refusal(error: Exception, table: Table) -> bool:
+def is_refusal(error: Exception, table: Table) -> bool:
     """Whether the catalog definitely did not commit; any other error may have happened after the commit."""
     from pyiceberg import exceptions as theirs
     from pyiceberg.catalog import MetastoreCatalog

@@ -1,0 +1,114 @@
+"""Delta tables that are created, or replaced, with their rows (`lakescan.transaction.new_tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from lakescan.delta.commit.actions import Transaction
+from lakescan.delta.commit.commit import check_commit_properties
+from lakescan.delta.commit.creation import (
+    NewDelta,
+    NewRows,
+    check_no_table,
+    commit_created,
+    commit_replaced,
+    in_place_of,
+    is_table,
+)
+from lakescan.delta.commit.file_changes import adds
+from lakescan.delta.commit.identity_marks import marked
+from lakescan.delta.log.reader import DeltaVersion
+from lakescan.delta.scan.named_files import added_since
+from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.options.write import WriteOptions
+from lakescan.storage import Storage
+from lakescan.write.table_writes import WrittenFile
+
+_BEFORE_ALL = -1  # the version before the first one
+
+
+@dataclass(frozen=True)
+class NewDeltaTable:
+    """A table of which its folder has no log until it is committed.
+
+    `named_while` holds its name in a catalog while it is committed.
+    """
+
+    location: str
+    new: NewDelta
+    options: WriteOptions
+    storage: Storage
+    named_while: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    is_new = True
+
+    def __post_init__(self) -> None:
+        check_commit_properties(self.options.commit_properties)
+        check_no_table(self.location, self.storage)
+
+    @cached_property
+    def writes(self) -> DeltaWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return _writes(self.location, self.new, self.storage, self.options)
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Make version 0 with these files."""
+        with self.named_while():
+            commit_created(self.location, self.new, self.storage, _rows(files, self.writes))
+
+    def named(self) -> Iterator[pa.Array]:
+        """The files of the table that is in the folder now."""
+        if is_table(self.location, self.storage):
+            yield from added_since(self.location, self.storage, _BEFORE_ALL)
+
+
+@dataclass(frozen=True)
+class ReplacedDeltaTable:
+    """A table whose columns, layout, properties and rows are replaced; `base` is the version that was opened."""
+
+    base: DeltaVersion
+    new: NewDelta
+    options: WriteOptions
+    storage: Storage
+
+    is_new = False
+
+    def __post_init__(self) -> None:
+        check_commit_properties(self.options.commit_properties)
+
+    @property
+    def _location(self) -> str:
+        return self.base.segment.location
+
+    @cached_property
+    def writes(self) -> DeltaWrites:
+        """How to write data files: by the metadata that the table will have."""
+        return _writes(self._location, in_place_of(self.base, self.new), self.storage, self.options)
+
+    def commit(self, files: Sequence[WrittenFile]) -> None:
+        """Replace the version that was opened; a concurrent commit is a conflict."""
+        commit_replaced(self.base, self.new, self.storage, _rows(files, self.writes))
+
+    def named(self) -> Iterator[pa.Array]:
+        """The files that the table has got since it was opened."""
+        return added_since(self._location, self.storage, self.base.segment.version)
+
+
+def _writes(location: str, new: NewDelta, storage: Storage, options: WriteOptions) -> DeltaWrites:
+    return DeltaWrites(location, new.protocol, new.metadata, storage, options, new.clustering)
+
+
+def _rows(files: Sequence[WrittenFile], writes: DeltaWrites) -> NewRows:
+    options = writes.options
+    metrics = {
+        "numFiles": len(files),
+        "numOutputRows": sum(each.rows for each in files),
+        "numOutputBytes": sum(each.size for each in files),
+    }
+    transaction = None if options.transaction is None else Transaction(*options.transaction)
+    return NewRows(adds(files, writes), metrics, marked(writes.metadata, files), transaction, options.commit_properties)
