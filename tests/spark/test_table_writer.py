@@ -186,3 +186,25 @@ def test_a_stream_goes_into_a_table_once(spark: Any, frame: Any, format: str, tm
         lakescan.spark.to_table(frame, "t")
     with pytest.raises(InvalidOption, match="to_table"):
         lakescan.spark.write_to(stream(), "words2.db.t")
+
+
+def test_a_table_is_created_or_replaced_in_one_commit(spark: Any, frame: Any, format: str) -> None:
+    lakescan.spark.write_to(frame, "words2.db.t").using(format).create()
+    lakescan.spark.write_to(more(spark, (9, "NL")), "words2.db.t").using(format).replace()
+    assert rows() == [(9, "NL")]
+    text = f"CREATE OR REPLACE TABLE words2.db.t USING {format} AS SELECT id, id * 2 AS twice FROM range(3)"
+    lakescan.spark.sql(spark, text)
+    assert rows() == [(0, 0), (1, 2), (2, 4)]
+    table = lakescan.table("words2.db.t")
+    assert len(table.history()) == 3
+    lakescan.spark.save_as_table(frame, "words2.db.saved", format=format)
+    assert len(lakescan.table("words2.db.saved").history()) == 1
+
+
+def test_a_query_that_fails_leaves_no_table_and_no_files(spark: Any, frame: Any, format: str, tmp_path: Path) -> None:
+    """Tasks that ended before another one failed have written files: these go, too."""
+    some = spark.range(0, 4, 1, 4).selectExpr("IF(id = 3, raise_error('no ' || id), id) AS id")
+    with pytest.raises(Exception, match="no 3"):
+        lakescan.spark.write_to(some, "words2.db.t").using(format).create()
+    assert lakescan.catalog("words2").list_tables("db") == []
+    assert [each for each in (tmp_path / "lake").rglob("*.parquet")] == []

@@ -179,8 +179,8 @@ def commit_replaced(base: DeltaVersion, new: NewDelta, storage: Storage, rows: N
         metadata,
         None if after.protocol == base.protocol else after.protocol,
         rows.transaction,
-        {**new.domains, **gone},
-        rows.properties,
+        domains={**new.domains, **gone},
+        properties=rows.properties,
     ).commit()
 
 
