@@ -207,4 +207,4 @@ def test_a_query_that_fails_leaves_no_table_and_no_files(spark: Any, frame: Any,
     with pytest.raises(Exception, match="no 3"):
         lakescan.spark.write_to(some, "words2.db.t").using(format).create()
     assert lakescan.catalog("words2").list_tables("db") == []
-    assert [each for each in (tmp_path / "lake").rglob("*.parquet")] == []
+    assert not list((tmp_path / "lake").rglob("*.parquet"))

@@ -13,12 +13,8 @@ from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
 from lakescan.opening import table as open_table
-<<<<<<< HEAD
-from lakescan.save import save
-from lakescan.spark.audit import staging
-=======
 from lakescan.options.write import WriteOptions
->>>>>>> 0dcb84a (CREATE and REPLACE TABLE ... AS SELECT are one commit, or nothing, in both formats)
+from lakescan.spark.audit import staging
 from lakescan.table import Table
 from lakescan.transaction.formats import DEFAULT, FORMATS, format_named
 from lakescan.transaction.new_tables import create_in_folder

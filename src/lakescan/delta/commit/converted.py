@@ -77,9 +77,7 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
             f"converting {location} to a table with column mapping", "Enable it after the conversion: Table.alter()."
         )
     terms = tuple(Term(dotted_path((each.name,))) for each in how.partition_columns)
-    protocol, metadata = new_table(
-        TableDefinition(columns, partition_by=terms, properties=properties, comment=how.comment)
-    )
+    new = new_table(TableDefinition(columns, partition_by=terms, properties=properties, comment=how.comment))
     parameters = {
         "numFiles": len(files),
         "partitionedBy": json.dumps([each.name for each in how.partition_columns]),
@@ -87,8 +85,8 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
         "sourceFormat": "parquet",
     }
     operation = Operation("CONVERT", parameters, {"numConvertedFiles": len(files)})
-    added = _adds(location, files, found, how, metadata)
-    commit_first(location, operation, protocol, metadata, storage, FileChanges(added=added))
+    added = _adds(location, files, found, how, new.metadata)
+    commit_first(location, operation, new.protocol, new.metadata, storage, FileChanges(added=added))
     return len(files)
 
 
