@@ -147,6 +147,23 @@ def test_null_keys_and_sequences_fail_the_batch(spark: Any, iceberg: Make, row: 
     assert there() == []
 
 
+def test_keys_are_compared_as_they_are_stored(spark: Any, make: Make) -> None:
+    make(TABLE, partition_by=())
+    sink, schema = sink_of(deletes_when=None), "id string, value string, seq long"
+    sink(frame_of(spark, ("5", "a", 1), schema=schema), 0)
+    sink(frame_of(spark, (5.0, "b", 2), schema="id double, value string, seq long"), 1)
+    assert there() == [(5, "b", 2)]
+    with pytest.raises(AmbiguousMerge):
+        sink(frame_of(spark, ("5", "c", 3), ("05", "d", 3), schema=schema), 2)
+    with pytest.raises(SchemaMismatch, match=r'"id":5.5.*the key column .id. \(long\) would store as another value'):
+        sink(frame_of(spark, (5.5, "c", 3), schema="id double, value string, seq long"), 2)
+    with pytest.raises(SchemaMismatch, match=r"has id = 5\.5, which the key column 'id'"):
+        lakescan.table("local.db.t").upsert(
+            frame_of(spark, (5.5, "c", 3), schema="id double, value string, seq long"), "id"
+        )
+    assert there() == [(5, "b", 2)]
+
+
 def test_the_sequence_may_be_an_expression_that_the_table_keeps(spark: Any, iceberg: Make) -> None:
     iceberg("id BIGINT, value STRING, version BIGINT", partition_by=())
     schema = "id long, value string, term long, number long"

@@ -42,13 +42,21 @@ _NOT_WRITTEN = (
 )
 
 
+_RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+
+
 def spark_schema(schema: Schema, *, nanos_as_long: bool = False) -> s.StructType:
     """The Spark schema of a table's columns, with their comments.
 
     Spark's timestamps have microseconds. Nanosecond columns become microseconds, and reading a finer value is refused;
-    with `nanos_as_long` they become `BIGINT`, nanoseconds since 1970.
+    with `nanos_as_long` they become `BIGINT`, nanoseconds since 1970. Columns of CHAR(n) say so, as those of Spark's
+    tables: comparisons ignore their padding.
     """
-    return _struct(schema.struct(), nanos_as_long)
+    struct = _struct(schema.struct(), nanos_as_long)
+    for column, field in zip(schema.fields, struct.fields, strict=True):
+        if column.pad:
+            field.metadata = {**(field.metadata or {}), _RAW_TYPE: f"char({column.pad})"}
+    return struct
 
 
 def schema_of(scan: ScanSpec) -> s.StructType:

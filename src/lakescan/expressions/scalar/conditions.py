@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from lakescan.common import types as t
-from lakescan.expressions.scalar.padding import padded, padded_among
+from lakescan.expressions.scalar.padding import padded, padded_among, unpadded
 from lakescan.expressions.scalar.typed import (
     Typed,
     aligned,
@@ -78,7 +77,7 @@ def is_in(each: Typed, values: Sequence[Typed]) -> Typed:
     if len(kinds) == 1 and t.STRING not in kinds:
         operands = [of_text(one, *kinds) if one.is_text_literal else one for one in operands]
     subject, *others = unified(operands, "the operator IN")
-    subject, others = replace(subject, pad=0), [replace(one, pad=0) for one in others]
+    subject, others = unpadded(subject), [unpadded(one) for one in others]
     parts = [comparison("=", subject, one) for one in others]
     if any(one.raises for one in others):
         return chain("OR", parts)
@@ -88,6 +87,7 @@ def is_in(each: Typed, values: Sequence[Typed]) -> Typed:
 
 def between(each: Typed, low: Typed, high: Typed) -> Typed:
     """Return `each BETWEEN low AND high`."""
+    each, low, high = map(unpadded, (each, low, high))
     return chain("AND", [comparison(">=", each, low), comparison("<=", each, high)])
 
 
@@ -119,7 +119,7 @@ def first_valid(*args: Typed) -> Typed:
 
 def null_if(each: Typed, other: Typed) -> Typed:
     """Return `nullif(each, other)`."""
-    return choice([comparison("=", each, other)], [literal(None, t.UNKNOWN)], each)
+    return choice([comparison("=", unpadded(each), unpadded(other))], [literal(None, t.UNKNOWN)], each)
 
 
 def if_valid(each: Typed, then: Typed, otherwise: Typed) -> Typed:

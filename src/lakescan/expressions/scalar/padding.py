@@ -32,12 +32,17 @@ def padded(left: Typed, right: Typed, constant: bool = False) -> tuple[Typed, Ty
     return left, right
 
 
+def unpadded(each: Typed) -> Typed:
+    """A column of CHAR as the text with spaces that it is, where Spark compares it so: in BETWEEN and `nullif`."""
+    return replace(each, pad=0)
+
+
 def padded_among(subject: Typed, values: Sequence[Typed]) -> tuple[Typed, list[Typed]]:
-    """The sides of IN in one length, if the values are all constant texts, or all columns of CHAR."""
+    """The sides of IN in one length, if the values are all quoted texts, or all columns of CHAR."""
     if not subject.pad:
         return subject, list(values)
-    if all(each.is_text_literal or each.type == t.UNKNOWN for each in values):
-        size = max([subject.pad, *(len(each.literal) for each in values if each.is_text_literal)])
+    if all(each.is_text_literal for each in values):  # Spark compares with the padded texts if there is a null
+        size = max([subject.pad, *(len(each.literal) for each in values)])
         return _padded_column(subject, size), [_padded_literal(each, size) for each in values]
     if all(each.pad for each in values):
         size = max(each.pad for each in (subject, *values))
@@ -56,7 +61,7 @@ def _beside(column: Typed, other: Typed, constant: bool) -> tuple[Typed, Typed]:
 
 
 def _padded_literal(each: Typed, size: int) -> Typed:
-    return literal(each.literal.ljust(size), t.STRING) if each.is_text_literal else each
+    return literal(each.literal.ljust(size), t.STRING)
 
 
 def _padded_column(each: Typed, size: int) -> Typed:

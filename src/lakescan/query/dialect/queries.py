@@ -147,7 +147,7 @@ class Queries:
             for cell, side in zip(cells, sides, strict=True):
                 value = converted(cell, kind)
                 side.append(f"{value.sql if word == 'UNION' and not is_distinct else normal(value)} AS c{n}")
-            outputs.append(Output(one.name, Typed(f"q.c{n}", kind)))
+            outputs.append(Output(one.name, Typed(f"q.c{n}", kind, pad=one.value.pad)))
         first, second = (
             f"SELECT {', '.join(side)} FROM ({sql}) AS q" for side, sql in zip(sides, (left, right), strict=True)
         )
