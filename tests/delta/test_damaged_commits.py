@@ -237,6 +237,7 @@ def test_a_version_beyond_all_versions_is_refused(table: Path) -> None:
 
 def test_what_commits_say_of_themselves_fails_no_history(table: Path) -> None:
     node = {"operationMetrics": [], "operationParameters": "x", "readVersion": "x", "isBlindAppend": 5, "userId": {}}
+    node |= {"job": "x", "notebook": []}
     rewrite(commit_file(table, 1), lambda lines: lines.append({"commitInfo": {**node, "timestamp": 10**17}}))
     rewrite(commit_file(table, 1), lambda lines: lines.__delitem__(0) if "commitInfo" in lines[0] else None)
     assert lakescan.table(table).history()["readVersion"].to_pylist()[-1] is None

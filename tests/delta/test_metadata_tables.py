@@ -38,6 +38,19 @@ def test_history_has_the_oldest_commit_first_and_is_the_tables_history(table: Pa
     assert dict(rows[1]["operationParameters"])["mode"] == "Append"
 
 
+def test_history_names_jobs_and_notebooks_as_databricks_records_them(table: Path) -> None:
+    file = table / "_delta_log" / f"{2:020d}.json"
+    actions = [json.loads(line) for line in file.read_text().splitlines()]
+    actions = [each for each in actions if "commitInfo" not in each]
+    job = {"jobId": "7", "jobName": "load", "other": 1}
+    info = {"timestamp": 0, "operation": "WRITE", "job": job, "notebook": {"notebookId": "9"}}
+    file.write_text("\n".join(map(json.dumps, [{"commitInfo": info}, *actions])))
+    rows = lakescan.table(table).history().to_pylist()
+    absent = dict.fromkeys(("jobRunId", "runId", "jobOwnerId", "triggerType"))
+    assert rows[2]["job"] == {"jobId": "7", "jobName": "load", **absent}
+    assert [row["notebook"] for row in rows] == [None, None, {"notebookId": "9"}]
+
+
 def test_detail_is_one_row_about_the_table(table: Path) -> None:
     (row,) = lakescan.table(str(table)).inspect("detail").to_pylist()
     assert (row["format"], row["name"], row["description"]) == ("delta", "shop", "what it is for")

@@ -49,7 +49,7 @@ def partitioned(local: lakescan.Catalog) -> lakescan.Table:
 
 def test_a_folder_in_hives_layout_is_added(partitioned: lakescan.Table, call: Called, hive: Path) -> None:
     result = call("add_files", "db.t", f"`parquet`.`{hive}`")
-    assert result.to_pylist() == [{"added_files_count": 4, "changed_partition_count": 3}]
+    assert result.to_pylist() == [{"added_files_count": 4, "changed_partition_count": None}]
     assert pairs() == [(1, "a"), (2, "a"), (3, "a"), (4, "b/"), (5, None)]
     assert now().scan().where("part = 'a'").count() == 3
     assert now().inspect("snapshots")["operation"].to_pylist() == ["append"]
@@ -57,11 +57,21 @@ def test_a_folder_in_hives_layout_is_added(partitioned: lakescan.Table, call: Ca
     assert len(pairs()) == 6
 
 
+def test_changed_partitions_are_counted_in_version_1(local: lakescan.Catalog, call: Called, hive: Path) -> None:
+    """As Iceberg's documents have it, not if the table has `compatibility.snapshot-id-inheritance.enabled` either."""
+    inherits = {"compatibility.snapshot-id-inheritance.enabled": "true"}
+    for name, properties, expected in (("db.one", {}, 3), ("db.inherits", inherits, None)):
+        properties = {"format-version": "1", **properties}
+        local.create_table(name, "id BIGINT, part STRING", partition_by=("part",), properties=properties)
+        result = call("add_files", name, f"`parquet`.`{hive}`")
+        assert result.to_pylist() == [{"added_files_count": 4, "changed_partition_count": expected}]
+
+
 def test_partitions_are_chosen(partitioned: lakescan.Table, call: Called, hive: Path) -> None:
     result = call(
         "add_files", table="db.t", source_table=f"parquet.`{hive}`", partition_filter={"part": "a"}, parallelism=4
     )
-    assert result.to_pylist() == [{"added_files_count": 2, "changed_partition_count": 1}]
+    assert result.to_pylist() == [{"added_files_count": 2, "changed_partition_count": None}]
     assert pairs() == [(1, "a"), (2, "a"), (3, "a")]
     for wrong, message in (({"prt": "a"}, "Did you mean 'part'"), ({"part": "z"}, "no file")):
         with pytest.raises(InvalidOption, match=message):

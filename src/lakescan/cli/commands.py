@@ -37,7 +37,8 @@ app = Section(
 GROUPS = (catalogs, states, maintenance, query)
 for group in GROUPS:
     app.add_typer(group.app)
-_TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", "clusterId", "userId", "userName")
+_CONTEXT = ("clusterId", "userId", "userName", "job", "notebook")
+_TOO_WIDE = ("summary", "operationMetrics", "engineInfo", "userMetadata", *_CONTEXT)
 
 OptionList = Annotated[list[str] | None, typer.Option("--option", "-o", help="A read option, name=value.")]
 Relocate = Annotated[str | None, typer.Option(help="JSON object that maps old location prefixes to new ones.")]

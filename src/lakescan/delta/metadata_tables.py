@@ -33,6 +33,12 @@ def _list(field_id: int) -> t.ListOf:
     return t.ListOf(t.Field(field_id, "element", t.STRING))
 
 
+def _members(first_id: int, *names: str) -> t.Struct:
+    return t.Struct(tuple(t.Field(i, name, t.STRING) for i, name in enumerate(names, first_id)))
+
+
+_JOB = _members(106, "jobId", "jobName", "jobRunId", "runId", "jobOwnerId", "triggerType")
+_NOTEBOOK = _members(112, "notebookId")
 HISTORY = _columns(
     ("version", t.LONG),
     ("timestamp", t.Timestamp()),
@@ -40,6 +46,8 @@ HISTORY = _columns(
     ("userName", t.STRING),
     ("operation", t.STRING),
     ("operationParameters", _TEXTS),
+    ("job", _JOB),
+    ("notebook", _NOTEBOOK),
     ("clusterId", t.STRING),
     ("readVersion", t.LONG),
     ("isolationLevel", t.STRING),
@@ -75,6 +83,8 @@ def history_row(version: int, at: datetime, info: Mapping[str, Any]) -> dict[str
         "timestamp": at,
         **{name: _as_text(info.get(name)) for name in _TEXT_COLUMNS},
         "operationParameters": _as_texts(info.get("operationParameters")),
+        "job": _as_members(info.get("job"), _JOB),
+        "notebook": _as_members(info.get("notebook"), _NOTEBOOK),
         "readVersion": as_long(info.get("readVersion")),
         "isBlindAppend": is_blind if isinstance(is_blind := info.get("isBlindAppend"), bool) else None,
         "operationMetrics": _as_texts(info.get("operationMetrics")),
@@ -84,6 +94,11 @@ def history_row(version: int, at: datetime, info: Mapping[str, Any]) -> dict[str
 def _as_texts(node: Any) -> list[tuple[str, str | None]] | None:
     """A JSON object as map entries of text; None if it is not an object, as reads do not depend on commitInfo."""
     return [(_as_text(key) or "", _as_text(value)) for key, value in node.items()] if isinstance(node, dict) else None
+
+
+def _as_members(node: Any, struct: t.Struct) -> dict[str, str | None] | None:
+    """The members of a JSON object that a struct of texts has; None if it is not an object."""
+    return {each.name: _as_text(node.get(each.name)) for each in struct.fields} if isinstance(node, dict) else None
 
 
 def _as_text(value: Any) -> str | None:

@@ -10,6 +10,7 @@ from lakescan.catalogs.identifiers import parts_of
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.procedures.declaration import Call, Parameter, Procedure, Row
 from lakescan.procedures.values import BOOLEAN, INT, OPTIONS, STRING
+from lakescan.table import Table
 
 _SOURCE = re.compile(r"\s*`?(parquet|orc|avro)`?\s*\.\s*`(.+)`\s*", re.IGNORECASE | re.DOTALL)
 _TABLE = Parameter("table", STRING, required=True)
@@ -21,9 +22,16 @@ def _add_files(call: Call) -> list[Row]:
         raise InvalidOption(f"add_files: parallelism={threads}: expected a number above 0")
     folder, partitions = _folder(call["source_table"]), call["partition_filter"] or {}
     check = call["check_duplicate_files"] is not False
-    summary = call.table.written_by({}, lambda target, _: target.add_files(folder, partitions, check_duplicates=check))
-    changed = summary.get("changed-partition-count")
+    table = call.table
+    summary = table.written_by({}, lambda target, _: target.add_files(folder, partitions, check_duplicates=check))
+    changed = summary.get("changed-partition-count") if _counts_partitions(table) else None
     return [(int(summary.get("added-data-files", 0)), None if changed is None else int(changed))]
+
+
+def _counts_partitions(table: Table) -> bool:
+    """Whether the result has the number of changed partitions: as Iceberg's documents have it, in version 1 alone."""
+    inherits = table.properties.get("compatibility.snapshot-id-inheritance.enabled", "false")
+    return table.format_version == "1" and inherits.lower() != "true"
 
 
 def _folder(source: str) -> str:
