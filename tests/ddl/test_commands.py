@@ -127,3 +127,17 @@ def test_a_folder_of_parquet_files_becomes_a_delta_table(tmp_path: Path) -> None
     assert (made.partitioning, made.count()) == ("day", 2)
     with pytest.raises(lakescan.UnsupportedFeature, match="Name the folder of Parquet files"):
         lakescan.sql("CONVERT TO DELTA lake.shop.t")
+
+
+def test_a_table_is_cloned_in_an_earlier_version(lake: lakescan.Catalog, events: str, tmp_path: Path) -> None:
+    made = lakescan.sql(f"CREATE TABLE lake.shop.clone SHALLOW CLONE delta.`{events}` VERSION AS OF 2")
+    assert (made.format, made.count()) == ("delta", 4)
+    lakescan.sql("INSERT INTO lake.shop.clone VALUES (7, 'c')")
+    assert (lakescan.table("lake.shop.clone").count(), lakescan.table(events).count()) == (5, 6)
+    folder = lakescan.sql(f"CREATE TABLE delta.`{tmp_path}/other` SHALLOW CLONE '{events}' TBLPROPERTIES ('a' = 'b')")
+    assert (folder.count(), folder.properties["a"]) == (6, "b")
+    with pytest.raises(lakescan.TableExists):
+        lakescan.sql(f"CREATE TABLE lake.shop.clone SHALLOW CLONE delta.`{events}`")
+    assert lakescan.sql(f"CREATE TABLE IF NOT EXISTS lake.shop.clone SHALLOW CLONE delta.`{events}`").count() == 5
+    with pytest.raises(lakescan.UnsupportedFeature, match="Drop the table first"):
+        lakescan.sql(f"CREATE OR REPLACE TABLE lake.shop.clone SHALLOW CLONE delta.`{events}`")

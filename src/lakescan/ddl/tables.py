@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from lakescan.ddl.clone import clone_table
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import NewName, new_name, new_name_within, opened
 from lakescan.definition.table_definition import TableDefinition
@@ -21,6 +22,8 @@ from lakescan.transaction.results import AlterResult
 def create_table(wanted: CreateTable, context: Context) -> Table:
     """Run CREATE TABLE and REPLACE TABLE; raises `TableExists`, `NoSuchTable` and `UnsupportedFeature`."""
     name = new_name(wanted.table, context)
+    if wanted.clone is not None:
+        return clone_table(wanted, wanted.clone, name, context)
     definition = _definition(wanted, context)
     chosen = wanted.format or name.format or DEFAULT
     if name.catalog is None:
@@ -45,8 +48,6 @@ def create_table(wanted: CreateTable, context: Context) -> Table:
 
 
 def _definition(wanted: CreateTable, context: Context) -> TableDefinition:
-    if wanted.clone is not None:
-        raise UnsupportedFeature("SHALLOW CLONE", "Use CREATE TABLE ... AS SELECT.")
     if wanted.cluster_by:
         raise UnsupportedFeature("CLUSTER BY in CREATE TABLE", "Create the table, then ALTER TABLE ... CLUSTER BY.")
     properties = dict(wanted.properties)

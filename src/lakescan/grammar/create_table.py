@@ -14,6 +14,7 @@ from lakescan.grammar.alter_table import read_write_order
 from lakescan.grammar.columns import NO_COLUMNS, ColumnsText, read_columns
 from lakescan.grammar.layout import State, read_properties, read_state, read_term
 from lakescan.grammar.names import Sql, TableName
+from lakescan.grammar.namespaces import read_table_or_path
 from lakescan.grammar.types import read_type
 from lakescan.grammar.words import Words
 
@@ -72,7 +73,7 @@ def read_create_table(words: Words, *, creates: bool = True, replaces: bool = Fa
     elif words.sees("DEEP", "CLONE"):
         raise UnsupportedFeature("DEEP CLONE", "Use CREATE TABLE ... AS SELECT, or SHALLOW CLONE.")
     elif words.takes("SHALLOW", "CLONE"):
-        source = words.table_name("the name of a table")
+        source = read_table_or_path(words)
         found = replace(found, clone=CloneOf(source, read_state(words)))
     elif words.sees_symbol("("):
         found = replace(found, columns=read_columns(words))

@@ -121,6 +121,13 @@ def _namespaces() -> tuple[Form, ...]:
 FORMS: tuple[Form, ...] = (
     Form("CREATE TABLE", _CREATE, "CREATE TABLE lake.shop.t (id BIGINT)", read_create_table),
     Form(
+        "CREATE TABLE",
+        "[IF NOT EXISTS] name LIKE other | SHALLOW CLONE other [VERSION AS OF n | TIMESTAMP AS OF 'time'] "
+        "[TBLPROPERTIES (...)] [LOCATION 'folder']",
+        "CREATE TABLE lake.shop.t SHALLOW CLONE delta.`/lake/events` VERSION AS OF 3",
+        read_create_table,
+    ),
+    Form(
         "CREATE EXTERNAL TABLE",
         "[IF NOT EXISTS] name (...) LOCATION 'folder' ...",
         "CREATE EXTERNAL TABLE lake.shop.t (id BIGINT) LOCATION '/lake/t'",

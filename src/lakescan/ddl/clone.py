@@ -1,0 +1,49 @@
+"""CREATE TABLE ... SHALLOW CLONE: a Delta table of another one's files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakescan.ddl.context import Context
+from lakescan.ddl.names import NewName, opened
+from lakescan.errors import InvalidStatement, TableExists, UnsupportedFeature
+from lakescan.grammar.create_table import CloneOf, CreateTable
+from lakescan.opening import open_table
+from lakescan.options.read import ReadOptions
+from lakescan.storage import Storage
+from lakescan.table import Table
+from lakescan.transaction.formats import format_at
+
+
+def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Context) -> Table:
+    """Make the clone, and open it; raises `TableExists`, and `UnsupportedFeature` for OR REPLACE."""
+    if wanted.replaces:
+        raise UnsupportedFeature(
+            "CREATE OR REPLACE TABLE ... SHALLOW CLONE", "Drop the table first, or clone under another name."
+        )
+    unused = (wanted.format, wanted.partition_by, wanted.order, wanted.cluster_by, wanted.comment, wanted.query)
+    if any(unused):
+        raise InvalidStatement(
+            "a clone has the columns and layout of its source: only TBLPROPERTIES and LOCATION follow"
+        )
+    source = opened(clone.table, context)
+    state: dict[str, Any] = {} if clone.state is None else {"timestamp": clone.state.timestamp}
+    if clone.state is not None and clone.state.version is not None:
+        state["version"] = int(clone.state.version)
+    if name.catalog is not None:
+        return name.catalog.clone_table(
+            name.name,
+            source,
+            properties=wanted.properties,
+            location=wanted.location,
+            exist_ok=wanted.if_not_exists,
+            **state,
+        )
+    if wanted.location is not None and wanted.location != name.name:
+        raise InvalidStatement(f"the clone is named by its folder, {name.name}: leave LOCATION out")
+    is_there = format_at(name.name, Storage({})) is not None
+    if is_there and not wanted.if_not_exists:
+        raise TableExists(f"there is a table at {name.name}: CREATE TABLE IF NOT EXISTS keeps it")
+    if not is_there:
+        source.clone(name.name, properties=wanted.properties, **state)
+    return open_table(name.name, ReadOptions.of({"format": "delta"}))
