@@ -64,3 +64,12 @@ def test_what_the_metastore_refuses_is_said_in_its_words(hive: lakescan.Catalog)
         hive.create_table("db.kept", "id INT", replace=True)
     table.append(pa.table({"id": [1]}))
     hive.drop_table("db.kept")
+
+
+def test_a_hive_catalog_has_no_views_of_ours(hive: lakescan.Catalog) -> None:
+    assert hive.list_views("db") == []
+    assert not hive.view_exists("db.v")
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"HiveCatalog.*create_view"):
+        hive.create_view("db.v", "SELECT 1 AS n")
+    with pytest.raises(lakescan.NoSuchTable):
+        hive.drop_view("db.v")

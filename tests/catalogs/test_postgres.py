@@ -93,3 +93,23 @@ def test_eight_writers_lose_nothing(postgres: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: lakescan.table("pg.crowd.t").append(pa.table({"id": [n]})), range(24)))
     assert sorted(lakescan.table("pg.crowd.t").scan().to_arrow()["id"].to_pylist()) == list(range(24))
+
+
+def test_views_live_in_postgres(postgres: str, tmp_path: Path) -> None:
+    catalog = lakescan.catalog("pg_views", type="sql", uri=postgres, warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("views")
+    catalog.create_table("views.t", "id BIGINT").append(pa.table({"id": [1, 2]}))
+    catalog.create_view("views.v", "SELECT id FROM t WHERE id > 1")
+    with ThreadPoolExecutor(4) as pool:
+        list(
+            pool.map(lambda n: catalog.create_view("views.v", f"SELECT id + {n} AS id FROM t", replace=True), range(4))
+        )
+    assert len(catalog.load_view("views.v").versions) == 5
+    catalog.create_view("views.v", "SELECT max(id) AS id FROM t", replace=True)
+    catalog.rename_view("views.v", "views.w")
+    assert lakescan.sql("SELECT * FROM pg_views.views.w").to_arrow().to_pylist() == [{"id": 2}]
+    with pytest.raises(lakescan.TableExists):
+        catalog.create_view("views.t", "SELECT 1 AS n")
+    catalog.drop_view("views.w")
+    assert catalog.list_views("views") == []
+    assert catalog.list_tables("views") == ["views.t"]

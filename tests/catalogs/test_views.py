@@ -21,6 +21,10 @@ def lake(local: lakescan.Catalog) -> lakescan.Catalog:
     return local
 
 
+def files(view: lakescan.View) -> list[Path]:
+    return sorted((Path(view.location.removeprefix("file://")) / "metadata").iterdir())
+
+
 def ids(text: str) -> list[object]:
     return sorted(lakescan.sql(text).to_arrow()[0].to_pylist())
 
@@ -147,10 +151,10 @@ def test_queries_are_checked_before_they_are_kept(lake: lakescan.Catalog) -> Non
     assert lake.list_views("db") == []
 
 
-def test_the_files_of_views_are_those_of_the_specification(lake: lakescan.Catalog, tmp_path: Path) -> None:
-    lake.create_view("db.v", "SELECT id, country FROM orders", columns=["a", "b"])
+def test_the_files_of_views_are_those_of_the_specification(lake: lakescan.Catalog) -> None:
+    view = lake.create_view("db.v", "SELECT id, country FROM orders", columns=["a", "b"])
     lake.create_view("db.v", "SELECT 1 AS n", replace=True, properties={"location": "ignored when it is there"})
-    first, second = sorted((tmp_path / "lake/db/v/metadata").iterdir())
+    first, second = files(view)
     assert (first.name[:6], second.name[:6]) == ("00000-", "00001-")
     node = json.loads(first.read_text())
     assert (node["format-version"], node["current-version-id"]) == (1, 1)
@@ -164,9 +168,9 @@ def test_the_files_of_views_are_those_of_the_specification(lake: lakescan.Catalo
     assert [each["version-id"] for each in json.loads(second.read_text())["version-log"]] == [1, 2]
 
 
-def test_views_of_other_dialects_are_not_lost_or_misread(lake: lakescan.Catalog, tmp_path: Path) -> None:
-    lake.create_view("db.v", "SELECT id FROM orders")
-    [path] = (tmp_path / "lake/db/v/metadata").iterdir()
+def test_views_of_other_dialects_are_not_lost_or_misread(lake: lakescan.Catalog) -> None:
+    view = lake.create_view("db.v", "SELECT id FROM orders")
+    [path] = files(view)
     node = json.loads(path.read_text())
     node["versions"][0]["representations"][0]["dialect"] = "trino"
     path.write_text(json.dumps(node))
@@ -178,9 +182,18 @@ def test_views_of_other_dialects_are_not_lost_or_misread(lake: lakescan.Catalog,
     assert lake.create_view("db.v", "SELECT 1 AS n", replace=True, properties=allowed).query == "SELECT 1 AS n"
 
 
-def test_a_damaged_view_is_said_to_be_one(lake: lakescan.Catalog, tmp_path: Path) -> None:
-    lake.create_view("db.v", "SELECT id FROM orders")
-    [path] = (tmp_path / "lake/db/v/metadata").iterdir()
+def test_a_table_that_has_the_name_of_a_dropped_view_is_opened_by_its_folder(lake: lakescan.Catalog) -> None:
+    view = lake.create_view("db.v", "SELECT 1 AS n")
+    lake.drop_view("db.v")
+    table = lake.create_table("db.v", "id INT")
+    assert lakescan.table(table.folder).schema.names == ["id"]
+    with pytest.raises(lakescan.NotATable, match="metadata of a view"):
+        lakescan.table(view.location)
+
+
+def test_a_damaged_view_is_said_to_be_one(lake: lakescan.Catalog) -> None:
+    view = lake.create_view("db.v", "SELECT id FROM orders")
+    [path] = files(view)
     whole = json.loads(path.read_text())
     for change in ({"current-version-id": 7}, {"versions": []}, {"schemas": []}, {"view-uuid": None}):
         path.write_text(json.dumps({**whole, **change}))

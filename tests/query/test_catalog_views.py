@@ -165,9 +165,9 @@ def test_parameters_of_a_query_over_a_view(lake: lakescan.Catalog) -> None:
     assert sorted(found["id"].to_pylist()) == [2, 3]
 
 
-def test_a_catalog_of_short_names_that_is_not_known_here_is_named(lake: lakescan.Catalog, tmp_path: Path) -> None:
-    lake.create_view("shop.v", "SELECT id FROM orders")
-    for path in (tmp_path / "lake/shop/v/metadata").iterdir():
+def test_a_catalog_of_short_names_that_is_not_known_here_is_named(lake: lakescan.Catalog) -> None:
+    view = lake.create_view("shop.v", "SELECT id FROM orders")
+    for path in (Path(view.location.removeprefix("file://")) / "metadata").iterdir():
         path.write_text(
             path.read_text().replace('"default-namespace"', '"default-catalog": "prod", "default-namespace"')
         )

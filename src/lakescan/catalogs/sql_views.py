@@ -139,15 +139,17 @@ class SqlViews(ViewStore):
             raise NoSuchNamespace(f"catalog {self._catalog.name!r} has no namespace {'.'.join(namespace)!r}")
 
     def _default_location(self, name: Name) -> str:
+        """A folder that no table will have: a table of the view's name, when it is gone, finds no metadata of it."""
+        folder = f"{name[-1]}-{uuid.uuid4().hex}"
         own = self._catalog.load_namespace_properties(name[:-1]).get("location")
         if own is not None:
-            return join(own, name[-1])
+            return join(own, folder)
         warehouse = self._catalog.properties.get("warehouse")
         if warehouse is None:
             raise InvalidOption(
                 f"catalog {self._catalog.name!r} has no warehouse: give the view the property 'location'"
             )
-        return join(warehouse, *name)
+        return join(warehouse, *name[:-1], folder)
 
     def _written(self, view: ViewMetadata, number: int) -> str:
         """The location of a new metadata file."""

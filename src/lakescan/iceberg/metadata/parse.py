@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakescan.common.schema import Schema
-from lakescan.errors import CorruptMetadata
+from lakescan.errors import CorruptMetadata, NotATable
 from lakescan.iceberg.metadata.document import read_document
 from lakescan.iceberg.metadata.format_versions import FormatVersion, known_version
 from lakescan.iceberg.metadata.json_node import INT_MAX, Node
@@ -30,9 +30,11 @@ def parse_metadata(data: bytes, source: str) -> TableMetadata:
     """Parse the bytes of a metadata file, plain or compressed with gzip or zstd. `source` names the file in errors.
 
     Raises `CorruptMetadata` for metadata that violates the specification, `UnsupportedFeature` for a newer format
-    version.
+    version, and `NotATable` for the metadata of a view.
     """
     document = read_document(data, source)
+    if document.has("view-uuid"):
+        raise NotATable(f"{shown(source)} is the metadata of a view: query it by its name in a catalog")
     version = known_version(document.integer("format-version", least=_LEAST), shown(source))
     where = f"{source} (Iceberg v{version.number} table metadata)"
     return _Parser(Node(document.value, where), source, version).parse()
