@@ -14,7 +14,7 @@ from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.create import make_named_delta
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
-from lakescan.catalogs.lookup import FoundTable, find, translated
+from lakescan.catalogs.lookup import FoundTable, check_no_view, find, translated
 from lakescan.catalogs.registry import connection, give
 from lakescan.common.option_values import terms
 from lakescan.common.references import split_list
@@ -299,7 +299,6 @@ class Catalog(CatalogViews):
                 raise TableExists(f"{identifier} already exists: replace=True replaces it, exist_ok=True opens it")
             wanted.replace(self._catalog, identifier, self._found(identifier, wanted), definition)
         else:
-            self._check_no_view(identifier)
             wanted.create(self._catalog, identifier, definition)
         return self.load_table(name)
 
@@ -428,7 +427,6 @@ class Catalog(CatalogViews):
             if exist_ok:
                 return self.load_table(name)
             raise TableExists(f"{identifier} already exists: exist_ok=True opens it")
-        self._check_no_view(identifier)
         opened = source if isinstance(source, Table) else table(source)
         where = None if location is None else location_of(location)
         state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
@@ -488,7 +486,7 @@ class Catalog(CatalogViews):
         old, renamed = self._identifier(name), self._identifier(new)
         if self.table_exists(new):
             raise TableExists(f"{renamed} already exists")
-        self._check_no_view(renamed)
+        check_no_view(renamed)
         if not self.namespace_exists(".".join(renamed.namespace)):
             raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
         names = DeltaNames(self._catalog)
@@ -521,7 +519,7 @@ class Catalog(CatalogViews):
         identifier = self._identifier(name)
         if self.table_exists(name):
             raise TableExists(f"{identifier} already exists")
-        self._check_no_view(identifier)
+        check_no_view(identifier)
         opened = table(location)
         format_named(opened.format).register(self._catalog, identifier, opened.scan().spec)
         return self.load_table(name)

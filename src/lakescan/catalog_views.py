@@ -10,7 +10,7 @@ from typing import Any
 
 from lakescan import engines
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.lookup import find, find_view, translated, view_instead
+from lakescan.catalogs.lookup import find, find_view, translated
 from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
 from lakescan.common.retries import COMMITS, Attempts
 from lakescan.common.schema import Schema
@@ -266,10 +266,6 @@ class CatalogViews(ABC):
     def _check_no_table(self, identifier: Identifier) -> None:
         if self._is_table(identifier):
             raise TableExists(f"{identifier} is a table: give the view another name, or drop or rename the table")
-
-    def _check_no_view(self, identifier: Identifier) -> None:
-        if view_instead(identifier) is not None:
-            raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
 
     def _create(
         self, identifier: Identifier, text: ViewText, properties: Mapping[str, str], location: str | None

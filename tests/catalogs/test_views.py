@@ -85,6 +85,10 @@ def test_a_name_is_that_of_a_table_or_of_a_view(lake: lakescan.Catalog) -> None:
     for format in ("iceberg", "delta"):
         with pytest.raises(lakescan.TableExists, match="is a view"):
             lake.create_table("db.v", "id INT", format=format, replace=True)
+        with pytest.raises(lakescan.IsAView):
+            lakescan.save(pa.table({"id": [1]}), "local.db.v", format=format, mode="overwrite")
+    with pytest.raises(lakescan.TableExists, match="is a view"):
+        lake.register_table("db.v", lake.load_table("db.orders").location)
     with pytest.raises(lakescan.TableExists, match="is a view"):
         lake.rename_table("db.orders", "db.v")
     with pytest.raises(lakescan.IsAView, match="change the rows of its tables"):

@@ -115,7 +115,12 @@ def test_statements_of_tables_do_not_take_views(lake: lakescan.Catalog) -> None:
     for statement in ("DESCRIBE HISTORY lake.shop.v", "SHOW PARTITIONS lake.shop.v", "DESCRIBE TABLE lake.shop.v id"):
         with pytest.raises(lakescan.InvalidStatement, match="is a view: the statement takes a table"):
             lakescan.sql(statement)
-    for statement in ("CREATE TABLE lake.shop.v (id INT)", "CREATE TABLE IF NOT EXISTS lake.shop.v (id INT)"):
+    for statement in (
+        "CREATE TABLE lake.shop.v (id INT)",
+        "CREATE TABLE IF NOT EXISTS lake.shop.v (id INT)",
+        "CREATE OR REPLACE TABLE lake.shop.v AS SELECT 1 AS id",
+        "CREATE TABLE lake.shop.v USING delta AS SELECT 1 AS id",
+    ):
         with pytest.raises(lakescan.TableExists, match="is a view"):
             lakescan.sql(statement)
     assert rows("SELECT count(*) FROM lake.shop.v") == [(3,)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
-from lakescan.catalogs.lookup import translated
+from lakescan.catalogs.lookup import check_no_view, translated
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.common import types as t
 from lakescan.definition.table_definition import TableDefinition
@@ -82,8 +82,10 @@ class DeltaPlace:
 def place_of_delta(catalog: Catalog, identifier: Identifier, location: str | None) -> DeltaPlace:
     """Where a table is created: its location, or under the catalog's warehouse.
 
-    Raises `NoSuchNamespace`, and `UnsupportedFeature` for a catalog that cannot name Delta tables.
+    Raises `NoSuchNamespace`, `TableExists` for the name of a view, and `UnsupportedFeature` for a catalog that cannot
+    name Delta tables.
     """
+    check_no_view(identifier)
     names = DeltaNames(catalog)
     names.check()
     if not catalog.namespace_exists(identifier.namespace):
@@ -151,6 +153,7 @@ def stage_iceberg(catalog: Catalog, identifier: Identifier, definition: TableDef
 
 
 def _arguments(catalog: Catalog, identifier: Identifier, definition: TableDefinition) -> dict[str, Any]:
+    check_no_view(identifier)
     arguments = iceberg_arguments(definition)
     where = "/".join((str(catalog.properties.get("warehouse", "")), *identifier.within))
     if any(letter in (definition.location or where) for letter in "?#"):

@@ -11,7 +11,16 @@ from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import connection, is_known, refusal
 from lakescan.catalogs.storage_properties import of_storage
 from lakescan.catalogs.view_store import StoredView, view_store
-from lakescan.errors import IsAView, LakescanError, MissingFile, NoSuchNamespace, NoSuchTable, StorageError, nearest
+from lakescan.errors import (
+    IsAView,
+    LakescanError,
+    MissingFile,
+    NoSuchNamespace,
+    NoSuchTable,
+    StorageError,
+    TableExists,
+    nearest,
+)
 from lakescan.storage.faults import told
 
 
@@ -78,6 +87,12 @@ def view_instead(identifier: Identifier) -> StoredView | None:
         return None
 
 
+def check_no_view(identifier: Identifier) -> None:
+    """Raise `TableExists` if a view has the name of a new table."""
+    if view_instead(identifier) is not None:
+        raise TableExists(f"{identifier} is a view: give the table another name, or drop or rename the view")
+
+
 def _names_in_namespace(identifier: Identifier) -> list[str]:
     """The names of all tables in the table's namespace; none if the namespace does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError
@@ -100,7 +115,8 @@ def translated(identifier: Identifier) -> Iterator[None]:
     except NoSuchTableError as error:
         if (view := view_instead(identifier)) is not None:
             failure = IsAView(
-                f"{identifier} is a view, not a table: query it by lakescan.sql, and change the rows of its tables"
+                f"{identifier} is a view, not a table: query it by lakescan.sql, change the rows of its tables, and "
+                "drop it by DROP VIEW"
             )
             failure.found = view
             raise failure from error

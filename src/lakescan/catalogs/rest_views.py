@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -45,6 +46,7 @@ class RestViews(ViewStore):
 
     def create(self, name: Name, make: Callable[[str | None], ViewMetadata]) -> None:
         """Add a view."""
+        self._check_there(name)
         self._check_namespace(name[:-1])  # the reference's server does not
         new = make(None)
         body: dict[str, Any] = {
@@ -58,6 +60,8 @@ class RestViews(ViewStore):
         status = self._sent(f"{self._path(name[:-1])}/views", body, name, new)
         if status == 409:
             raise TableExists(f"{Identifier(self._catalog.name, name[:-1], name[-1])} already exists")
+        if status == 404:
+            raise self._without_views()
 
     def commit(self, base: StoredView, new: ViewMetadata) -> bool:
         """Send the changes, for the view that the base is."""
@@ -94,6 +98,23 @@ class RestViews(ViewStore):
         if status == 409:
             raise TableExists(f"{Identifier(self._catalog.name, new[:-1], new[-1])} already exists")
         return status < 400
+
+    def _check_there(self, name: Name) -> None:
+        """Raise `UnsupportedFeature` if the server does not say that it has views."""
+        from pyiceberg.exceptions import NoSuchViewError
+
+        with suppress(NoSuchViewError):
+            try:
+                self._catalog.load_view(name)
+            except NotImplementedError as error:
+                raise self._without_views() from error
+
+    def _without_views(self) -> UnsupportedFeature:
+        return UnsupportedFeature(
+            f"views in catalog {self._catalog.name!r}",
+            "Its server does not say that it has views. If it has, set the catalog's property "
+            "'view-endpoints-supported' to 'true'.",
+        )
 
     def _check_namespace(self, namespace: Name) -> None:
         if not self._catalog.namespace_exists(namespace):
