@@ -711,6 +711,7 @@ class Table(TableRefs, TableMaintenance):
         location: str | os.PathLike[str] | None = None,
         lite: bool = False,
         inventory: Any = None,
+        executor: PlanningExecutor | None = None,
     ) -> OrphanResult:
         """Remove files in the table's folders that the table does not reference.
 
@@ -731,6 +732,9 @@ class Table(TableRefs, TableMaintenance):
             inventory: Take the files of this table (Arrow, pandas, ...) instead of listing the folder, such as the
                 inventory of a store: `path`, `length`, `isDir` and `modificationTime` in milliseconds since 1970, as of
                 Delta's VACUUM USING INVENTORY. Files that are not in it stay.
+            executor: Where folders are listed, files compared with the metadata and removed, such as
+                `lakescan.spark.SparkExecutor(spark)`: no process then holds the names of all files. By default this
+                process does all of it.
 
         Returns:
             A sequence of the locations of the removed files, which also has their size.
@@ -748,7 +752,15 @@ class Table(TableRefs, TableMaintenance):
         moment = None if older_than is None else as_moment(older_than)
         folder = None if location is None else location_of(location)
         target = self._target(WriteOptions(), same=False)
-        return remove_orphans(target, moment, dry_run=dry_run, location=folder, lite=lite, inventory=inventory)
+        return remove_orphans(
+            target,
+            moment,
+            dry_run=dry_run,
+            location=folder,
+            lite=lite,
+            inventory=inventory,
+            executor=executor,
+        )
 
     def convert_equality_deletes(self, *, executor: PlanningExecutor | None = None) -> ConvertResult:
         """Replace the equality deletes of an Iceberg table by deletion vectors (version 3) or position deletes.

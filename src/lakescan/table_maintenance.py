@@ -110,7 +110,7 @@ class TableMaintenance:
         Args:
             dry_run: Only say what would be done.
             skip: Steps to leave out, by the names of the methods.
-            executor: Where files are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by
+            executor: Where files are rewritten and compared, such as `lakescan.spark.SparkExecutor(spark)`; threads by
                 default.
 
         Returns:
@@ -153,8 +153,8 @@ def maintained(
         ),
         Step(
             "remove_orphans",
-            table.remove_orphans,
-            partial(table.remove_orphans, dry_run=True),
+            partial(table.remove_orphans, executor=executor),
+            partial(table.remove_orphans, dry_run=True, executor=executor),
             always=True,
         ),
     )

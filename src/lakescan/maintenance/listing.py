@@ -21,13 +21,15 @@ class Listing:
     """The files in some folders of the table at `location` (normalized), compared by normalized location.
 
     `entries` are all files, including hidden ones. `partitions` are the names of partition columns: folders named
-    after them are never hidden, and neither are names that start with one of `shown`.
+    after them are never hidden, and neither are names that start with one of `shown`. `known_tables` are the normalized
+    locations of other tables that are not among the entries.
     """
 
     location: str
     entries: Sequence[FileEntry]
     partitions: Collection[str]
     shown: tuple[str, ...] = ()
+    known_tables: frozenset[str] = frozenset()
 
     @staticmethod
     def of(
@@ -50,7 +52,7 @@ class Listing:
 
     def candidates(self) -> Iterator[FileEntry]:
         """The files that are neither hidden nor in another table's folder."""
-        others, eligible = set(self.other_tables()), dict[str, bool]()
+        others, eligible = {*self.known_tables, *self.other_tables()}, dict[str, bool]()
         for entry, place in zip(self.entries, self._places, strict=True):
             folder, _, name = place.rpartition("/")
             if folder not in eligible:

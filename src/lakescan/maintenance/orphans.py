@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from lakescan.errors import InvalidOption
+from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.clocks import time_of
+from lakescan.maintenance.compared_by_workers import find_orphans, remove_by_workers
 from lakescan.maintenance.inventory import inventory_entries, removed_entries
 from lakescan.maintenance.listing import Listing
 from lakescan.storage import FileEntry, Storage
@@ -18,6 +21,7 @@ from lakescan.storage.removal import remove_unnamed, unnamed
 from lakescan.transaction.base import FileRules, Target
 from lakescan.transaction.results import OrphanResult
 
+_LOG = logging.getLogger("lakescan")
 _LEAST = timedelta(hours=24)  # younger files may belong to running writes
 
 
@@ -29,6 +33,7 @@ def remove_orphans(
     location: str | None = None,
     lite: bool = False,
     inventory: Any = None,
+    executor: PlanningExecutor | None = None,
 ) -> OrphanResult:
     """Remove orphan files from the table's folders, or from `location`.
 
@@ -36,7 +41,8 @@ def remove_orphans(
     measured by the store's clock. The folders are listed before the table's metadata is read, so that a file committed
     in between is not taken for an orphan. Files in a `location` elsewhere that other tables of the catalog reference
     stay. With `lite`, the candidates are the files that the table's log says were removed; with an `inventory`, those
-    that it lists. With `dry_run`, nothing is removed. Otherwise raises `InvalidOption` if
+    that it lists. An executor that exchanges rows, as Spark's does, lists, compares and removes on its workers. With
+    `dry_run`, nothing is removed. Otherwise raises `InvalidOption` if
     `older_than` is less than 24 hours, or the table's retention, ago.
     """
     rules, storage = target.file_rules(), target.storage
@@ -51,6 +57,8 @@ def remove_orphans(
             raise InvalidOption("remove_orphans takes one of location, lite and inventory")
         found = removed_entries(target, rules) if lite else inventory_entries(inventory, rules.location)
         listing = Listing(normal(storage.relocated(rules.location)), found, rules.partition_names, rules.shown)
+    elif isinstance(executor, ExchangingExecutor):
+        return _by_workers(target, rules, folders, cutoff, executor, dry_run=dry_run)
     else:
         listing = Listing.of(storage, rules.location, folders, rules.partition_names, rules.shown)
     other_metadata = listing.metadata_files()
@@ -67,6 +75,23 @@ def remove_orphans(
     old = list(sizes)
     files = unnamed(storage, old, in_use()) if dry_run else remove_unnamed(storage, old, in_use)
     return OrphanResult(tuple(files), sum(sizes[each] for each in files), dry_run)
+
+
+def _by_workers(
+    target: Target,
+    rules: FileRules,
+    folders: Sequence[str],
+    cutoff: datetime,
+    executor: ExchangingExecutor,
+    *,
+    dry_run: bool,
+) -> OrphanResult:
+    found = find_orphans(target, rules, folders, cutoff, executor)
+    left = set() if dry_run else set(remove_by_workers(target.storage, list(found), executor))
+    if left:
+        _LOG.warning("%d unreferenced files could not be removed, %s among them", len(left), min(left))
+    files = tuple(sorted(found.keys() - left))
+    return OrphanResult(files, sum(found[each] for each in files), dry_run)
 
 
 def _unshared(

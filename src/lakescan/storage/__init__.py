@@ -175,18 +175,30 @@ class Storage:
             return filesystem.open_output_stream(path)
 
     def remove(self, locations: Sequence[str]) -> Sequence[str]:
-        """Delete files, ignoring missing ones; return those that could not be deleted."""
-        left = []
+        """Delete files, ignoring missing ones; return those that could not be deleted.
+
+        Remote files are deleted by several requests at once.
+        """
+        if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
+            return [each for each in locations if not self._is_removed(each)]
         for location in locations:
-            try:
-                filesystem, path = self.resolve(location)
-                with storage_boundary("deleted", location, missing=""):
-                    filesystem.delete_file(path)
-            except MissingFile:
-                continue
-            except StorageError:
-                left.append(location)
-        return left
+            with suppress(StorageError):
+                self.resolve(location)  # connections are made before threads share them
+        with ThreadPoolExecutor(min(_REQUESTS, len(locations))) as pool:
+            done = pool.map(self._is_removed, locations)
+            return [each for each, is_done in zip(locations, done, strict=True) if not is_done]
+
+    def _is_removed(self, location: str) -> bool:
+        """Delete a file; False if it could not be."""
+        try:
+            filesystem, path = self.resolve(location)
+            with storage_boundary("deleted", location, missing=""):
+                filesystem.delete_file(path)
+        except MissingFile:
+            return True
+        except StorageError:
+            return False
+        return True
 
     def read(self, location: str, offset: int = 0, length: int | None = None, *, size: int | None = None) -> bytes:
         """Read a file: all of it, or `length` bytes from `offset`.
@@ -301,6 +313,17 @@ class Storage:
     def find(self, folder: str, part: str) -> Sequence[str]:
         """The files under a folder, at any depth, whose names contain `part`; lists the whole folder."""
         return [entry.location for entry in self.walk(folder) if part in entry.name]
+
+    def entries(self, folder: str) -> tuple[Sequence[FileEntry], Sequence[str]]:
+        """The files directly in a folder, and the locations of the folders in it; nothing if it does not exist."""
+        files, folders = [], []
+        for info in self._selected(folder, recursive=False):
+            location = join(folder, info.base_name)
+            if info.type == pafs.FileType.File:
+                files.append(_entry(info, location))
+            elif info.type == pafs.FileType.Directory:
+                folders.append(location)
+        return files, folders
 
     def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)

@@ -77,6 +77,16 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
     return _other_files_than(storage, left, others) if left else []
 
 
+def comparison_keys(storage: Storage, locations: pa.Array) -> pa.Array:
+    """A key of each location, which is the same for all locations that `unnamed` may take for one file by name."""
+    return _Spelled(storage, locations).paths
+
+
+def file_numbers(storage: Storage, locations: Sequence[str], *, follow: bool) -> list[tuple[int, int] | None]:
+    """The device and number of local files, which links to them share; None for others. Links are followed or not."""
+    return [_inode(storage, each, follow=follow) for each in locations]
+
+
 def _together(named: Named) -> Iterator[pa.Array]:
     """Merge small chunks of locations (one per manifest) into large ones."""
     some, count = list[pa.Array](), 0

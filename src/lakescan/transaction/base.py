@@ -91,6 +91,24 @@ class FileRules:
     named_by_others: Callable[[str], Iterator[pa.Array]] = lambda folder: iter(())
 
 
+class NamedPart(Protocol):
+    """Some of the files that a table needs. Pickled for workers."""
+
+    def locations(self) -> Iterator[pa.Array]:
+        """Their locations, in chunks."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A `NamedPart` whose locations are known."""
+
+    chunk: pa.Array
+
+    def locations(self) -> Iterator[pa.Array]:
+        """All of them."""
+        yield self.chunk
+
+
 class ChangeFiles(Protocol):
     """Files that record the changes of rows, for commits that readers cannot infer them from."""
 
@@ -310,6 +328,12 @@ class Target(Protocol):
         """Reopen the table; return the locations of all files that its log says were removed, in any version.
 
         Raises `UnsupportedFeature` if the format does not keep them.
+        """
+
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+        """Return what `files_in_use` yields, of this state of the table, in parts that workers read.
+
+        The first part has the files that the table's metadata file names itself; it is empty without such a file.
         """
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:

@@ -47,7 +47,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
+from lakescan.transaction.base import AS_NEEDED, FileRules, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.delta_alter import DeltaAlteration
 from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.transaction.delta_restore import restore
@@ -484,6 +484,11 @@ class DeltaTarget:
     def files_removed(self) -> Iterator[pa.Array]:
         """The files of all `remove` actions in the log, and change data files."""
         return removed_files(self.reopened().location, self.storage)
+
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+        """Nothing, then the same files, which the log names: it is read here."""
+        yield Known(pa.array([], pa.string()))
+        yield from map(Known, self.files_in_use(since, other_metadata))
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
         """The files of the newest version, and those removed after `since`; the log names all of them.

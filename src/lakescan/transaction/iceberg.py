@@ -36,7 +36,7 @@ from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
 from lakescan.iceberg.scan.expired_files import files_of
-from lakescan.iceberg.scan.named_files import added_since, named_files
+from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata, named_files
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.add_files import add_files
@@ -52,7 +52,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
-from lakescan.transaction.base import AS_NEEDED, FileRules, Overwritten, Rewriting
+from lakescan.transaction.base import AS_NEEDED, FileRules, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
 from lakescan.transaction.iceberg_restore import restore
@@ -451,6 +451,12 @@ class IcebergTarget:
         raise UnsupportedFeature(
             f"removing orphans of {self.name} by its log alone", "Iceberg has none: list its folders, without lite."
         )
+
+    def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
+        """The metadata file's own, groups of manifests, and the files of other tables in the same folder."""
+        yield Known(pa.array(named_by_metadata(self.opened), pa.string()))
+        yield from manifest_parts(self.opened)
+        yield from map(Known, named_by_neighbours(self.opened, other_metadata))
 
     def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
         """The files of all snapshots, and those of other tables whose metadata is in the same folder."""

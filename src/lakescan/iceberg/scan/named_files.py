@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.iceberg.manifests.codes import DELETED
-from lakescan.iceberg.manifests.manifest_file import manifest_files
+from lakescan.iceberg.manifests.entries import read_entries
+from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
 from lakescan.iceberg.metadata.locate import HINT
 from lakescan.iceberg.metadata.parse import STATISTICS
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.metadata_tables.entries import table_entries
 from lakescan.iceberg.table import IcebergTable
-from lakescan.storage import join
+from lakescan.storage import Storage, join
+
+_PART_BYTES = 32 << 20  # of manifests, which one worker reads one after another
 
 
 def named_files(table: IcebergTable) -> Iterator[pa.Array]:
@@ -25,6 +30,39 @@ def named_files(table: IcebergTable) -> Iterator[pa.Array]:
     """
     yield pa.array(named_by_metadata(table), pa.string())
     yield from _of_manifests(table, known=())
+
+
+@dataclass(frozen=True)
+class ManifestsPart:
+    """Some manifests and their live files, for workers to read."""
+
+    manifests: tuple[ManifestFile, ...]
+    specs: Mapping[int, PartitionSpec]
+    storage: Storage
+
+    def locations(self) -> Iterator[pa.Array]:
+        """The locations of the manifests and their live files, a manifest at a time."""
+        yield pa.array([each.manifest_path for each in self.manifests], pa.string())
+        for manifest in self.manifests:
+            entries = read_entries(manifest, self.specs[manifest.partition_spec_id], self.storage)
+            live = entries.filter(pc.not_equal(entries["status"], DELETED))
+            yield pc.struct_field(live["data_file"].combine_chunks(), "file_path").cast(pa.string())
+
+
+def manifest_parts(table: IcebergTable) -> list[ManifestsPart]:
+    """The manifests of all snapshots, each once, in parts of about as many files; reads the manifest lists."""
+    found: dict[str, ManifestFile] = {}
+    for snapshot in table.metadata.snapshots.values():
+        for manifest in manifest_files(read_manifest_list(snapshot, table.storage)):
+            found.setdefault(manifest.manifest_path, manifest)
+    parts, some, size = list[ManifestsPart](), list[ManifestFile](), 0
+    for manifest in found.values():
+        some.append(manifest)
+        size += manifest.manifest_length or 0
+        if size >= _PART_BYTES:
+            parts.append(ManifestsPart(tuple(some), table.metadata.specs, table.storage))
+            some, size = [], 0
+    return [*parts, ManifestsPart(tuple(some), table.metadata.specs, table.storage)] if some else parts
 
 
 def named_by_metadata(table: IcebergTable) -> list[str]:

@@ -1,0 +1,184 @@
+"""Orphans that workers find: the same as one process finds, for all kinds of tables, whatever the shares are."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakescan
+from lakescan.catalogs.registry import connection
+from lakescan.maintenance import compared_by_workers
+from lakescan.storage import Storage
+from tests.transaction.aged import LONG_AGO, age, folder_of, stray
+from tests.transaction.support import Make, now, pairs, rows
+
+
+class Workers:
+    """An executor that exchanges rows in this process. All that it is given is pickled, as for other processes."""
+
+    def __init__(self, during: Callable[[], None] = lambda: None) -> None:
+        self._during = during
+
+    def map(self, work: Callable[[Any], Any], items: Iterable[Any], /) -> Iterator[Any]:
+        for item in items:
+            yield _sent(_sent(work)(_sent(item)))
+
+    def exchange(
+        self,
+        split: Callable[[Any], Iterable[tuple[int, pa.Table]]],
+        items: Iterable[Any],
+        take: Callable[[Iterator[pa.Table]], Any],
+        shares: int,
+        /,
+    ) -> Iterator[Any]:
+        divided = defaultdict(list)
+        for item in items:
+            for share, table in _sent(split)(_sent(item)):
+                assert 0 <= share < shares
+                divided[share].append(table)
+        self._during()
+        for tables in divided.values():
+            yield _sent(_sent(take)(iter(tables)))
+
+
+def _sent(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))
+
+
+@pytest.fixture(autouse=True)
+def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compared_by_workers, "_CHUNK", 2)
+
+
+def written(table: lakescan.Table) -> Path:
+    """Three commits, one of them replaced, then stray files at several depths; all files are old."""
+    for number in range(3):
+        table.append(rows((number, "a"), (10 + number, "b")))
+    now().overwrite(rows((5, "a")), where="part = 'a'")
+    folder = folder_of(now().folder)
+    stray(folder / "data" / "stray.parquet", folder / "data" / "part=a" / "deep" / "stray 1%20.parquet")
+    stray(folder / "data" / "part=b" / "s2.parquet", folder / "data" / "part=b" / "_hidden" / "s3.parquet")
+    stray(folder / "metadata" / "stray.avro")
+    age(folder)
+    return folder
+
+
+def test_workers_find_and_remove_what_one_process_finds(made: Make) -> None:
+    folder = written(made())
+    before = pairs()
+    expected = sorted(now().remove_orphans(dry_run=True))
+    assert len(expected) >= 3
+    found = now().remove_orphans(dry_run=True, executor=Workers())
+    assert sorted(found) == expected
+    assert found.bytes == now().remove_orphans(dry_run=True).bytes
+    removed = now().remove_orphans(executor=Workers())
+    assert sorted(removed) == expected
+    assert not list(folder.rglob("stray*"))
+    assert pairs() == before
+    assert list(now().remove_orphans(executor=Workers())) == []
+
+
+def test_one_share_and_many_find_the_same(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(made())
+    expected = sorted(now().remove_orphans(dry_run=True))
+    monkeypatch.setattr(compared_by_workers, "_MOST_SHARES", 1)
+    monkeypatch.setattr(compared_by_workers, "_DEPTH", 0)
+    assert sorted(now().remove_orphans(dry_run=True, executor=Workers())) == expected
+
+
+def test_files_of_branches_tags_and_other_spellings_stay(local: lakescan.Catalog) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING")
+    now().append(rows((1, "a")))
+    now().create_tag("first")
+    now().overwrite(rows((2, "b")))
+    now().create_branch("audit")
+    now().append(rows((3, "c")), branch="audit")
+    age(folder_of(now().folder))
+    assert list(now().remove_orphans(executor=Workers())) == []
+    assert now().scan().as_of(tag="first").count() == 1
+    assert now().scan().as_of(branch="audit").count() == 2
+
+
+def test_files_that_a_commit_names_meanwhile_stay(local: lakescan.Catalog) -> None:
+    """An old file is listed as a candidate; another writer adds it to the table before it is removed."""
+    local.create_table("db.t", "id BIGINT, part STRING").append(rows((1, "a")))
+    folder = folder_of(now().folder)
+    late, stays = folder / "data" / "late.parquet", folder / "data" / "late too.parquet"
+    for file in (late, stays):
+        pq.write_table(rows((2, "b")), file)
+    age(folder)
+    assert len(now().remove_orphans(dry_run=True, executor=Workers())) == 2
+
+    def adopt() -> None:
+        connection("local").load_table("db.t").add_files([str(late)])
+
+    assert [Path(each).name for each in now().remove_orphans(executor=Workers(adopt))] == [stays.name]
+    assert (late.exists(), stays.exists()) == (True, False)
+    assert pairs() == [(1, "a"), (2, "b")]
+
+
+def test_other_tables_inside_are_left_alone(local: lakescan.Catalog) -> None:
+    made = local.create_table("db.t", "id BIGINT, part STRING")
+    made.append(rows((1, "a")))
+    inside = folder_of(now().folder) / "data" / "inner"
+    lakescan.save(rows((2, "b")), str(inside), format="delta")
+    stray(inside / "stray.parquet")
+    age(folder_of(now().folder))
+    assert list(now().remove_orphans(executor=Workers())) == []
+    assert lakescan.table(str(inside)).count() == 1
+
+
+def test_files_that_are_reached_by_links_stay(local: lakescan.Catalog, tmp_path: Path) -> None:
+    made = local.create_table("db.t", "id BIGINT, part STRING")
+    made.append(rows((1, "a")))
+    data = folder_of(now().folder) / "data"
+    (file,) = data.rglob("*.parquet")
+    os.link(file, data / "another name.parquet")
+    os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    assert list(now().remove_orphans(executor=Workers())) == []
+
+
+def test_nothing_is_removed_where_it_is_unclear_what_a_file_belongs_to(
+    local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written(local.create_table("db.t", "id BIGINT, part STRING"))
+    before = sorted(folder.rglob("*"))
+    moved = compared_by_workers.Comparison.split
+
+    def elsewhere(self: Any, item: Any) -> Iterator[tuple[int, pa.Table]]:
+        """The metadata names the files in a bucket."""
+        for share, table in moved(self, item):
+            names = pa.array([f"s3://bucket{each}" for each in table["location"].to_pylist()])
+            yield share, table if not table["named"][0].as_py() else table.set_column(0, "location", names)
+
+    elsewhere.__name__ = "split"  # it is sent by its name
+    monkeypatch.setattr(compared_by_workers.Comparison, "split", elsewhere)
+    with pytest.raises(lakescan.UnsupportedFeature, match="under another scheme or host"):
+        now().remove_orphans(executor=Workers())
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_every_file_is_listed_once_however_folders_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        for name in ("f", "sub/f", "sub/sub/sub/f"):
+            file = tmp_path / f"p={number}" / name.replace("sub/f", "sub/g")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("")
+    storage = Storage()
+    everything = sorted(each.location for each in storage.walk(str(tmp_path)))
+    for most, depth in ((1, 1), (2, 4), (1000, 1), (1000, 9), (1000, 0)):
+        monkeypatch.setattr(compared_by_workers, "_FOLDERS", most)
+        monkeypatch.setattr(compared_by_workers, "_DEPTH", depth)
+        found = []
+        for folder in compared_by_workers.folders_to_list(storage, [str(tmp_path), str(tmp_path / "p=1")]):
+            files = storage.walk(folder.location) if folder.is_deep else storage.entries(folder.location)[0]
+            found += [each.location for each in files]
+        assert sorted(found) == everything
