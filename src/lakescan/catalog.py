@@ -258,7 +258,7 @@ class Catalog(CatalogViews):
         Example:
             >>> lake.create_table("shop.sales", "order_id BIGINT NOT NULL, day DATE", partition_by=["day"])
         """
-        parsed = parse_columns(columns) if isinstance(columns, str) else NO_COLUMNS
+        parsed = parse_columns(columns, of_new_table=True) if isinstance(columns, str) else NO_COLUMNS
         fields, key = (parsed.columns, parsed.key) if isinstance(columns, str) else (columns_of(columns), ())
         given = dict(defaults or {})
         fields = tuple(with_default(field, given.pop(field.name, None)) for field in fields)
@@ -273,6 +273,8 @@ class Catalog(CatalogViews):
             property_texts(properties),
             location=None if location is None else location_of(location),
             comment=comment,
+            rules=parsed.rules,
+            constraints=parsed.constraints,
         )
         return self.create(name, definition, format=format, exist_ok=exist_ok, replace=replace)
 

@@ -123,8 +123,10 @@ def test_what_is_not_there_is_refused_by_name(spark: Any, frame: Any) -> None:
     writer = lakescan.spark.write_to(frame, "words2.db.t")
     with pytest.raises(AttributeError, match=r"no 'overwritePartition'\. Did you mean 'overwritePartitions'"):
         writer.overwritePartition()
-    with pytest.raises(UnsupportedFeature, match="clusterBy"):
-        writer.clusterBy("id")
+    with pytest.raises(UnsupportedFeature, match="CLUSTER BY of an Iceberg table"):
+        lakescan.spark.write_to(frame, "words2.db.clustered").clusterBy("id").create()
+    lakescan.spark.write_to(frame, "words2.db.clustered").using("delta").clusterBy("id").create()
+    assert lakescan.table("words2.db.clustered").inspect("detail")["clusteringColumns"].to_pylist() == [["id"]]
     with pytest.raises(InvalidOption, match="SQL text"):
         writer.overwrite(frame.id > 1)
     with pytest.raises(InvalidOption, match="partitionedBy is for new tables"):

@@ -6,19 +6,29 @@ from collections.abc import Iterator
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
+from lakescan.definition.column_rules import Declared, NewColumnRule
 from lakescan.definition.literals import default_of
 from lakescan.grammar.type_text import name_text, text_literal, type_text
 from lakescan.table import Table
+from lakescan.transaction.formats import format_named
 
 Row = tuple[str, str, str | None]
 # Properties that say how the table is stored: CREATE TABLE would refuse them, or they are its own.
-_OWN = ("format-version", "comment", "delta.columnMapping.maxColumnId", "delta.rowTracking.materialized")
+_OWN = (
+    "format-version",
+    "comment",
+    "delta.columnMapping.maxColumnId",
+    "delta.constraints.",
+    "delta.inCommitTimestampEnablement",
+    "delta.rowTracking.materialized",
+    "schema.name-mapping.",
+)
 
 
 def described(table: Table, *, extended: bool = False) -> list[Row]:
     """The rows of DESCRIBE TABLE, as Spark has them: columns, partitioning, and details if `extended`."""
     rows: list[Row] = [(each.name, type_text(each.type).lower(), each.doc) for each in _schema(table).fields]
-    parts = _partition_parts(table)
+    parts = partition_parts(table)
     if parts:
         rows += [("", "", ""), ("# Partitioning", "", "")]
         rows += [(f"Part {n}", part, "") for n, part in enumerate(parts)]
@@ -51,40 +61,65 @@ def described_column(table: Table, name: str) -> list[tuple[str, str | None]]:
 def create_statement(table: Table) -> str:
     """A CREATE TABLE statement that makes a table like this one, without its rows."""
     schema = _schema(table)
-    lines = [f"  {_column(each)}" for each in schema.fields]
+    declared = declared_of(table)
+    lines = [f"  {_column(each, declared.rules.get(each.name, NewColumnRule()))}" for each in schema.fields]
     key = [name_text(schema.by_id[each].name) for each in schema.identifier_ids]
     if key:
         lines.append(f"  PRIMARY KEY ({', '.join(key)}) NOT ENFORCED")
+    lines += [f"  CONSTRAINT {name_text(name)} CHECK ({text})" for name, text in declared.constraints.items()]
     name = ".".join(map(name_text, (table.name.catalog, *table.name.within))) if table.name else _path(table)
     clauses = [f"CREATE TABLE {name} (", ",\n".join(lines) + ")", f"USING {table.format}"]
-    if parts := _partition_parts(table):
+    if parts := partition_parts(table):
         clauses.append(f"PARTITIONED BY ({', '.join(parts)})")
+    if declared.cluster_by:
+        clauses.append(f"CLUSTER BY ({', '.join('.'.join(map(name_text, path)) for path in declared.cluster_by)})")
     if table.format == "iceberg" and table.sort_order != "unsorted":
         clauses.append(f"WRITE LOCALLY ORDERED BY {table.sort_order}")
     if comment := table.comment:
         clauses.append(f"COMMENT {text_literal(comment)}")
     clauses.append(f"LOCATION {text_literal(table.folder)}")
-    kept = {k: v for k, v in sorted(table.properties.items()) if not k.startswith(_OWN)}
-    if table.format == "iceberg":
-        kept = {"format-version": str(table.format_version), **kept}
-    if kept:
+    if kept := own_properties(table):
         shown = ",\n".join(f"  {text_literal(name)} = {text_literal(value)}" for name, value in kept.items())
         clauses.append(f"TBLPROPERTIES (\n{shown})")
     return "\n".join(clauses)
+
+
+def declared_of(table: Table) -> Declared:
+    """What a table declares beside columns and properties."""
+    return format_named(table.format).declared(table.scan().spec)
+
+
+def own_properties(table: Table) -> dict[str, str]:
+    """The properties that make a table like another: those that say where it is, or count for it, are left out."""
+    kept = {k: v for k, v in sorted(table.properties.items()) if not k.startswith(_OWN)}
+    return {"format-version": str(table.format_version), **kept} if table.format == "iceberg" else kept
 
 
 def _path(table: Table) -> str:
     return f"{table.format}.{name_text(table.location)}"
 
 
-def _column(field: t.Field) -> str:
+def _column(field: t.Field, rule: NewColumnRule) -> str:
     required = " NOT NULL" if field.required else ""
     default = "" if field.write_default is None else f" DEFAULT {default_of(field.write_default).text}"
+    if rule.default is not None:
+        default = f" DEFAULT {rule.default}"
+    if rule.generated is not None:
+        default = f" GENERATED ALWAYS AS ({rule.generated})"
+    if (of := rule.identity) is not None:
+        how = "BY DEFAULT" if of.allows_values else "ALWAYS"
+        default = f" GENERATED {how} AS IDENTITY (START WITH {of.start} INCREMENT BY {of.step})"
+    kind = type_text(field.type) if rule.lengths is None else _with_lengths(rule.lengths)
     doc = "" if field.doc is None else f" COMMENT {text_literal(field.doc)}"
-    return f"{name_text(field.name)} {type_text(field.type)}{required}{default}{doc}"
+    return f"{name_text(field.name)} {kind}{required}{default}{doc}"
 
 
-def _partition_parts(table: Table) -> list[str]:
+def _with_lengths(text: str) -> str:
+    return text if "<" in text else text.upper()
+
+
+def partition_parts(table: Table) -> list[str]:
+    """The partition fields as text."""
     from lakescan.common.references import split_list
 
     text = table.partitioning

@@ -6,6 +6,7 @@ import dataclasses
 
 from lakescan.ddl.clone import clone_table
 from lakescan.ddl.context import Context
+from lakescan.ddl.like import like
 from lakescan.ddl.names import NewName, new_name, new_name_within, opened
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import InvalidStatement, NoSuchTable, TableExists, UnsupportedFeature
@@ -24,8 +25,11 @@ def create_table(wanted: CreateTable, context: Context) -> Table:
     name = new_name(wanted.table, context)
     if wanted.clone is not None:
         return clone_table(wanted, wanted.clone, name, context)
-    definition = _definition(wanted, context)
-    chosen = wanted.format or name.format or DEFAULT
+    definition, chosen = _definition(wanted, context), wanted.format or name.format or DEFAULT
+    if wanted.like is not None:
+        source = opened(wanted.like, context)
+        chosen = wanted.format or name.format or source.format
+        definition = like(source, definition, chosen)
     if name.catalog is None:
         return _create_in_folder(wanted, name, definition, chosen, context)
     there = name.catalog.table_exists(name.name)
@@ -48,13 +52,9 @@ def create_table(wanted: CreateTable, context: Context) -> Table:
 
 
 def _definition(wanted: CreateTable, context: Context) -> TableDefinition:
-    if wanted.cluster_by:
-        raise UnsupportedFeature("CLUSTER BY in CREATE TABLE", "Create the table, then ALTER TABLE ... CLUSTER BY.")
     properties = dict(wanted.properties)
     if wanted.order is not None and wanted.order.distribution is not None:
         properties.setdefault("write.distribution-mode", wanted.order.distribution)
-    if wanted.like is not None:
-        raise UnsupportedFeature("CREATE TABLE ... LIKE", "Use CREATE TABLE ... AS SELECT with LIMIT 0.")
     return TableDefinition(
         wanted.columns.columns,
         wanted.columns.key,
@@ -63,6 +63,9 @@ def _definition(wanted: CreateTable, context: Context) -> TableDefinition:
         properties,
         wanted.location,
         wanted.comment,
+        wanted.columns.rules,
+        wanted.cluster_by,
+        wanted.columns.constraints,
     )
 
 

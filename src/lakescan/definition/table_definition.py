@@ -11,6 +11,7 @@ from typing import Any
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path, parse_reference, split_list
 from lakescan.common.schema import Schema
+from lakescan.definition.column_rules import NewColumnRule
 from lakescan.errors import InvalidOption
 from lakescan.expressions.bind import value_of
 
@@ -90,6 +91,9 @@ class SortTerm:
 class TableDefinition:
     """A table's columns (with ids by position), keys, layout and table properties.
 
+    `rules` are those of columns by their names, `cluster_by` the paths of clustering columns, and `constraints` SQL
+    conditions that all rows meet, by their names: Delta has them.
+
     Raises `NoSuchColumn` and `InvalidOption` for keys, partitions or sort orders that do not fit the columns.
     """
 
@@ -100,6 +104,9 @@ class TableDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
     comment: str | None = None
+    rules: Mapping[str, NewColumnRule] = field(default_factory=dict)
+    cluster_by: tuple[tuple[str, ...], ...] = ()
+    constraints: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         schema = self.schema

@@ -8,28 +8,30 @@ from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.references import dotted_path
+from lakescan.definition.column_rules import IdentityColumn, NewColumnRule
 from lakescan.definition.table_changes import Default
 from lakescan.definition.table_definition import numbered, with_default
 from lakescan.errors import InvalidFilter, InvalidOption, UnsupportedFeature
 from lakescan.expressions.quotes import with_escaped_quotes
 from lakescan.expressions.sql import literal_of
-from lakescan.grammar.names import Sql
+from lakescan.grammar.type_text import spark_text
 from lakescan.grammar.types import read_type
 from lakescan.grammar.words import Words
 
 # What may follow the type of a column: an expression ends before it.
 _REFUSED = ("CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT", "COLLATE", "MASK")
+NO_RULE = NewColumnRule()
 _CLAUSES = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "FIRST", "AFTER", *_REFUSED)
 
 
 @dataclass(frozen=True)
 class ColumnText:
-    """A column as a statement defines it. `generated` is the expression that computes it."""
+    """A column as a statement defines it. `rule` is what it says beside the type, the default apart."""
 
     column: t.Field
     default: Default | None = None
     is_key: bool = False
-    generated: Sql | None = None
+    rule: NewColumnRule = NO_RULE
 
     @property
     def name(self) -> str:
@@ -39,18 +41,25 @@ class ColumnText:
 
 @dataclass(frozen=True)
 class ColumnsText:
-    """Columns, the names of those that identify a row, and the defaults of columns by their names."""
+    """Columns, the names of those that identify a row, and by their names the defaults and rules of columns.
+
+    `constraints` are SQL conditions by their names.
+    """
 
     columns: tuple[t.Field, ...]
     key: tuple[str, ...] = ()
     defaults: Mapping[str, Default] = field(default_factory=dict)
+    rules: Mapping[str, NewColumnRule] = field(default_factory=dict)
+    constraints: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_COLUMNS = ColumnsText(())  # of a statement that has none
 
 
-def parse_columns(text: str) -> ColumnsText:
+def parse_columns(text: str, *, of_new_table: bool = False) -> ColumnsText:
     """Columns and the primary key from the text inside the parentheses of CREATE TABLE.
+
+    Only those `of_new_table` may be generated or have expressions as defaults.
 
     Raises `InvalidStatement` for text that cannot be read, `UnsupportedFeature` for what tables do not have.
 
@@ -59,22 +68,28 @@ def parse_columns(text: str) -> ColumnsText:
         ('id',)
     """
     words = Words(text)
-    found = read_columns(words, None)
+    found = read_columns(words, None, of_new_table=of_new_table)
     words.ends("','")
     return found
 
 
-def read_columns(words: Words, closing: str | None = ")") -> ColumnsText:
-    """Read columns and keys, in parentheses unless `closing` is None."""
+def read_columns(words: Words, closing: str | None = ")", *, of_new_table: bool = False) -> ColumnsText:
+    """Read columns, keys and constraints, in parentheses unless `closing` is None; see `parse_columns`."""
     if closing is not None:
         words.needs_symbol("(")
     columns: list[ColumnText] = []
     keys: list[tuple[str, ...]] = []
+    constraints: dict[str, str] = {}
     while True:
-        if words.sees("PRIMARY", "KEY") or words.sees("CONSTRAINT"):
+        if _sees_check(words):
+            at, (name, condition) = words.at, _table_check(words)
+            if not of_new_table or name.lower() in map(str.lower, constraints):
+                raise words.error(f"the constraint {name!r} is there twice, or not of a new table", at)
+            constraints[name] = condition
+        elif words.sees("PRIMARY", "KEY") or words.sees("CONSTRAINT"):
             keys.append(_table_key(words))
         else:
-            columns.append(read_column(words))
+            columns.append(read_column(words, of_new_table=of_new_table))
             if columns[-1].is_key:
                 keys.append((dotted_path([columns[-1].name]),))
         if not words.takes_symbol(","):
@@ -84,18 +99,26 @@ def read_columns(words: Words, closing: str | None = ")") -> ColumnsText:
     if len(keys) > 1:
         raise words.error("the table has two primary keys", words.at - 1)
     key = keys[0] if keys else ()
-    fields = [_with_known_default(each) for each in columns]
+    fields = [_with_known_default(each, of_new_table=of_new_table) for each in columns]
     defaults = {each.name: each.default for each in columns if each.default is not None}
-    return ColumnsText(numbered(_required(each, key) for each in fields), key, defaults)
+    rules = {
+        each.name: replace(each.rule, default=None if each.default is None else each.default.text) for each in columns
+    }
+    found = {name: rule for name, rule in rules.items() if rule != NO_RULE}
+    return ColumnsText(numbered(_required(each, key) for each in fields), key, defaults, found, constraints)
 
 
-def read_column(words: Words) -> ColumnText:
-    """Read a column: its name, its type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY in any order."""
-    name = words.name("the name of a column")
-    return read_clauses(words, name, read_type(words))
+def read_column(words: Words, *, of_new_table: bool = False) -> ColumnText:
+    """Read a column: its name, its type, and NOT NULL, DEFAULT, COMMENT, PRIMARY KEY, GENERATED in any order."""
+    name, texts = words.name("the name of a column"), list[str]()
+    kind = read_type(words, texts)
+    found = read_clauses(words, name, kind, of_new_table=of_new_table)
+    if all(each == "string" for each in texts):
+        return found
+    return replace(found, rule=replace(found.rule, lengths=spark_text(kind, iter(texts))))
 
 
-def read_clauses(words: Words, name: str, kind: t.Type) -> ColumnText:
+def read_clauses(words: Words, name: str, kind: t.Type, *, of_new_table: bool = False) -> ColumnText:
     """Read what follows the type of a column, in any order."""
     found = ColumnText(t.Field(0, name, kind))
     while not words.is_at_end:
@@ -110,13 +133,65 @@ def read_clauses(words: Words, name: str, kind: t.Type) -> ColumnText:
         elif words.takes("PRIMARY", "KEY"):
             _take_enforced(words)
             found = replace(found, is_key=True, column=replace(found.column, required=True))
-        elif words.sees("GENERATED"):
-            raise UnsupportedFeature(f"GENERATED of the column {name!r} in CREATE TABLE")
+        elif words.takes("GENERATED"):
+            if not of_new_table:
+                raise UnsupportedFeature(f"GENERATED of the column {name!r} of a table that is there")
+            found = replace(found, rule=_generated(words))
         elif any(words.sees(each) for each in _REFUSED):
             raise UnsupportedFeature(f"{words.words[words.at].text.upper()} of the column {name!r} in CREATE TABLE")
         else:
             break
     return found
+
+
+def _generated(words: Words) -> NewColumnRule:
+    """ALWAYS AS (expression), or {ALWAYS | BY DEFAULT} AS IDENTITY with START WITH and INCREMENT BY."""
+    is_always = words.takes("ALWAYS")
+    if not is_always:
+        words.needs("BY", "DEFAULT")
+    words.needs("AS")
+    if is_always and words.sees_symbol("("):
+        closing = words.closing(words.at)
+        text = words.between(words.at + 1, closing, "the expression").text
+        words.at = closing + 1
+        return NewColumnRule(generated=text)
+    words.needs("IDENTITY")
+    start, step = 1, 1
+    if words.takes_symbol("("):
+        while not words.takes_symbol(")"):
+            if words.takes("START"):
+                words.takes("WITH")
+                start = _signed(words, "the first value")
+            else:
+                words.needs("INCREMENT")
+                words.takes("BY")
+                step = _signed(words, "the step")
+            words.takes_symbol(",")
+    return NewColumnRule(identity=IdentityColumn(start, step, allows_values=not is_always))
+
+
+def _signed(words: Words, what: str) -> int:
+    is_negative = words.takes_symbol("-")
+    number = words.integer(what)
+    return -number if is_negative else number
+
+
+def _sees_check(words: Words) -> bool:
+    """Whether CONSTRAINT name CHECK (...) is next."""
+    return words.sees("CONSTRAINT") and words.spells(words.at + 2, "CHECK")
+
+
+def _table_check(words: Words) -> tuple[str, str]:
+    words.needs("CONSTRAINT")
+    name = words.name("the name of the constraint")
+    words.needs("CHECK")
+    opening = words.at
+    words.needs_symbol("(")
+    closing = words.closing(opening)
+    text = words.between(opening + 1, closing, "the condition").text
+    words.at = closing + 1
+    words.takes("ENFORCED")
+    return name, text
 
 
 def read_default(words: Words) -> Default:
@@ -145,8 +220,8 @@ def known_default(name: str, default: Default) -> Any:
     return default.value
 
 
-def _with_known_default(column: ColumnText) -> t.Field:
-    if column.default is None:
+def _with_known_default(column: ColumnText, *, of_new_table: bool) -> t.Field:
+    if column.default is None or (of_new_table and not column.default.is_literal):
         return column.column
     return with_default(column.column, known_default(column.name, column.default))
 
@@ -156,7 +231,7 @@ def _table_key(words: Words) -> tuple[str, ...]:
     if words.takes("CONSTRAINT"):
         words.name("the name of the constraint")
         if not words.sees("PRIMARY", "KEY"):
-            raise UnsupportedFeature("a constraint in CREATE TABLE other than PRIMARY KEY", "Add it by ALTER TABLE.")
+            raise UnsupportedFeature("a constraint other than PRIMARY KEY and CHECK")
     words.needs("PRIMARY", "KEY")
     found = tuple(words.items(lambda: dotted_path(words.names("a column"))))
     _take_enforced(words)

@@ -76,7 +76,7 @@ def read_create_table(words: Words, *, creates: bool = True, replaces: bool = Fa
         source = read_table_or_path(words)
         found = replace(found, clone=CloneOf(source, read_state(words)))
     elif words.sees_symbol("("):
-        found = replace(found, columns=read_columns(words))
+        found = replace(found, columns=read_columns(words, of_new_table=True))
     return _read_clauses(words, found)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lakescan.common import types as t
 from lakescan.common.references import quoted
 
@@ -46,6 +48,26 @@ def type_text(kind: t.Type) -> str:
         case t.Struct():
             return f"STRUCT<{', '.join(_member(each) for each in kind.fields)}>"
     return _NAMES.get(kind) or str(kind).upper()
+
+
+def spark_text(kind: t.Type, texts: Iterator[str]) -> str:
+    """A type as Spark's catalogs write it, with the next of `texts` for each text in it.
+
+    Example:
+        >>> spark_text(t.ListOf(t.Field(1, "element", t.STRING)), iter(["varchar(3)"]))
+        'array<varchar(3)>'
+    """
+    match kind:
+        case t.ListOf():
+            return f"array<{spark_text(kind.element.type, texts)}>"
+        case t.MapOf():
+            return f"map<{spark_text(kind.key.type, texts)},{spark_text(kind.value.type, texts)}>"
+        case t.Struct():
+            members = (f"{name_text(each.name)}:{spark_text(each.type, texts)}" for each in kind.fields)
+            return f"struct<{','.join(members)}>"
+        case t.STRING:
+            return next(texts)
+    return type_text(kind).lower().replace(", ", ",")
 
 
 def name_text(name: str) -> str:

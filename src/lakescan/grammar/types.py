@@ -55,8 +55,8 @@ def parse_type(text: str) -> t.Type:
     return found
 
 
-def read_type(words: Words) -> t.Type:
-    """Read a type.
+def read_type(words: Words, texts: list[str] | None = None) -> t.Type:
+    """Read a type. The types of texts in it, as they are written, are added to `texts`: `varchar(20)`, `string`.
 
     `TIMESTAMP` alone is Spark's: an instant. With a precision, or `WITHOUT TIME ZONE`, it is the standard's and
     Flink's: a time without a zone, unless it says `WITH [LOCAL] TIME ZONE`. Up to 6 digits of a second are kept as
@@ -74,30 +74,34 @@ def read_type(words: Words) -> t.Type:
     if name in _SIMPLE:
         if words.sees_symbol("("):
             raise words.error(f"{name} takes no number", words.at, words.closing(words.at))
+        if texts is not None and _SIMPLE[name] == t.STRING:
+            texts.append("string")
         return _SIMPLE[name]
     match name:
         case "TIMESTAMP" | "TIME":
             return _time(words, name, at)
         case "ARRAY":
             words.needs_symbol("<")
-            element = _element(words, "element")
+            element = _element(words, "element", texts)
             words.needs_symbol(">")
             return t.ListOf(element)
         case "MAP":
             words.needs_symbol("<")
-            key = t.Field(0, "key", read_type(words), required=True)
+            key = t.Field(0, "key", read_type(words, texts), required=True)
             words.needs_symbol(",")
-            value = _element(words, "value")
+            value = _element(words, "value", texts)
             words.needs_symbol(">")
             return t.MapOf(key, value)
         case "STRUCT" | "ROW":
-            return t.Struct(tuple(words.items(lambda: _member(words), "<", ">")))
+            return t.Struct(tuple(words.items(lambda: _member(words, texts), "<", ">")))
         case "FIXED":
             return t.Fixed(*words.items(lambda: words.integer("the number of bytes")))
     if name in _DECIMALS:
         return _decimal(words, at)
     if name in _TEXTS:
-        words.items(lambda: words.integer("the number of characters"))
+        [length] = words.items(lambda: words.integer("the number of characters"))
+        if texts is not None:
+            texts.append(f"{'varchar' if name == 'VARCHAR' else 'char'}({length})")
         return t.STRING
     if name == "INTERVAL":
         raise UnsupportedFeature("a column of an interval type", "Store a number of seconds, or two timestamps.")
@@ -135,16 +139,16 @@ def _decimal(words: Words, at: int) -> t.Type:
     return t.Decimal(precision, scale)
 
 
-def _element(words: Words, name: str) -> t.Field:
-    kind = read_type(words)
+def _element(words: Words, name: str, texts: list[str] | None) -> t.Field:
+    kind = read_type(words, texts)
     return t.Field(0, name, kind, words.takes("NOT", "NULL"))
 
 
-def _member(words: Words) -> t.Field:
+def _member(words: Words, texts: list[str] | None) -> t.Field:
     """A member of a struct: its name, `:` or nothing, its type, NOT NULL, COMMENT."""
     name = words.name("the name of a member")
     words.takes_symbol(":")
-    kind, required = read_type(words), False
+    kind, required = read_type(words, texts), False
     if words.takes("NOT", "NULL"):
         required = True
     else:

@@ -9,6 +9,7 @@ from lakescan.catalog import Catalog
 from lakescan.catalogs.identifiers import Identifier, parts_of
 from lakescan.catalogs.registry import is_known
 from lakescan.common.option_values import terms
+from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
 from lakescan.errors import InvalidOption, NoSuchTable, UnsupportedFeature, nearest
 from lakescan.expressions.predicate import Predicate
@@ -46,6 +47,7 @@ class TableWriter:
         self._options: dict[str, Any] = {}
         self._properties: dict[str, str] = {}
         self._partition_by: tuple[Term, ...] = ()
+        self._cluster_by: tuple[tuple[str, ...], ...] = ()
 
     def __repr__(self) -> str:
         return f"TableWriter({str(self._target)!r})"
@@ -120,22 +122,17 @@ class TableWriter:
         return self
 
     def clusterBy(self, col: str, *cols: str) -> TableWriter:
-        """Refused: new tables are not clustered.
+        """By which columns files of the new table are clustered (Delta).
 
         Args:
-            col: A column.
+            col: A column, or a member of a struct.
             cols: Further ones.
 
-        Raises:
-            UnsupportedFeature: Always.
-
         Example:
-            >>> lakescan.spark.write_to(frame, "local.shop.sales").partitionedBy("country")  # instead
+            >>> lakescan.spark.write_to(frame, "local.shop.sales").using("delta").clusterBy("country").create()
         """
-        raise UnsupportedFeature(
-            f"clusterBy({', '.join((col, *cols))}) of a new table",
-            "Use partitionedBy, or create the table with sort_by by Catalog.create_table and append to it.",
-        )
+        self._cluster_by = tuple(parse_reference(each) for each in (col, *cols))
+        return self
 
     def create(self) -> WriteResult:
         """Create the table with the columns and the rows of the frame, in one commit.
@@ -230,7 +227,12 @@ class TableWriter:
         return staging(self._frame.sparkSession, table, self._options) | self._options
 
     def _existing(self, word: str) -> Table:
-        given = {"using": self._format, "partitionedBy": self._partition_by, "tableProperty": self._properties}
+        given = {
+            "using": self._format,
+            "partitionedBy": self._partition_by,
+            "clusterBy": self._cluster_by,
+            "tableProperty": self._properties,
+        }
         if extra := [each for each, value in given.items() if value]:
             raise InvalidOption(f"{extra[0]} is for new tables: {word} writes to {self._target} as it is. Remove it.")
         return self._opened()
@@ -246,7 +248,7 @@ class TableWriter:
             raise UnsupportedFeature(
                 f"replacing the table at {self._target.path}", "It has no name in a catalog: overwrite(True) its rows."
             )
-        definition = TableDefinition((), partition_by=self._partition_by, properties=self._properties)
+        definition = self._definition
         return self._target.catalog.create_with(
             self._target.within,
             definition,
@@ -256,6 +258,12 @@ class TableWriter:
             options=self._options,
         )
 
+    @property
+    def _definition(self) -> TableDefinition:
+        return TableDefinition(
+            (), partition_by=self._partition_by, properties=self._properties, cluster_by=self._cluster_by
+        )
+
     def _created_in_folder(self) -> WriteResult:
         target = self._target
         assert target.path is not None
@@ -263,7 +271,7 @@ class TableWriter:
         if self._format not in (None, target.format):
             raise InvalidOption(f"{target.path} is named as a {target.format} table, and using says {self._format}")
         format = format_named(target.format)
-        definition = TableDefinition((), partition_by=self._partition_by, properties=self._properties)
+        definition = self._definition
         options = WriteOptions.of(self._options, format.name)
         return create_in_folder(target.path, definition, self._frame, format, options, options.storage_options or {})
 

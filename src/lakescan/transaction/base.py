@@ -13,6 +13,7 @@ from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.retries import RetryPolicy
 from lakescan.common.types import Field
+from lakescan.definition.column_rules import Declared
 from lakescan.definition.table_changes import TableChange
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.expressions.predicate import Predicate
@@ -436,6 +437,9 @@ class Format(Protocol):
         self, catalog: Any, name: Identifier, found: FoundTable, definition: TableDefinition, options: WriteOptions
     ) -> NewTable:
         """Return what replaces a table of this format by another with its rows; see `replace`."""
+
+    def declared(self, scan: ScanSpec) -> Declared:
+        """Return what the table of a scan declares beside columns and properties."""
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Give the table of a scan a name in a catalog; raises `TableExists`."""

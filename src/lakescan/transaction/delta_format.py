@@ -12,9 +12,11 @@ from lakescan.catalogs.delta_names import DeltaNames
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable
 from lakescan.common.types import Field
+from lakescan.definition.column_rules import Declared
 from lakescan.definition.from_rows import delta_columns
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.delta.commit.creation import create_table, new_table, replace_table, replaceable
+from lakescan.delta.commit.declarations import declarations_of
 from lakescan.delta.log.segment import LOG_FOLDER
 from lakescan.delta.path import resolve_path
 from lakescan.delta.table import DeltaTable
@@ -107,6 +109,10 @@ class DeltaFormat:
         """What replaces the table in its folder."""
         storage = Storage(io_properties=found.io_properties)
         return ReplacedDeltaTable(replaceable(found.location, storage), new_table(definition), options, storage)
+
+    def declared(self, scan: ScanSpec) -> Declared:
+        """Rules of columns, clustering columns and constraints."""
+        return declarations_of(DeltaTable.version_of(scan.snapshot), scan.storage)
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Keep the name beside the catalog's own."""

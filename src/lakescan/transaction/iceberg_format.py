@@ -11,6 +11,7 @@ from lakescan.catalogs.create import commit_replacement, create_iceberg, replace
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import FoundTable, InCatalog, translated
 from lakescan.common.types import Field
+from lakescan.definition.column_rules import Declared
 from lakescan.definition.from_rows import iceberg_columns
 from lakescan.definition.table_definition import TableDefinition
 from lakescan.errors import TableExists, UnsupportedFeature
@@ -109,6 +110,10 @@ class IcebergFormat:
         """What replaces columns, partition spec, sort order, properties and rows in one commit."""
         replacement = replacement_of(catalog, name, definition, summary_of(options))
         return ReplacedIcebergTable(name, replacement, options)
+
+    def declared(self, scan: ScanSpec) -> Declared:
+        """Nothing: columns have all of it."""
+        return Declared()
 
     def register(self, catalog: Any, name: Identifier, scan: ScanSpec) -> None:
         """Register the metadata file that the scan reads."""

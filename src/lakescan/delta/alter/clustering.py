@@ -37,7 +37,7 @@ def set_clustering(state: TableState, change: SetClustering) -> TableState:
         _check_ordered(schema, path)
     paths = tuple(physical_path(schema, path) for path in found)
     text = json.dumps({"clusteringColumns": [list(path) for path in paths], "domainName": CLUSTERING})
-    old = ",".join(_logical(schema, path) for path in state.clustering or ())
+    old = ",".join(logical_name(schema, path) for path in state.clustering or ())
     after = with_dependencies(state, "clustering")
     after = replace(after, clustering=paths, domains={**after.domains, CLUSTERING: text})
     new = ",".join(map(dotted_path, found))
@@ -55,7 +55,7 @@ def _check_ordered(schema: Node, path: Path) -> None:
         )
 
 
-def _logical(schema: Node, physical: Path) -> str:
+def logical_name(schema: Node, physical: Path) -> str:
     """The name of a clustering column, which is recorded by its names in files."""
     names: list[str] = []
     fields = schema["fields"]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from lakescan.common import types as t
+from lakescan.common.references import dotted_path
 from lakescan.definition.table_definition import TableDefinition, Term
+from lakescan.delta.alter.state import TableState
 from lakescan.delta.commit.actions import CommitText, Transaction, metadata_action, protocol_action
 from lakescan.delta.commit.after import after_commit
 from lakescan.delta.commit.commit import DeltaCommit, Operation, commit_info_of
 from lakescan.delta.commit.conflicts import ROW_TRACKING, Reads
+from lakescan.delta.commit.declarations import declared, declared_features, declared_schema
 from lakescan.delta.commit.file_changes import ADD, FileChanges, removes
 from lakescan.delta.commit.live_adds import live_adds
 from lakescan.delta.commit.put import put_commit
@@ -27,7 +30,7 @@ from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.features import Support, brought_by_type, of_new_table
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_properties import checked_properties
-from lakescan.delta.metadata.new_schema import check_partitioning, mapped, schema_string
+from lakescan.delta.metadata.new_schema import check_partitioning, mapped
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import CreatedConcurrently, InvalidOption, NotATable, UnsupportedFeature
@@ -48,7 +51,7 @@ class NewDelta:
 
     protocol: Protocol
     metadata: Metadata
-    domains: Mapping[str, str] = field(default_factory=dict)
+    domains: Mapping[str, str | None] = field(default_factory=dict)
     clustering: tuple[tuple[str, ...], ...] = ()
 
 
@@ -208,8 +211,9 @@ def new_table(definition: TableDefinition) -> NewDelta:
         raise InvalidOption(f"'{_MAPPING}'='id' is only for converted tables: use 'name'")
     partition_by = [_partition_column(definition, term) for term in definition.partition_by]
     check_partitioning(definition.columns, partition_by)
-    properties = checked_properties(definition.properties)
-    schema = schema_string(definition.columns)
+    brought = declared_features(definition)
+    properties = checked_properties(definition.properties, brought)
+    schema = declared_schema(definition)
     if properties.get(_MAPPING, "none") != "none":
         schema, last = mapped(schema, 0)
         properties[_LAST_ID] = str(last)
@@ -228,13 +232,14 @@ def new_table(definition: TableDefinition) -> NewDelta:
         int(time.time() * 1000),
     )
     check_columns(metadata)
-    return NewDelta(protocol_of(definition, properties), metadata)
+    state = declared(TableState("the new table", protocol_of(definition, properties, brought), metadata), definition)
+    return NewDelta(state.protocol, state.metadata, state.domains, state.clustering or ())
 
 
-def protocol_of(definition: TableDefinition, properties: Mapping[str, str]) -> Protocol:
-    """Return the least protocol with the features that properties and column types bring."""
+def protocol_of(definition: TableDefinition, properties: Mapping[str, str], declared: Collection[str] = ()) -> Protocol:
+    """Return the least protocol with the features that properties, column types and declarations bring."""
     brought = {brought_by_type(column.type) for column in t.walk(definition.columns)} - {None}
-    features = {*of_new_table(properties), *(name for name in brought if name is not None)}
+    features = {*of_new_table(properties), *declared, *(name for name in brought if name is not None)}
     for name in sorted(features):
         features |= _LISTED_WITH.get(name, set())
     return Protocol.of_features(features, int(properties.get(_READER, 1)), int(properties.get(_WRITER, 2)))
@@ -256,6 +261,7 @@ def _operation(name: str, new: NewDelta, of_query: bool, metrics: Mapping[str, i
         "isManaged": "false",
         "description": metadata.description,
         "partitionBy": json.dumps(list(metadata.partition_columns)),
+        "clusterBy": json.dumps([dotted_path(path) for path in new.clustering]) if new.clustering else None,
         "properties": json.dumps(dict(metadata.configuration)),
         "protocol": json.dumps(protocol_action(new.protocol)),
         "metadata": json.dumps(metadata_action(metadata)),

@@ -6,7 +6,7 @@ A property that demands something of writers is a promise to every reader of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from lakescan.common.properties import Property
@@ -34,11 +34,11 @@ SETTABLE: Mapping[str, Property[Any]] = {
 _SPELLING = {name.lower(): name for name in (*SETTABLE, *_UNSUPPORTED)}
 
 
-def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
+def checked_properties(properties: Mapping[str, str], brought: Iterable[str] = ()) -> dict[str, str]:
     """The properties to record, with Delta's spelling of their names and normalised values.
 
-    Raises `InvalidOption` for unknown Delta properties and invalid values, and `UnsupportedFeature` for properties
-    that lakescan's writers do not honour.
+    `brought` are features that the columns bring. Raises `InvalidOption` for unknown Delta properties and invalid
+    values, and `UnsupportedFeature` for properties that lakescan's writers do not honour.
     """
     checked: dict[str, str] = {}
     features = []
@@ -53,7 +53,7 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
             known = spelled(name)
             checked[known] = checked_value(known, str(value), "for a new table")
     for feature, value in features:
-        _check_feature(feature, value, checked)
+        _check_feature(feature, value, {*of_new_table(checked), *brought})
     return checked
 
 
@@ -81,11 +81,10 @@ def checked_value(name: str, value: str, where: str) -> str:
         raise InvalidOption(f"'{name}'={value!r}: it takes {error}") from error
 
 
-def _check_feature(feature: str, value: str, properties: Mapping[str, str]) -> None:
+def _check_feature(feature: str, value: str, features: Collection[str]) -> None:
     """Accept a feature only if the table has it anyway; like Delta, do not record the property."""
     if value.lower() not in ("supported", "enabled"):
         raise InvalidOption(f"'{FEATURE}{feature}'={value!r}: it takes supported")
-    features = of_new_table(properties)
     if feature not in features:
         raise UnsupportedFeature(
             f"'{FEATURE}{feature}' for a new table",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakescan.common.references import parse_reference
 from lakescan.definition.table_definition import TableDefinition, Term
-from lakescan.errors import InvalidOption
+from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.iceberg.metadata.format_versions import NEW, PROPERTY, check_columns, chosen_version
 from lakescan.iceberg.metadata.partition_spec import Transform
 from lakescan.iceberg.metadata.table_properties import check_properties
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -> dict[str, Any]:
     """The arguments of pyiceberg's `create_table`; raises `InvalidOption` for features of a later format version."""
+    _check_rules(definition)
     check_properties(definition.properties)
     version = chosen_version(definition.properties, default_version)
     check_columns(definition.columns, version)
@@ -34,6 +35,23 @@ def iceberg_arguments(definition: TableDefinition, default_version: int = NEW) -
         "sort_order": _order(definition),
         "properties": {PROPERTY: str(version.number), **definition.properties, **comment},
     }
+
+
+def _check_rules(definition: TableDefinition) -> None:
+    """Raise `UnsupportedFeature` for what columns of Iceberg do not have. Texts have any length: VARCHAR is STRING."""
+    for name, rule in definition.rules.items():
+        if rule.generated is not None:
+            raise UnsupportedFeature(f"the generated column {name!r} of an Iceberg table", "Compute it as you write.")
+        if rule.identity is not None:
+            raise UnsupportedFeature(f"the identity column {name!r} of an Iceberg table", "Number the rows yourself.")
+        if rule.default is not None and definition.schema.field(name).write_default is None:
+            raise InvalidOption(
+                f"the default of column {name!r}, {rule.default}, is not a literal: expressions are not supported"
+            )
+    if definition.constraints:
+        raise UnsupportedFeature(f"the constraint {min(definition.constraints)!r} of an Iceberg table")
+    if definition.cluster_by:
+        raise UnsupportedFeature("CLUSTER BY of an Iceberg table", "Use WRITE ORDERED BY, or PARTITIONED BY.")
 
 
 def as_schema(definition: TableDefinition) -> Schema:
