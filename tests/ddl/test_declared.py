@@ -142,8 +142,8 @@ def test_a_delta_table_is_made_like_another(lake: lakescan.Catalog) -> None:
 def test_an_iceberg_table_is_made_like_another(lake: lakescan.Catalog) -> None:
     source = lakescan.sql(
         "CREATE TABLE lake.shop.t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP, n INT DEFAULT 3, PRIMARY KEY (id) "
-        "NOT ENFORCED) PARTITIONED BY (days(at), bucket(4, id)) WRITE ORDERED BY n DESC TBLPROPERTIES ('format-version' = "
-        "'3', 'owner' = 'me', 'write.data.path' = '/elsewhere')"
+        "NOT ENFORCED) PARTITIONED BY (days(at), bucket(4, id)) WRITE ORDERED BY n DESC TBLPROPERTIES ("
+        "'format-version' = '3', 'owner' = 'me', 'write.data.path' = '/elsewhere')"
     )
     made = lakescan.sql("CREATE TABLE lake.shop.u LIKE lake.shop.t")
     for name in ("schema", "partitioning", "sort_order", "format_version"):
