@@ -1,4 +1,4 @@
-"""CREATE TABLE with all that Delta declares: defaults, generated columns, identities, lengths, constraints, clustering."""
+"""CREATE TABLE with all that Delta declares: defaults, generated columns, identities, lengths, checks, clustering."""
 
 from __future__ import annotations
 

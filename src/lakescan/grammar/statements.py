@@ -79,11 +79,11 @@ TableStatement = (
 )
 
 _CREATE = (
-    "[IF NOT EXISTS] name (column type [NOT NULL] [DEFAULT value | GENERATED ALWAYS AS (expression) | GENERATED ALWAYS | "
-    "BY DEFAULT AS IDENTITY [(START WITH n INCREMENT BY n)]] [COMMENT 'text'] [PRIMARY KEY NOT ENFORCED], ... "
-    "[, PRIMARY KEY (column, ...) NOT ENFORCED] [, CONSTRAINT name CHECK (condition)]) | LIKE table [USING iceberg | delta] [PARTITIONED BY (transform, ...)] "
-    "[CLUSTER BY (column, ...)] [WRITE ORDERED BY term, ...] [LOCATION 'folder'] [COMMENT 'text'] "
-    "[TBLPROPERTIES | WITH ('name' = 'value', ...)] [AS query]"
+    "[IF NOT EXISTS] name (column type [NOT NULL] [DEFAULT value | GENERATED ALWAYS AS (expression) | GENERATED ALWAYS "
+    "| BY DEFAULT AS IDENTITY [(START WITH n INCREMENT BY n)]] [COMMENT 'text'] [PRIMARY KEY NOT ENFORCED], ... "
+    "[, PRIMARY KEY (column, ...) NOT ENFORCED] [, CONSTRAINT name CHECK (condition)]) | LIKE table "
+    "[USING iceberg | delta] [PARTITIONED BY (transform, ...)] [CLUSTER BY (column, ...)] [WRITE ORDERED BY term, ...] "
+    "[LOCATION 'folder'] [COMMENT 'text'] [TBLPROPERTIES | WITH ('name' = 'value', ...)] [AS query]"
 )
 _IN = "[FROM | IN namespace] [[LIKE] 'pattern']"
 _NAMESPACES = ("NAMESPACE", "DATABASE", "SCHEMA")
