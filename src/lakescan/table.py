@@ -680,7 +680,8 @@ class Table(TableRefs, TableMaintenance):
             dry_run: Only say what would expire.
             clean_expired_files: Also remove the data files, delete files, manifests, manifest lists and statistics that
                 only expired snapshots had. The table is read again after the expiry: what any snapshot, branch or tag
-                has by then stays. If this is interrupted, `remove_orphans` finds what is left.
+                has by then stays, and so do files in other folders than the table's own (`add_files`). If this is
+                interrupted, `remove_orphans` finds what is left.
 
         Returns:
             The snapshots, branches and tags that expired, or would expire, and the number of files that were removed.

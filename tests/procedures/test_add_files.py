@@ -283,3 +283,77 @@ def test_rows_of_added_files_get_ids(local: lakescan.Catalog, call: Called, tmp_
     local.create_table("db.t", "id BIGINT", properties={"format-version": "3"}).append(ids(0))
     call("add_files", "db.t", f"`parquet`.`{written(tmp_path / 'f.parquet', ids(1, 2))}`")
     assert sorted(now().scan().select("_row_id").to_arrow()["_row_id"].to_pylist()) == [0, 1, 2]
+
+
+def test_expiry_keeps_added_files_which_may_be_those_of_another_table(
+    partitioned: lakescan.Table, local: lakescan.Catalog, call: Called, hive: Path
+) -> None:
+    """Files in other folders than the table's own were added from there. Its own files go."""
+    local.create_table("db.other", "id BIGINT, part STRING", partition_by=("part",))
+    for name in ("db.t", "db.other"):
+        call("add_files", name, f"`parquet`.`{hive}`")
+    partitioned.append(rows((7, "a")))
+    now().delete("part = 'a'")
+    before = set(partitioned_files())
+    result = now().expire_snapshots("2100-01-01", clean_expired_files=True)
+    assert len(before - set(partitioned_files())) == 1
+    assert result.removed_files > 0
+    assert pairs() == [(4, "b/"), (5, None)]
+    assert sorted(lakescan.table("local.db.other").to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5]
+
+
+def partitioned_files() -> list[Path]:
+    return [*Path(now().folder.removeprefix("file://")).rglob("*.parquet")]
+
+
+def test_expiry_removes_the_tables_own_files_in_its_earlier_location(
+    partitioned: lakescan.Table, tmp_path: Path
+) -> None:
+    partitioned.append(rows((1, "a")))
+    earlier = partitioned_files()
+    now().alter().set_location(str(tmp_path / "moved")).commit()
+    now().overwrite(rows((2, "a")))
+    now().expire_snapshots("2100-01-01", clean_expired_files=True)
+    assert [each for each in earlier if each.exists()] == []
+    assert pairs() == [(2, "a")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.alter().rename_column("id", "number").add_column("id", "STRING"),
+        lambda table: table.alter().drop_column("id").add_column("id", "BIGINT"),
+        lambda table: table.alter().rename_column("id", "number").rename_column("part", "id"),
+        lambda table: table.alter().replace_columns("id BIGINT"),
+    ],
+)
+def test_the_name_of_a_column_is_not_given_to_another_as_long_as_files_have_no_ids(
+    local: lakescan.Catalog, call: Called, hive: Path, change: Any
+) -> None:
+    """Files without ids are read by names: their values would move to the other column."""
+    local.create_table("db.t", "id BIGINT, part STRING")
+    call("add_files", "db.t", f"`parquet`.`{written(hive / 'x' / '1.parquet', ids(1, 2))}`")
+    before = now().to_arrow()
+    with pytest.raises(UnsupportedFeature, match=r"without field ids, .*1\.parquet among them"):
+        change(now()).commit()
+    assert now().to_arrow() == before
+    now().compact(rewrite_all=True)
+    with pytest.raises(UnsupportedFeature, match="without field ids"):  # an older snapshot has them
+        change(now()).commit()
+    now().expire_snapshots("2100-01-01")
+    change(now()).commit()
+    assert now().to_arrow()["id"].null_count == 2
+    if "number" in now().schema.names:
+        assert sorted(now().to_arrow()["number"].to_pylist()) == [1, 2]
+
+
+def test_a_renamed_column_of_files_without_ids_can_have_its_name_back(
+    local: lakescan.Catalog, call: Called, hive: Path
+) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING")
+    call("add_files", "db.t", f"`parquet`.`{written(hive / 'x' / '1.parquet', ids(1, 2))}`")
+    now().alter().rename_column("id", "number").commit()
+    assert sorted(now().to_arrow()["number"].to_pylist()) == [1, 2]
+    now().alter().rename_column("number", "id").add_column("number", "STRING").commit()
+    assert sorted(now().to_arrow()["id"].to_pylist()) == [1, 2]
+    assert now().to_arrow()["number"].null_count == 2

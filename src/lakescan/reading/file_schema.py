@@ -57,6 +57,12 @@ def has_ids(schema: pa.Schema) -> bool:
     return any(f.id is not None for f in _walk(tuple(_read(schema.field(i), i) for i in range(len(schema)))))
 
 
+def names_without_ids(schema: pa.Schema) -> set[str]:
+    """The names of a file's fields, at any depth, if none of them has an id; else nothing."""
+    fields = [*_walk(tuple(_read(schema.field(i), i) for i in range(len(schema))))]
+    return set() if any(f.id is not None for f in fields) else {f.name for f in fields}
+
+
 def _read(field: pa.Field, index: int) -> FileField:
     kind = field.type
     if pa.types.is_map(kind):

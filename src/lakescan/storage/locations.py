@@ -9,7 +9,7 @@ percent-decoded here: Iceberg writes raw paths, and Delta's are decoded when its
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -216,3 +216,12 @@ def _normal_path(paths: pa.Array) -> pa.Array:
 def is_in(place: str, folder: str) -> bool:
     """Whether a location is below a folder, both normalized."""
     return place != folder and place.startswith(folder.rstrip("/") + "/")
+
+
+def below(locations: pa.Array | pa.ChunkedArray, folders: Iterable[str]) -> pa.Array:
+    """Whether each location is below one of the folders, in any spelling."""
+    places = normalize(locations)
+    found = pa.repeat(False, len(places))
+    for folder in folders:
+        found = pc.or_(found, pc.starts_with(places, normal(folder).rstrip("/") + "/"))
+    return found

@@ -76,6 +76,7 @@ class FileRules:
     - `retention`: the age that they must have, and `retention_name` the property that sets it, if the format has one.
     - `shared_metadata`: a folder of another format's metadata of the same files. It is kept if it has metadata files,
       or if `is_shared`.
+    - `owned`: the folders whose files are the table's own; those elsewhere were added from other folders.
     - `named_by_others`: the files that other tables reference, as far as they may be in a given folder elsewhere.
     """
 
@@ -89,6 +90,7 @@ class FileRules:
     retention_name: str = ""
     shared_metadata: str | None = None
     is_shared: bool = False
+    owned: Sequence[str] = ()
     named_by_others: Callable[[str], Iterator[pa.Array]] = lambda folder: iter(())
 
 

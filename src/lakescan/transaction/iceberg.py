@@ -437,6 +437,7 @@ class IcebergTarget:
             clock_folder=metadata.source.rpartition("/")[0],
             partition_names={field.name for spec in metadata.specs.values() for field in spec.fields},
             default_age=timedelta(days=3),
+            owned=metadata.own_folders,
             named_by_others=self._named_by_others,
         )
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from lakescan.aggregates import count_rows
 from lakescan.common.references import dotted_path
@@ -13,10 +16,13 @@ from lakescan.definition.table_changes import TableChange
 from lakescan.errors import CommitStateUnknown, InvalidOption, UnsupportedFeature
 from lakescan.formats.table_format import SnapshotSelector
 from lakescan.iceberg.alter.apply import altered
-from lakescan.iceberg.alter.draft import Draft, NoNulls, NoRows, Proof
+from lakescan.iceberg.alter.draft import Draft, FilesHaveIds, NoNulls, NoRows, Proof
 from lakescan.iceberg.alter.publish import commit_draft, draft_of
 from lakescan.iceberg.metadata.table_metadata import MAIN
 from lakescan.iceberg.table import IcebergTable
+from lakescan.local.reader import default_readers
+from lakescan.reading.data_file import open_data_file
+from lakescan.reading.file_schema import names_without_ids
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import Storage
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
 # Hive's metastore compares columns before it stores them. Its classes are there only with Hive's library.
 _REFUSED = "InvalidOperationException"
+_READERS = 16  # footers that are read at once
 
 
 def alter(
@@ -67,7 +74,10 @@ def alter(
 
 
 def _check(proof: Proof, draft: Draft, opened: IcebergTable, storage: Storage) -> None:
-    """Raise `InvalidOption` if a row of a branch contradicts what a change takes for granted."""
+    """Raise `InvalidOption` if a row of a branch contradicts what a change takes for granted; see `_check_ids`."""
+    if isinstance(proof, FilesHaveIds):
+        _check_ids(proof, opened, storage)
+        return
     for branch, scan in _branches(opened, storage):
         on = "" if branch == MAIN else f" on the branch {branch!r}"
         match proof:
@@ -84,6 +94,34 @@ def _check(proof: Proof, draft: Draft, opened: IcebergTable, storage: Storage) -
                         f"{names[-1]} cannot be NOT NULL: {nulls} row{'s have' if nulls > 1 else ' has'} a null in it"
                         f"{on}. Update or delete them first: WHERE {names[-1]} IS NULL"
                     )
+
+
+def _check_ids(proof: FilesHaveIds, opened: IcebergTable, storage: Storage) -> None:
+    """Raise `UnsupportedFeature` if a data file of any snapshot has the name, and no field ids."""
+    metadata: Any = opened.metadata
+    table = opened.metadata.location
+    scans = [ScanSpec(opened, storage, table, selector=SnapshotSelector(version=each)) for each in metadata.snapshots]
+    parts = [scan.plan(default_readers()).table.files.select(["path", "file_format", "key_metadata"]) for scan in scans]
+    if not parts:
+        return
+    files = pa.concat_tables(parts).group_by("path").aggregate([("file_format", "min"), ("key_metadata", "min")])
+
+    def has_name(path: str, file_format: str, key: bytes | None) -> bool:
+        with open_data_file(storage, path, file_format, key) as data:
+            return proof.name in names_without_ids(data.schema)
+
+    columns = [files[name].to_pylist() for name in ("path", "file_format_min", "key_metadata_min")]
+    with ThreadPoolExecutor(_READERS) as pool:
+        with_name = [path for path, found in zip(columns[0], pool.map(has_name, *columns), strict=True) if found]
+    if with_name:
+        path = opened.metadata.schema.path_of.get(proof.field_id)
+        owner = "a column that was dropped" if path is None else f"column {path}"
+        raise UnsupportedFeature(
+            f"another column called {proof.name!r} in {table}",
+            f"Data files without field ids, {with_name[0]} among them, have the values of {owner} under this name "
+            "(schema.name-mapping.default), and readers would take these for its own. Choose another name; or first "
+            "write the files again, compact(rewrite_all=True), and expire the snapshots that have them.",
+        )
 
 
 def _branches(opened: IcebergTable, storage: Storage) -> Iterator[tuple[str, ScanSpec]]:

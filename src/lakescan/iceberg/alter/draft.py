@@ -26,7 +26,18 @@ class NoRows:
     reason: str
 
 
-Proof = NoNulls | NoRows
+@dataclass(frozen=True)
+class FilesHaveIds:
+    """What a change takes for granted: data files of any snapshot that have a field called `name` have field ids.
+
+    The name mapping gives the name to another column now: files without ids have values of the field `field_id` there.
+    """
+
+    field_id: int
+    name: str
+
+
+Proof = NoNulls | NoRows | FilesHaveIds
 
 
 @dataclass(frozen=True)

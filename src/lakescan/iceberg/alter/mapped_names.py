@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,20 @@ def updated_mapping(text: str, before: Schema, now: Schema) -> str:
         _LOG.warning("the name mapping of the table cannot be read, and stays as it is: %.200s", text)
         return text
     return json.dumps(nodes)
+
+
+def lost_names(before: str, now: str) -> list[tuple[int, str]]:
+    """The names that a mapping takes from fields, with the ids of these."""
+    names = dict(_names(json.loads(now))) if before != now else {}
+    known = _names(json.loads(before)) if before != now else ()
+    return [(own, name) for own, those in known for name in those if name not in names.get(own, ())]
+
+
+def _names(nodes: Iterable[_Node]) -> Iterator[tuple[int, list[str]]]:
+    for node in nodes:
+        if "field-id" in node:
+            yield node["field-id"], list(node.get("names", []))
+        yield from _names(node.get("fields", []))
 
 
 class _Update:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lakescan.definition.table_changes import SetComment, SetLocation, UnsetProperties
 from lakescan.errors import InvalidOption, nearest
-from lakescan.iceberg.alter.draft import Draft
-from lakescan.iceberg.alter.mapped_names import updated_mapping
+from lakescan.iceberg.alter.draft import Draft, FilesHaveIds
+from lakescan.iceberg.alter.mapped_names import lost_names, updated_mapping
 from lakescan.iceberg.metadata.format_versions import PROPERTY as FORMAT_VERSION
 from lakescan.iceberg.metadata.format_versions import chosen_version
 from lakescan.iceberg.metadata.table_properties import IcebergProperties, check_properties
@@ -97,4 +97,6 @@ def following_columns(draft: Draft) -> Draft:
     mapping, text = IcebergProperties.name_mapping.name, draft.base.properties.get(IcebergProperties.name_mapping.name)
     if text is not None and properties.get(mapping) == text:
         properties[mapping] = updated_mapping(text, draft.base.schema, draft.schema)
+        for field_id, taken in lost_names(text, properties[mapping]):
+            draft = draft.proving(FilesHaveIds(field_id, taken))
     return replace(draft, properties=properties)

@@ -111,6 +111,12 @@ class TableMetadata:
         """The ids of the current snapshot and its known ancestors."""
         return frozenset(each.id for each in ancestors(self.snapshots, self.current_snapshot_id))
 
+    @property
+    def own_folders(self) -> list[str]:
+        """The folders that the table's own files are in: its location, earlier ones, and those of its properties."""
+        earlier = [file.rpartition("/metadata/")[0] for _, file in self.metadata_log]
+        return list(dict.fromkeys([self.location, *self.table_properties.folders, *filter(None, earlier)]))
+
     def check_log(self, name: str) -> None:
         """Raise the fault of a log or statistics list (by its JSON name), for operations that need it."""
         if name in self.faults:
