@@ -665,6 +665,7 @@ class Table(TableRefs, TableMaintenance):
         retain_last: int | None = None,
         dry_run: bool = False,
         clean_expired_files: bool = False,
+        executor: PlanningExecutor | None = None,
     ) -> ExpireResult:
         """Expire old Iceberg snapshots, except those that branches and tags keep.
 
@@ -682,6 +683,8 @@ class Table(TableRefs, TableMaintenance):
                 only expired snapshots had. The table is read again after the expiry: what any snapshot, branch or tag
                 has by then stays, and so do files in other folders than the table's own (`add_files`). If this is
                 interrupted, `remove_orphans` finds what is left.
+            executor: Where manifests are read, and files compared and removed, such as
+                `lakescan.spark.SparkExecutor(spark)`; this process by default.
 
         Returns:
             The snapshots, branches and tags that expired, or would expire, and the number of files that were removed.
@@ -700,7 +703,7 @@ class Table(TableRefs, TableMaintenance):
         moment = None if older_than is None else as_moment(older_than)
         if clean_expired_files and not dry_run:
             self._written(target, None)  # even if files cannot be removed afterwards
-            result, removed = expire_with_files(target, moment, retain_last)
+            result, removed = expire_with_files(target, moment, retain_last, executor=executor)
             return replace(result, removed_files=sum(removed.values()))
         return self._written(target, target.expire(moment, retain_last, dry_run=dry_run))
 

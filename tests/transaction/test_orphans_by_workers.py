@@ -182,3 +182,58 @@ def test_every_file_is_listed_once_however_folders_are_divided(tmp_path: Path, m
             files = storage.walk(folder.location) if folder.is_deep else storage.entries(folder.location)[0]
             found += [each.location for each in files]
         assert sorted(found) == everything
+
+
+@pytest.mark.parametrize("executor", [None, Workers()])
+def test_expiry_by_workers_removes_what_only_expired_snapshots_had(
+    local: lakescan.Catalog, executor: Workers | None
+) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING", properties={"write.delete.mode": "merge-on-read"})
+    now().append(rows((1, "a")))
+    now().create_tag("first")
+    now().overwrite(rows((2, "b"), (3, "c")))
+    now().delete("id = 3")
+    now().overwrite(rows((4, "d")))
+    folder = folder_of(now().folder)
+    before = {each for each in folder.rglob("*") if each.is_file()}
+    result = now().expire_snapshots("2100-01-01", clean_expired_files=True, executor=executor)
+    after = {each for each in folder.rglob("*") if each.is_file()}
+    assert (int(result), result.removed_files) == (2, len(before - after))
+    assert len([each for each in before - after if each.parent.name == "data"]) == 2  # rows 2 and 3, and the delete
+    assert len([each for each in before - after if each.name.startswith("snap-")]) == 2
+    assert pairs() == [(4, "d")]
+    assert now().scan().as_of(tag="first").to_arrow()["id"].to_pylist() == [1]
+    age(folder)
+    assert list(now().remove_orphans()) == []
+
+
+@pytest.mark.parametrize("executor", [None, Workers()])
+def test_expiry_keeps_files_that_were_added_from_elsewhere(
+    local: lakescan.Catalog, tmp_path: Path, executor: Workers | None
+) -> None:
+    local.create_table("db.t", "id BIGINT, part STRING")
+    theirs = tmp_path / "theirs.parquet"
+    pq.write_table(rows((7, "x")), theirs)
+    connection("local").load_table("db.t").add_files([str(theirs)])
+    now().overwrite(rows((8, "y")))
+    assert now().expire_snapshots("2100-01-01", clean_expired_files=True, executor=executor).removed_files > 0
+    assert theirs.exists()
+
+
+def test_expiry_that_ended_before_its_files_were_removed_is_finished_by_the_next_clean_up(
+    local: lakescan.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    local.create_table("db.t", "id BIGINT, part STRING")
+    now().append(rows((1, "a")))
+    now().overwrite(rows((2, "b")))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(compared_by_workers.Storage, "remove", ends)
+        now().expire_snapshots("2100-01-01", clean_expired_files=True, executor=Workers())
+    assert len(now().inspect("snapshots")) == 1
+    age(folder_of(now().folder))
+    removed = now().remove_orphans(executor=Workers())
+    assert [Path(each).suffix for each in removed].count(".parquet") == 1
+    assert pairs() == [(2, "b")]

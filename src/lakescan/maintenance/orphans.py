@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakescan.errors import InvalidOption
 from lakescan.executors import ExchangingExecutor, PlanningExecutor
@@ -21,7 +21,6 @@ from lakescan.storage.removal import remove_unnamed, unnamed
 from lakescan.transaction.base import FileRules, Target
 from lakescan.transaction.results import OrphanResult
 
-_LOG = logging.getLogger("lakescan")
 _LEAST = timedelta(hours=24)  # younger files may belong to running writes
 
 
@@ -87,11 +86,9 @@ def _by_workers(
     dry_run: bool,
 ) -> OrphanResult:
     found = find_orphans(target, rules, folders, cutoff, executor)
-    left = set() if dry_run else set(remove_by_workers(target.storage, list(found), executor))
-    if left:
-        _LOG.warning("%d unreferenced files could not be removed, %s among them", len(left), min(left))
-    files = tuple(sorted(found.keys() - left))
-    return OrphanResult(files, sum(found[each] for each in files), dry_run)
+    if not dry_run:
+        found = remove_by_workers(target.storage, found, executor)
+    return OrphanResult(tuple(found["location"].to_pylist()), pc.sum(found["size"]).as_py() or 0, dry_run)
 
 
 def _unshared(

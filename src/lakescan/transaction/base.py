@@ -101,6 +101,13 @@ class NamedPart(Protocol):
         """Their locations, in chunks."""
 
 
+class FilesPart(Protocol):
+    """Some of the files of snapshots. Pickled for workers."""
+
+    def files(self) -> Iterator[pa.Table]:
+        """The columns `path` and `kind`, as `Target.files_of` has them, in chunks."""
+
+
 @dataclass(frozen=True)
 class Known:
     """A `NamedPart` whose locations are known."""
@@ -311,6 +318,9 @@ class Target(Protocol):
         The columns are `path` and `kind`: data, position deletes, equality deletes, manifest, manifest list or
         statistics. Data files may be in the manifests of other snapshots as well.
         """
+
+    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+        """What `files_of` returns, in parts that workers read."""
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite the manifests of the branch; raises `UnsupportedFeature` if the format has none."""

@@ -47,7 +47,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
-from lakescan.transaction.base import AS_NEEDED, FileRules, Known, NamedPart, Overwritten, Rewriting
+from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.delta_alter import DeltaAlteration
 from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.transaction.delta_restore import restore
@@ -449,6 +449,10 @@ class DeltaTarget:
 
     def files_of(self, snapshots: Sequence[int]) -> pa.Table:
         """Raise `UnsupportedFeature`: the log is cleaned up as it is written to."""
+        raise no_refs(self.name)
+
+    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+        """Raise `UnsupportedFeature`, too."""
         raise no_refs(self.name)
 
     def expire(

@@ -35,7 +35,7 @@ from lakescan.iceberg.metadata.expired_snapshots import Retention
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
-from lakescan.iceberg.scan.expired_files import files_of
+from lakescan.iceberg.scan.expired_files import files_of, parts_of
 from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata, named_files
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
@@ -52,7 +52,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.storage.locations import is_in, normal
-from lakescan.transaction.base import AS_NEEDED, FileRules, Known, NamedPart, Overwritten, Rewriting
+from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
 from lakescan.transaction.iceberg_restore import restore
@@ -263,6 +263,10 @@ class IcebergTarget:
     def files_of(self, snapshots: Sequence[int]) -> pa.Table:
         """The files that only these snapshots may have."""
         return files_of(self.opened, snapshots)
+
+    def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
+        """The same in parts: groups of manifests."""
+        return parts_of(self.opened, snapshots)
 
     def expire(
         self,

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.iceberg.manifests.codes import DATA_FILE, DELETED, EQUALITY_DELETES, POSITION_DELETES
 from lakescan.iceberg.manifests.entries import read_entries
-from lakescan.iceberg.manifests.manifest_file import manifest_files
+from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_files
 from lakescan.iceberg.manifests.manifest_list import read_manifest_list
+from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.iceberg.table import IcebergTable
+from lakescan.storage import Storage
 
 FILES = pa.schema([pa.field("path", pa.string()), pa.field("kind", pa.string())])
+_PART_BYTES = 32 << 20  # of manifests, which one worker reads one after another
 _KINDS = {DATA_FILE: "data", POSITION_DELETES: "position deletes", EQUALITY_DELETES: "equality deletes"}
+
+
+@dataclass(frozen=True)
+class ExpiredPart:
+    """Files that are known already, and manifests whose live files are to be read."""
+
+    known: pa.Table
+    manifests: tuple[ManifestFile, ...]
+    specs: Mapping[int, PartitionSpec]
+    storage: Storage
+
+    def files(self) -> Iterator[pa.Table]:
+        """The files (`FILES`), a manifest at a time."""
+        yield self.known
+        for manifest in self.manifests:
+            entries = read_entries(manifest, self.specs[manifest.partition_spec_id], self.storage)
+            files = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
+            for content, kind in _KINDS.items():
+                mine = files.filter(pc.equal(files.field("content"), content))
+                yield _of(mine.field("file_path").cast(pa.string()), kind)
 
 
 def files_of(table: IcebergTable, snapshots: Collection[int]) -> pa.Table:
@@ -22,34 +46,38 @@ def files_of(table: IcebergTable, snapshots: Collection[int]) -> pa.Table:
 
     Files may be in other manifests, too. Statistics are those of the whole table: metadata files say which stay.
     """
-    return pa.concat_tables([FILES.empty_table(), *_files(table, frozenset(snapshots))])
+    found = [files for part in parts_of(table, snapshots) for files in part.files()]
+    return pa.concat_tables([FILES.empty_table(), *found])
 
 
-def _files(table: IcebergTable, ids: frozenset[int]) -> Iterator[pa.Table]:
-    metadata, storage = table.metadata, table.storage
+def parts_of(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPart]:
+    """The same in parts, whose manifests workers read; reads the manifest lists of all snapshots."""
+    metadata, storage, ids = table.metadata, table.storage, frozenset(snapshots)
     known = [metadata.snapshots[each] for each in ids if each in metadata.snapshots]
-    yield _of([each.manifest_list for each in known if each.manifest_list is not None], "manifest list")
-    yield _of(list(metadata.statistics_files), "statistics")
-    lists = [read_manifest_list(each, storage) for each in known]
-    if not lists:
-        return
-    others = [each for each in metadata.snapshots.values() if each.id not in ids]
-    kept = [pc.unique(read_manifest_list(each, storage)["manifest_path"]).cast(pa.string()) for each in others]
-    listed, seen = pa.concat_tables(lists), set[str]()
-    if kept:
-        listed = listed.filter(
-            pc.invert(pc.is_in(listed["manifest_path"], value_set=pc.unique(pa.concat_arrays(kept))))
-        )
-    for manifest in manifest_files(listed):
-        if manifest.manifest_path in seen:
-            continue
-        seen.add(manifest.manifest_path)
-        entries = read_entries(manifest, metadata.specs[manifest.partition_spec_id], storage)
-        files = entries.filter(pc.not_equal(entries["status"], DELETED))["data_file"].combine_chunks()
-        for content, kind in _KINDS.items():
-            mine = files.filter(pc.equal(files.field("content"), content))
-            yield _of(mine.field("file_path").cast(pa.string()), kind)
-    yield _of(sorted(seen), "manifest")
+    lists = _of([each.manifest_list for each in known if each.manifest_list is not None], "manifest list")
+    manifests = _own_manifests(table, ids)
+    paths = _of([each.manifest_path for each in manifests], "manifest")
+    first = pa.concat_tables([lists, _of(list(metadata.statistics_files), "statistics"), paths])
+    parts, some, size = [ExpiredPart(first, (), metadata.specs, storage)], list[ManifestFile](), 0
+    for number, manifest in enumerate(manifests, 1):
+        some.append(manifest)
+        size += manifest.manifest_length or 0
+        if size >= _PART_BYTES or number == len(manifests):
+            parts.append(ExpiredPart(FILES.empty_table(), tuple(some), metadata.specs, storage))
+            some, size = [], 0
+    return parts
+
+
+def _own_manifests(table: IcebergTable, ids: frozenset[int]) -> list[ManifestFile]:
+    """The manifests of snapshots that no other snapshot lists, each once."""
+    kept, listed = set[str](), dict[str, ManifestFile]()
+    for snapshot in table.metadata.snapshots.values():
+        found = read_manifest_list(snapshot, table.storage)
+        if snapshot.id in ids:
+            listed |= {each.manifest_path: each for each in manifest_files(found)}
+        else:
+            kept.update(found["manifest_path"].to_pylist())
+    return [listed[path] for path in sorted(listed.keys() - kept)]
 
 
 def _of(paths: list[str] | pa.Array, kind: str) -> pa.Table:
