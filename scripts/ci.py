@@ -40,15 +40,16 @@ def _tests(name: str, minutes: float, *selection: str, always: bool = False, env
 
 PARTS = (
     Part("lint", 1.5, ("make", "lint"), always=True),
-    _tests("tests without Spark", 10, "-m", "not spark and not slow", always=True),
+    _tests("tests without Spark", 13, "-m", "not spark and not slow", always=True),
     _tests(
         "Spark, the main paths",
-        3,
+        4,
         "-m",
         "not slow",
         "tests/spark/test_smoke.py",
         "tests/spark/test_one_state.py",
         "tests/spark/test_row_changes.py",
+        "tests/spark/test_statements.py",
         always=True,
     ),
     _tests("Spark: reading", 12, "-m", "spark and not slow", "--ignore=tests/transaction", "--ignore=tests/streaming"),
