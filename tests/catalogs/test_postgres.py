@@ -113,3 +113,37 @@ def test_views_live_in_postgres(postgres: str, tmp_path: Path) -> None:
     catalog.drop_view("views.w")
     assert catalog.list_views("views") == []
     assert catalog.list_tables("views") == ["views.t"]
+
+
+def test_the_founding_statement_in_postgres(postgres: str, tmp_path: Path) -> None:
+    catalog = lakescan.catalog("pg_founding", type="sql", uri=postgres, warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("founding")
+    text = (
+        "CREATE TABLE IF NOT EXISTS pg_founding.founding.sink6 (order_id INTEGER COMMENT 'unique id', order_date DATE, "
+        "order_time TIMESTAMP(3), quantity INT, product_id INT, purchaser STRING, PRIMARY KEY (order_id) NOT ENFORCED) "
+        "WITH ('format-version' = '2')"
+    )
+    made = lakescan.sql(text)
+    for buyer in ("a", "b"):
+        made.upsert(pa.Table.from_pylist([{"order_id": 1, "purchaser": buyer}], schema=made.schema))
+    assert lakescan.sql(text).scan().select("order_id", "purchaser").to_arrow().to_pylist() == [
+        {"order_id": 1, "purchaser": "b"}
+    ]
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_of_many_who_create_a_table_with_rows_one_does(postgres: str, tmp_path: Path, format: str) -> None:
+    name = f"pg_race_{format}"
+    lakescan.catalog(name, type="sql", uri=postgres, warehouse=f"file://{tmp_path}").create_namespace("race")
+
+    def create(n: int) -> bool:
+        try:
+            lakescan.sql(f"CREATE TABLE {name}.race.t USING {format} AS SELECT {n} AS id")
+        except lakescan.TableExists:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(create, range(6))) == 1
+    assert lakescan.table(f"{name}.race.t").count() == 1
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1

@@ -41,7 +41,7 @@ class DeltaNames:
         from sqlalchemy.exc import IntegrityError
 
         self.check()
-        _names_table().metadata.create_all(self.catalog.engine)
+        self._create_table()
         row = {"catalog": self.catalog.name, "namespace": ".".join(name[:-1]), "name": name[-1], "location": location}
         try:
             self._run(lambda table: table.insert().values(**row))
@@ -51,6 +51,17 @@ class DeltaNames:
     def remove(self, name: tuple[str, ...]) -> None:
         """Unregister a table, if it is registered."""
         self._run(lambda table: table.delete().where(*self._named(table, name)))
+
+    def _create_table(self) -> None:
+        """Create the database table of names, unless it is there, or another connection creates it at this time."""
+        from sqlalchemy import inspect
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            _names_table().metadata.create_all(self.catalog.engine)
+        except SQLAlchemyError:
+            if not inspect(self.catalog.engine).has_table(_TABLE):
+                raise
 
     @property
     def _has_engine(self) -> bool:
