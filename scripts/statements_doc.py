@@ -32,6 +32,12 @@ Types: Spark's names. `TIMESTAMP` is an instant. `TIMESTAMP(p)` is the standard'
 unless it says `WITH [LOCAL] TIME ZONE`; up to 6 digits are kept as microseconds, up to 9 as nanoseconds (Iceberg,
 format version 3), more are refused. `VARCHAR(n)` is a `STRING`. Keys are not enforced, and their columns are required.
 
+Views are Iceberg's, of catalogs of type `rest` and `sql` (an embedded catalog is one): Iceberg's own engines read them,
+and those that they made run here, by their query in Spark's dialect. `CREATE VIEW` checks the query. Short names in it
+are those of `USE` then, or of the view's namespace. A view keeps the columns that it had when it was made, and reads
+its tables as they are, or as `VERSION AS OF` in its query says. It has no earlier states itself, and rows are changed
+in its tables. `CREATE TEMPORARY VIEW` is Spark's; `lakescan.spark.create_view` makes one that sees new commits.
+
 The tables below are made from the grammar by `scripts/statements_doc.py`: all that is listed runs.
 """
 
