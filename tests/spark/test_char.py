@@ -42,10 +42,9 @@ def test_both_engines_compare_char_alike(spark: Any, tmp_path: Path) -> None:
     assert lakescan.spark.sql(spark, joined, ch=table).collect() == [(1,)]
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_statements_on_spark_find_rows_by_char(spark: Any, tmp_path: Path, mode: str) -> None:
-    vectors = {"delta.enableDeletionVectors": str(mode == "merge-on-read").lower()}
-    table = made(tmp_path / "t", properties=vectors)
+@pytest.mark.parametrize("has_vectors", [False, True], ids=["copy-on-write", "vectors"])
+def test_statements_on_spark_find_rows_by_char(spark: Any, tmp_path: Path, has_vectors: bool) -> None:
+    table = made(tmp_path / "t", has_vectors=has_vectors)
     run = lakescan.spark.sql
     run(spark, "UPDATE ch SET s = 'new' WHERE c = 'ab'", ch=table)
     source = spark.createDataFrame([("abc", "x")], "k string, w string")
