@@ -393,3 +393,13 @@ def test_values_may_be_structs_lists_and_maps() -> None:
 def test_keys_of_a_map_are_unique_and_not_null(entries: str) -> None:
     with pytest.raises(lakescan.QueryFailed):
         lakescan.sql(f"SELECT map({entries}) AS m").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [(" NaN", "nan"), ("INF", "inf"), ("+infinity", "inf"), ("-Inf", "-inf"), ("-Infinity ", "-inf")]
+)
+def test_texts_of_doubles_that_are_no_numbers_are_cast(text: str, value: str) -> None:
+    [found] = rows(f"SELECT CAST('{text}' AS DOUBLE) AS a, try_cast('{text}' AS DOUBLE) AS b, double('{text}') AS c")
+    assert list(map(str, found)) == [value] * 3
+    with pytest.raises(QueryFailed, match="a cast to double of the text -NaN"):
+        rows("SELECT CAST('-NaN' AS DOUBLE)")

@@ -21,12 +21,13 @@ from lakescan.expressions.scalar.typed import (
 
 _DATE_FORM = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
+_NO_NUMBER = r"(?i:[+-]?inf(inity)?|nan)"
 _FORMS: dict[t.Type, str] = {
     t.DATE: _DATE_FORM,
     t.Timestamp(zoned=True): f"{_DATE_FORM}({TIME_FORM})?",
     t.Timestamp(zoned=False): f"{_DATE_FORM}({TIME_FORM})?",
     **dict.fromkeys(t.INTEGRAL, r" *[+-]?[0-9]{1,19} *"),
-    t.DOUBLE: rf" *{_NUMBER}([eE][+-]?[0-9]{{1,3}})? *",
+    t.DOUBLE: rf" *({_NUMBER}([eE][+-]?[0-9]{{1,3}})?|{_NO_NUMBER}) *",
 }
 _TIMES = (t.DATE, t.Timestamp(zoned=True), t.Timestamp(zoned=False))
 _SECONDS = (-62_135_596_800, 253_402_300_799)  # the years 1 to 9999
