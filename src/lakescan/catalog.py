@@ -239,7 +239,7 @@ class Catalog(CatalogViews):
             primary_key: The identifier fields (Iceberg): required columns, neither float nor double.
             partition_by: Columns, and Iceberg's transforms: `days(ts)`, `bucket(16, id)`, `truncate(4, name)`.
             sort_by: Columns and transforms with `desc` and `nulls last` (Iceberg).
-            defaults: Values of columns that rows do not have (Iceberg, format version 3).
+            defaults: Values of columns that rows do not have (Iceberg from format version 3 on, and Delta).
             properties: The table's own, such as `format-version` or `delta.enableDeletionVectors`.
             location: The table's folder; by default one under the catalog's warehouse.
             comment: What the table is about.

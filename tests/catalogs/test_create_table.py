@@ -102,12 +102,6 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
         ("id INT", {"defaults": {"id": 2**40}}, lakescan.InvalidOption, "is not a valid int"),
         ("id INT DEFAULT 'x'", {}, lakescan.InvalidOption, "is not a valid int"),
         ("id INT DEFAULT rand()", {}, lakescan.InvalidOption, "is not a literal"),
-        (
-            "id INT",
-            {"format": "delta", "defaults": {"id": 3}},
-            lakescan.UnsupportedFeature,
-            "Writers here would not write the default",
-        ),
         ("v VARIANT", {"properties": {"format-version": "3"}}, lakescan.UnsupportedFeature, "Unsupported field type"),
         ("id INT", {"format": "hudi"}, lakescan.InvalidOption, "use 'iceberg' or 'delta'"),
         ("id INTT", {}, lakescan.InvalidStatement, "'INTT' is not a column type. Did you mean 'INT'"),

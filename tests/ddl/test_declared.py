@@ -165,3 +165,9 @@ def test_a_table_is_made_like_one_of_the_other_format_where_that_has_it_all(lake
     lakescan.sql("CREATE TABLE lake.shop.g (a INT, b INT GENERATED ALWAYS AS (a + 1)) USING delta")
     with pytest.raises(lakescan.UnsupportedFeature, match="generated column 'b'"):
         lakescan.sql("CREATE TABLE lake.shop.v LIKE lake.shop.g USING iceberg")
+
+
+def test_defaults_of_values_are_written_by_delta_too(lake: lakescan.Catalog) -> None:
+    table = lake.create_table("shop.t", "id INT, n INT", format="delta", defaults={"n": 3})
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    assert table.to_arrow().to_pylist() == [{"id": 1, "n": 3}]

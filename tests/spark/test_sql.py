@@ -110,6 +110,22 @@ def test_other_statements_are_sparks_or_make_tables(spark: Any, shop: Path) -> N
     assert lakescan.spark.table(spark, "sqlshop.db.made").count() == 3
 
 
+def test_the_founding_statement_on_spark(spark: Any, shop: Path) -> None:
+    text = (
+        "CREATE TABLE IF NOT EXISTS sqlshop.db.sink6 (order_id INTEGER COMMENT 'unique id', order_date DATE, "
+        "order_time TIMESTAMP(3), quantity INT, product_id INT, purchaser STRING, PRIMARY KEY (order_id) NOT ENFORCED) "
+        "WITH ('format-version' = '2')"
+    )
+    lakescan.spark.sql(spark, text)
+    lakescan.spark.sql(spark, "INSERT INTO sqlshop.db.sink6 (order_id, purchaser) VALUES (1, 'a')")
+    assert lakescan.spark.sql(spark, text).count() == 1
+    assert (
+        lakescan.spark.table(spark, "sqlshop.db.sink6").schema["order_time"].dataType.simpleString() == "timestamp_ntz"
+    )
+    assert not lakescan.table("sqlshop.db.sink6").schema.field("order_id").nullable
+    assert rows(spark, "SELECT order_id, purchaser FROM sqlshop.db.sink6") == [(1, "a")]
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
