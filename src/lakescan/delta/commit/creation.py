@@ -71,15 +71,12 @@ class NewRows:
     of_query: bool = True
 
 
-NO_ROWS = NewRows(of_query=False)
-
-
 def create_table(location: str, definition: TableDefinition, storage: Storage) -> None:
     """Create a table in a folder, without rows.
 
     Raises `CreatedConcurrently` if one is there, and what `new_table` and `put_commit` raise.
     """
-    commit_created(location, new_table(definition), storage)
+    commit_created(location, new_table(definition), storage, NewRows(of_query=False))
 
 
 def check_no_table(location: str, storage: Storage) -> None:
@@ -88,7 +85,7 @@ def check_no_table(location: str, storage: Storage) -> None:
         raise CreatedConcurrently(f"a Delta table already exists at {location}")
 
 
-def commit_created(location: str, new: NewDelta, storage: Storage, rows: NewRows = NO_ROWS) -> None:
+def commit_created(location: str, new: NewDelta, storage: Storage, rows: NewRows) -> None:
     """Create a table in a folder: its version 0 has the rows, too.
 
     Raises `CreatedConcurrently` if one is there by now, and what `put_commit` raises.
@@ -146,7 +143,7 @@ def replace_table(location: str, definition: TableDefinition, storage: Storage) 
     """
     if not is_table(location, storage):
         return create_table(location, definition, storage)
-    commit_replaced(replaceable(location, storage), new_table(definition), storage)
+    commit_replaced(replaceable(location, storage), new_table(definition), storage, NewRows(of_query=False))
     return None
 
 
@@ -164,7 +161,7 @@ def in_place_of(base: DeltaVersion, new: NewDelta) -> NewDelta:
     return replace(new, protocol=base.protocol.with_features(new.protocol.features))
 
 
-def commit_replaced(base: DeltaVersion, new: NewDelta, storage: Storage, rows: NewRows = NO_ROWS) -> None:
+def commit_replaced(base: DeltaVersion, new: NewDelta, storage: Storage, rows: NewRows) -> None:
     """Replace a table and its rows, in one commit; earlier versions stay.
 
     Raises `CommitConflict` if another writer changed the table since it was read, and what `DeltaCommit` raises.
