@@ -177,10 +177,16 @@ class Storage:
     def remove(self, locations: Sequence[str]) -> Sequence[str]:
         """Delete files, ignoring missing ones; return those that could not be deleted.
 
-        Remote files are deleted by several requests at once.
+        Remote files are deleted by several requests at once, on S3 in bulk.
         """
         if len(locations) < 2 or split_location(self.relocated(locations[0]))[0] == "file":
             return [each for each in locations if not self._is_removed(each)]
+        from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
+
+        settings = StorageOptions.of({**self.io_properties, **self.options}, ignore_unknown=True)
+        locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], settings)
+        if not locations:
+            return []
         for location in locations:
             with suppress(StorageError):
                 self.resolve(location)  # connections are made before threads share them

@@ -133,7 +133,7 @@ def _put(storage: Storage, location: str, data: bytes, scheme: str, authority: s
         )
     root = f"{_SCHEMES[scheme]}://{authority}"
     with storage_boundary("created", location, passing=UnsupportedFeature):
-        store = _store(root, tuple(sorted(settings.items())))
+        store = object_store(root, tuple(sorted(settings.items())))
         path = split_location(storage.relocated(location))[2].lstrip("/")
         if endpoint is not None:
             _probe(store, root, endpoint, path.rpartition("/")[0])
@@ -155,7 +155,8 @@ def _created(obstore: Any, store: Any, root: str, path: str, data: bytes) -> boo
 
 
 @lru_cache(maxsize=32)
-def _store(root: str, settings: tuple[tuple[str, str], ...]) -> Any:
+def object_store(root: str, settings: tuple[tuple[str, str], ...]) -> Any:
+    """Obstore's client of a bucket or container (`s3://bucket`), which sends each request once."""
     from obstore.store import from_url
 
     known = {name: value for name, value in settings if name not in _OF_DELTALAKE}

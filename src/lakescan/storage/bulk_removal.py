@@ -1,0 +1,59 @@
+"""Remove many files of an S3 bucket by its bulk requests, a thousand keys each (DeleteObjects), with obstore."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from lakescan.storage.locations import ALIASES, split_location
+from lakescan.storage.options import StorageOptions
+from lakescan.storage.put_if_absent import object_store
+
+_LOG = logging.getLogger("lakescan")
+_FEW = 20  # for fewer files, requests of their own are as good
+# Keys that each client sends as they are: others are removed by the filesystem that has listed them.
+_PLAIN = re.compile(r"(?:(?!\.{1,2}/)[A-Za-z0-9_.=-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.=-]+")
+# Where these are set, the two clients may mean different stores by a bucket's name.
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+_FAILED: set[tuple[str, str | None]] = set()  # buckets and endpoints that have refused bulk requests
+
+
+def left_by_bulk_requests(locations: Sequence[str], relocated: Sequence[str], settings: StorageOptions) -> list[str]:
+    """Remove what bulk requests can; return the locations that are left, which may be removed or not.
+
+    `relocated` are the same locations where they are now.
+    """
+    endpoint = settings.endpoint("s3")
+    if len(locations) < _FEW or (endpoint is None and any(map(os.environ.get, _ENDPOINTS))):
+        return list(locations)
+    left, by_bucket = list[str](), defaultdict[str, list[tuple[str, str]]](list)
+    for location, place in zip(locations, relocated, strict=True):
+        scheme, bucket, path = split_location(place)
+        key = path[1:]
+        if ALIASES.get(scheme, scheme) == "s3" and (bucket, endpoint) not in _FAILED and _PLAIN.fullmatch(key):
+            by_bucket[bucket].append((location, key))
+        else:
+            left.append(location)
+    for bucket, pairs in by_bucket.items():
+        if not _removed(bucket, [key for _, key in pairs], settings):
+            _FAILED.add((bucket, endpoint))
+            left += [location for location, _ in pairs]
+    return left
+
+
+def _removed(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
+    """Whether all keys are removed."""
+    try:
+        import obstore
+
+        config: dict[str, Any] = settings.delta_rs()
+        config.pop("aws_s3_locking_provider", None)
+        obstore.delete(object_store(f"s3://{bucket}", tuple(sorted(config.items()))), keys)
+    except Exception as error:  # whatever a client raises: the files are then removed one by one
+        _LOG.info("bulk removal from %s failed, files are removed one by one: %s", bucket, error)
+        return False
+    return True
