@@ -140,14 +140,14 @@ def test_names_that_are_not_there_say_so(lake, statement: str, error: type[Excep
 
 def test_a_table_is_described(lake: lakescan.Catalog) -> None:
     lakescan.sql(
-        "CREATE TABLE lake.shop.t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP, s STRUCT<x: INT>) "
+        "CREATE TABLE lake.shop.t (id BIGINT NOT NULL COMMENT 'key', at TIMESTAMP, s STRUCT<X: INT, y: ARRAY<STRING>>) "
         "PARTITIONED BY (days(at)) COMMENT 'orders'"
     )
     described = rows("DESCRIBE TABLE lake.shop.t")
     assert described[:3] == [
         {"col_name": "id", "data_type": "bigint", "comment": "key"},
         {"col_name": "at", "data_type": "timestamp", "comment": None},
-        {"col_name": "s", "data_type": "struct<x: int>", "comment": None},
+        {"col_name": "s", "data_type": "struct<X:int,y:array<string>>", "comment": None},
     ]
     assert {"col_name": "Part 0", "data_type": "day(at)", "comment": ""} in described
     details = {row["col_name"]: row["data_type"] for row in rows("DESCRIBE EXTENDED lake.shop.t")}

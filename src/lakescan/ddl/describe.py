@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import repeat
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.definition.column_rules import Declared, NewColumnRule
 from lakescan.definition.literals import default_of
-from lakescan.grammar.type_text import name_text, text_literal, type_text
+from lakescan.grammar.type_text import name_text, spark_text, text_literal, type_text
 from lakescan.table import Table
 from lakescan.transaction.formats import format_named
 
@@ -27,7 +28,8 @@ _OWN = (
 
 def described(table: Table, *, extended: bool = False) -> list[Row]:
     """The rows of DESCRIBE TABLE, as Spark has them: columns, partitioning, and details if `extended`."""
-    rows: list[Row] = [(each.name, type_text(each.type).lower(), each.doc) for each in _schema(table).fields]
+    rules = declared_of(table).rules
+    rows: list[Row] = [(each.name, _described_type(each, rules), each.doc) for each in _schema(table).fields]
     parts = partition_parts(table)
     if parts:
         rows += [("", "", ""), ("# Partitioning", "", "")]
@@ -55,7 +57,13 @@ def _details(table: Table) -> Iterator[tuple[str, str]]:
 def described_column(table: Table, name: str) -> list[tuple[str, str | None]]:
     """The rows of DESCRIBE TABLE table column; raises `NoSuchColumn`."""
     field = _schema(table).field(name, case_sensitive=False)
-    return [("col_name", field.name), ("data_type", type_text(field.type).lower()), ("comment", field.doc)]
+    kind = _described_type(field, declared_of(table).rules)
+    return [("col_name", field.name), ("data_type", kind), ("comment", field.doc)]
+
+
+def _described_type(field: t.Field, rules: Mapping[str, NewColumnRule]) -> str:
+    """The type as Spark writes it: `struct<a:int,b:array<string>>`; with the length of its texts, if there is one."""
+    return rules.get(field.name, NewColumnRule()).lengths or spark_text(field.type, repeat("string"))
 
 
 def create_statement(table: Table) -> str:

@@ -235,9 +235,9 @@ class DeltaTarget:
         """Commit the rewrite, with `dataChange` false; raises `CommitConflict` if a removed file changed since."""
         live = self._live(removed)
         metrics = {"numRemovedFiles": live.num_rows, "numAddedFiles": len(files)}
-        parameters = {"predicate": "[]", "auto": "false"}
-        if how.zorder_by:
-            parameters["zOrderBy"] = json.dumps(list(how.zorder_by), ensure_ascii=False)
+        columns = json.dumps(list(how.zorder_by), ensure_ascii=False)
+        clustered, ordered = (columns, "[]") if self.writes.clustering else ("[]", columns)
+        parameters = {"predicate": "[]", "zOrderBy": ordered, "clusterBy": clustered, "auto": "false"}
         operation = Operation("OPTIMIZE", parameters, metrics)
         added = adds(files, self.writes, changes_data=False)
         self._commit(operation, added, removes(live, changes_data=False))

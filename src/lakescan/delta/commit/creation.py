@@ -258,7 +258,7 @@ def _operation(name: str, new: NewDelta, of_query: bool, metrics: Mapping[str, i
         "isManaged": "false",
         "description": metadata.description,
         "partitionBy": json.dumps(list(metadata.partition_columns)),
-        "clusterBy": json.dumps([dotted_path(path) for path in new.clustering]) if new.clustering else None,
+        "clusterBy": json.dumps([dotted_path(path) for path in new.clustering]),
         "properties": json.dumps(dict(metadata.configuration)),
         "protocol": json.dumps(protocol_action(new.protocol)),
         "metadata": json.dumps(metadata_action(metadata)),
