@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,17 @@ def test_a_table_is_made_of_a_query(lake: lakescan.Catalog, format: str) -> None
     assert rows("SELECT * FROM lake.shop.q") == [{"id": 2}]
     with pytest.raises(lakescan.TableExists, match="CREATE OR REPLACE TABLE replaces it"):
         lakescan.sql(f"CREATE TABLE lake.shop.q USING {format} AS SELECT 1 AS id")
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_if_not_exists_keeps_a_table_that_another_makes_meanwhile(lake: lakescan.Catalog, format: str) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        lakescan.sql(f"CREATE TABLE lake.shop.t USING {format} AS SELECT 7 AS theirs")
+        yield pa.record_batch({"id": [1]})
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), batches())
+    found = lakescan.sql(f"CREATE TABLE IF NOT EXISTS lake.shop.t USING {format} AS SELECT * FROM new", new=reader)
+    assert found.to_arrow().to_pylist() == [{"theirs": 7}]
 
 
 def test_replace_needs_a_table_that_is_there(lake: lakescan.Catalog) -> None:

@@ -47,7 +47,11 @@ def create_table(wanted: CreateTable, context: Context) -> Table:
             name.name, definition, format=chosen, exist_ok=wanted.if_not_exists, replace=wanted.replaces
         )
     rows = context.rows(wanted.query.text)
-    name.catalog.create_with(name.name, definition, rows, format=chosen, replace=wanted.replaces)
+    try:
+        name.catalog.create_with(name.name, definition, rows, format=chosen, replace=wanted.replaces)
+    except TableExists:
+        if not wanted.if_not_exists:
+            raise
     return name.catalog.load_table(name.name)
 
 
