@@ -188,6 +188,54 @@ def test_a_statement_of_show_create_table_makes_the_same_table(lake: lakescan.Ca
     assert again.schema.field("id").metadata == was[0].field("id").metadata
 
 
+ODD = "`a.b` INT, `c``d` STRING, `sp ace` INT, `x,y` INT, `f(x)` INT, `ünï` INT, `select` INT, `1a` INT"
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_partitions_by_columns_of_any_names_are_shown_repeated_and_written_to(
+    lake: lakescan.Catalog, format: str
+) -> None:
+    mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')" if format == "delta" else ""
+    names = "`a.b`, `c``d`, `sp ace`, `x,y`, `f(x)`" + (
+        ", bucket(4, `ünï`), truncate(3, `select`)" if not mapped else ""
+    )
+    order = "" if mapped else "WRITE ORDERED BY `x,y` DESC, bucket(2, `a.b`)"
+    lakescan.sql(f"CREATE TABLE lake.shop.t ({ODD}) USING {format} PARTITIONED BY ({names}) {order} {mapped}")
+    lakescan.sql("CREATE TABLE lake.shop.alike LIKE lake.shop.t")
+    values = "1, 'x', 2, 3, 4, 5, 6, 7"
+    lakescan.sql(f"INSERT INTO lake.shop.t VALUES ({values})")
+    lakescan.sql(
+        "INSERT OVERWRITE lake.shop.t PARTITION (`a.b` = 1, `c``d` = 'x', `sp ace` = 2, `x,y` = 3, `f(x)` = 4) "
+        "SELECT 8, 9, 10"
+    )
+    before = lakescan.table("lake.shop.t")
+    assert before.to_arrow().to_pylist() == [
+        {"a.b": 1, "c`d": "x", "sp ace": 2, "x,y": 3, "f(x)": 4, "ünï": 8, "select": 9, "1a": 10}
+    ]
+    [made] = rows("SHOW CREATE TABLE lake.shop.t")
+    lakescan.sql("DROP TABLE lake.shop.t")
+    again = lakescan.sql(made["createtab_stmt"].replace(before.folder, f"{before.folder}_again"))
+    for each in (again, lakescan.table("lake.shop.alike")):
+        assert (each.partitioning, each.sort_order) == (before.partitioning, before.sort_order)
+        assert each.schema.names == before.schema.names
+
+
+def test_a_table_without_columns_is_shown_as_it_was_made(lake: lakescan.Catalog) -> None:
+    lakescan.sql("CREATE TABLE lake.shop.t")
+    [made] = rows("SHOW CREATE TABLE lake.shop.t")
+    lakescan.sql("DROP TABLE lake.shop.t")
+    assert lakescan.sql(made["createtab_stmt"]).schema.names == []
+
+
+def test_a_partition_field_that_version_1_keeps_as_void_is_not_shown(lake: lakescan.Catalog) -> None:
+    lakescan.sql(
+        "CREATE TABLE lake.shop.t (id INT, day DATE) PARTITIONED BY (day) TBLPROPERTIES ('format-version' = '1')"
+    )
+    lakescan.sql("ALTER TABLE lake.shop.t DROP PARTITION FIELD day")
+    [made] = rows("SHOW CREATE TABLE lake.shop.t")
+    assert "PARTITIONED BY" not in made["createtab_stmt"]
+
+
 def test_a_catalog_is_made_known_by_its_properties(tmp_path: Path) -> None:
     lakescan.sql(f"CREATE CATALOG made_by_sql WITH ('warehouse' = '{tmp_path}/w')")
     lakescan.sql("CREATE NAMESPACE made_by_sql.shop")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 _PLAIN = re.compile(r"[^`.]+", re.DOTALL)
+_SPLITS = re.compile(r"[,()]")
 _PART = re.compile(rf"`((?:[^`]|``)*)`|({_PLAIN.pattern})", re.DOTALL)
 
 
@@ -67,5 +68,6 @@ def quoted(name: str) -> str:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name needs no backquotes: those with spaces around need them, since lists and aliases strip these."""
-    return _PLAIN.fullmatch(name) is not None and name == name.strip()
+    """Whether a name needs no backquotes. Spaces around need them, since lists and aliases strip these; so do commas
+    and parentheses, at which lists and transforms are split."""
+    return _PLAIN.fullmatch(name) is not None and name == name.strip() and not _SPLITS.search(name)

@@ -46,7 +46,7 @@ class Schema:
         return {field.id: ".".join(path) for path, field in _paths(self.fields, ())}
 
     @cached_property
-    def _references(self) -> dict[int, str]:
+    def reference_of(self) -> dict[int, str]:
         """What to write for each field, by id: its path, with names in backquotes that need it."""
         return {field.id: dotted_path(path) for path, field in _paths(self.fields, ())}
 
@@ -85,10 +85,10 @@ class Schema:
             if len(matches := names.matches(key, case_sensitive)) == 1:
                 return matches[0]
             if matches:
-                shown = ", ".join(self._references[m.id] for m in matches)
+                shown = ", ".join(self.reference_of[m.id] for m in matches)
                 why = "" if case_sensitive else " when case is ignored"
                 raise NoSuchColumn(f"column {name!r} is ambiguous{why}: {shown}; put names with dots in backquotes")
-        raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self._references.values())}")
+        raise NoSuchColumn(f"no column {name!r} in the table.{nearest(name, self.reference_of.values())}")
 
     def column(self, name: str, *, case_sensitive: bool = True) -> Field:
         """Return the top-level column of that name, which may contain dots; raises `NoSuchColumn`."""

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from itertools import repeat
 
 from lakescan.common import types as t
+from lakescan.common.references import parse_reference, split_list
 from lakescan.common.schema import Schema
 from lakescan.definition.column_rules import Declared, NewColumnRule
 from lakescan.definition.literals import default_of
+from lakescan.definition.table_definition import SortTerm, Term
 from lakescan.grammar.type_text import name_text, spark_text, text_literal, type_text
 from lakescan.table import Table
 from lakescan.transaction.formats import format_named
@@ -76,13 +78,16 @@ def create_statement(table: Table) -> str:
         lines.append(f"  PRIMARY KEY ({', '.join(key)}) NOT ENFORCED")
     lines += [f"  CONSTRAINT {name_text(name)} CHECK ({text})" for name, text in declared.constraints.items()]
     name = ".".join(map(name_text, (table.name.catalog, *table.name.within))) if table.name else _path(table)
-    clauses = [f"CREATE TABLE {name} (", ",\n".join(lines) + ")", f"USING {table.format}"]
-    if parts := partition_parts(table):
+    columns = [" (", ",\n".join(lines) + ")"] if lines else [""]
+    clauses = [f"CREATE TABLE {name}{columns[0]}", *columns[1:], f"USING {table.format}"]
+    terms = [Term.parse(part) for part in partition_parts(table)]
+    if parts := [_term(each) for each in terms if each.name != "void"]:  # void: a field that was dropped
         clauses.append(f"PARTITIONED BY ({', '.join(parts)})")
     if declared.cluster_by:
         clauses.append(f"CLUSTER BY ({', '.join('.'.join(map(name_text, path)) for path in declared.cluster_by)})")
     if table.format == "iceberg" and table.sort_order != "unsorted":
-        clauses.append(f"WRITE LOCALLY ORDERED BY {table.sort_order}")
+        order = map(SortTerm.parse, split_list(table.sort_order, keep_calls=True))
+        clauses.append(f"WRITE LOCALLY ORDERED BY {', '.join(map(_sort_term, order))}")
     if comment := table.comment:
         clauses.append(f"COMMENT {text_literal(comment)}")
     clauses.append(f"LOCATION {text_literal(table.folder)}")
@@ -128,10 +133,19 @@ def _with_lengths(text: str) -> str:
 
 def partition_parts(table: Table) -> list[str]:
     """The partition fields as text."""
-    from lakescan.common.references import split_list
-
     text = table.partitioning
     return [] if text == "unpartitioned" else list(split_list(text, keep_calls=True))
+
+
+def _term(of: Term) -> str:
+    column = ".".join(map(name_text, parse_reference(of.column)))
+    if of.name == "identity":
+        return column
+    return f"{of.name}({column})" if of.number is None else f"{of.name}({of.number}, {column})"
+
+
+def _sort_term(of: SortTerm) -> str:
+    return f"{_term(of.term)} {'desc' if of.descending else 'asc'} nulls {'first' if of.nulls_first else 'last'}"
 
 
 def _schema(table: Table) -> Schema:

@@ -272,7 +272,7 @@ class DeltaTable:
     @property
     def partitioning(self) -> str:
         """The partition columns as text, or `unpartitioned`."""
-        return ", ".join(self.partition_columns) or "unpartitioned"
+        return ", ".join(dotted_path((name,)) for name in self.partition_columns) or "unpartitioned"
 
     @property
     def comment(self) -> str | None:

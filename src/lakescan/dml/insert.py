@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from lakescan.common import types as t
-from lakescan.common.references import quoted
+from lakescan.common.references import parse_reference, quoted, split_list
 from lakescan.dml.assignment import assigned
 from lakescan.dml.defaults import with_defaults, with_values
 from lakescan.dml.statements import Insert
@@ -69,7 +69,9 @@ class Insertion:
     def partition(self) -> dict[str, str]:
         """The values of PARTITION, as text, by column."""
         partitioning = self.target.scan.table.partitioning
-        names = set(self.target.writes.partition_sources).intersection(partitioning.split(", "))
+        names = set(self.target.writes.partition_sources).intersection(
+            names[0] for names in map(parse_reference, _fields_of(partitioning)) if len(names) == 1
+        )
         found = {}
         for name, value in self.statement.partition:
             column = self._column(name)
@@ -188,6 +190,10 @@ class Insertion:
         return conjunction(tests)
 
 
+def _fields_of(partitioning: str) -> tuple[str, ...]:
+    return split_list(partitioning, keep_calls=True)
+
+
 def inserted(
     statement: Insert,
     found: ChangedTable,
@@ -205,7 +211,7 @@ def inserted(
         run: Runs it.
         dynamic: Whether an overwrite replaces the partitions of its rows, where not all of them have values.
     """
-    count = found.table.partitioning.count(", ") + 1
+    count = len(_fields_of(found.table.partitioning))
     given = [value for _, value in statement.partition if value is not None]
     is_dynamic = dynamic and statement.overwrite and statement.replace_where is None and len(given) < count
     more: dict[str, Any] = {"mergeSchema": True} if statement.with_schema_evolution else {}

@@ -120,8 +120,8 @@ class PartitionSpec:
         return all(f.transform.name == "void" for f in self.fields)
 
     def describe(self, schema: Schema) -> str:
-        """The spec as text, such as `day(ts), country`."""
-        parts = [described(f.transform, schema.path_of.get(f.source_id, f"#{f.source_id}")) for f in self.fields]
+        """The spec as text, such as `day(ts), country`; names are quoted where references to columns need that."""
+        parts = [described(f.transform, schema.reference_of.get(f.source_id, f"#{f.source_id}")) for f in self.fields]
         return ", ".join(parts) or "unpartitioned"
 
 

@@ -29,7 +29,7 @@ class SortOrder:
     def describe(self, schema: Schema) -> str:
         """The order as text, such as `day(ts) desc nulls last, id asc nulls first`."""
         parts = [
-            f"{described(f.transform, schema.path_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
+            f"{described(f.transform, schema.reference_of.get(f.source_id, f'#{f.source_id}'))} {f.direction} "
             f"{f.null_order.replace('-', ' ')}"
             for f in self.fields
         ]
