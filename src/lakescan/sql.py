@@ -12,8 +12,9 @@ from lakescan.ddl.context import Context
 from lakescan.ddl.run import run
 from lakescan.dml.explain import explain_statement
 from lakescan.dml.run import run_statement
-from lakescan.errors import InvalidOption, UnsupportedFeature
-from lakescan.grammar.statements import parse_statement
+from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
+from lakescan.grammar.statements import nearest_statement, parse_statement
+from lakescan.grammar.words import Words
 from lakescan.query.lazy import query
 from lakescan.query.namespace import current_namespace, use
 from lakescan.query.statement import Arguments, Kind, statement_of, with_named_parameters
@@ -107,8 +108,11 @@ def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
     text, values = with_named_parameters(text, args)
     statement = parse_statement(text, values)
     if statement is None:
+        if not Words(text).words:
+            raise InvalidStatement("the text has no statement")
         raise UnsupportedFeature(
-            f"the statement {' '.join(text.split())[:60]!r}", "docs/sql.md lists the statements that run."
+            f"the statement {' '.join(text.split())[:60]!r}",
+            f"docs/sql.md lists the statements that run.{nearest_statement(text)}",
         )
     within = current_namespace()
     found = run(statement, Context(text, within, lambda query_text: query(query_text, args, frames, within), frames))

@@ -97,7 +97,7 @@ def test_statements_for_the_life_of_a_table(local: lakescan.Catalog, format: str
         ("id INT, ID INT", {}, lakescan.InvalidOption, "is defined twice"),
         ("id INT, v VARIANT", {}, lakescan.InvalidOption, "requires format version 3"),
         ("id INT", {"properties": {"format-version": "4"}}, lakescan.InvalidOption, "must be 1, 2 or 3"),
-        ("id INT DEFAULT 3", {}, lakescan.InvalidOption, "with a default, which requires format version 3"),
+        ("id INT DEFAULT 3", {}, lakescan.InvalidOption, "has a default, which requires format version 3"),
         ("id INT", {"defaults": {"ids": 3}}, lakescan.InvalidOption, "Did you mean 'id'"),
         ("id INT", {"defaults": {"id": 2**40}}, lakescan.InvalidOption, "is not a valid int"),
         ("id INT DEFAULT 'x'", {}, lakescan.InvalidOption, "is not a valid int"),

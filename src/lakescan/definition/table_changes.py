@@ -60,7 +60,8 @@ class AddColumn:
     if_not_exists: bool = False
 
     def __str__(self) -> str:
-        return f"added column {dotted_path((*self.parent, self.column.name))} {self.column.type}"
+        added = f"added column {dotted_path((*self.parent, self.column.name))} {self.column.type}"
+        return f"{added}, unless it was there" if self.if_not_exists else added
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class DropColumn:
     if_exists: bool = False
 
     def __str__(self) -> str:
-        return f"dropped column {dotted_path(self.path)}"
+        return f"dropped column {dotted_path(self.path)}{_if_there(self.if_exists)}"
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ class DropConstraint:
     if_exists: bool = False
 
     def __str__(self) -> str:
-        return f"dropped constraint {self.name}"
+        return f"dropped constraint {self.name}{_if_there(self.if_exists)}"
 
 
 @dataclass(frozen=True)
@@ -295,3 +296,7 @@ TableChange = (
     | DropConstraint
     | DropFeature
 )
+
+
+def _if_there(if_exists: bool) -> str:
+    return ", if it was there" if if_exists else ""

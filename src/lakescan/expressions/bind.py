@@ -208,7 +208,11 @@ def value_of(value: Any, kind: t.Type) -> Any:
         pa.scalar(exact, kind.arrow())  # raises if out of range
         return exact
     except (_Inexact, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
-        raise ValueError(str(error) or "not a value of this type") from error
+        raise ValueError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return "not a number" if isinstance(error, InvalidOperation) else str(error) or "not a value of this type"
 
 
 def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
@@ -220,8 +224,7 @@ def _scalar(value: Any, field: t.Field, column: str) -> pa.Scalar:
         return _coerce(value, field.type)
     except (ValueError, TypeError, InvalidOperation, OverflowError, pa.ArrowException) as error:
         raise InvalidFilter(
-            f"column {column!r} is {field.type} and cannot be compared with {value!r}: "
-            f"{error or 'not a value of this type'}"
+            f"column {column!r} is {field.type} and cannot be compared with {value!r}: {_reason(error)}"
         ) from error
 
 

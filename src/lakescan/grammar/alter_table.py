@@ -124,14 +124,25 @@ def _rename_column(words: Words) -> Changes:
 
 
 def _alter_columns(words: Words) -> Changes:
-    found = list(_alter_column(words))
+    found = [_alter_column(words, _path(words))]
     while words.takes_symbol(","):
-        found += _alter_column(words)
+        found.append(_alter_column(words, _path(words)))
     return tuple(found)
 
 
-def _alter_column(words: Words) -> Changes:
+def _change_columns(words: Words) -> Changes:
+    """CHANGE as Spark has it, which is ALTER COLUMN, and as Hive has it: only there a name may follow the name."""
     path = _path(words)
+    actions = (*_COLUMN_ACTIONS, "SYNC IDENTITY")
+    if words.is_name(words.at + 1) and not any(words.sees(*each.split()) for each in actions):
+        return _hive_change(words, path)
+    found = [_alter_column(words, path)]
+    while words.takes_symbol(","):
+        found.append(_alter_column(words, _path(words)))
+    return tuple(found)
+
+
+def _alter_column(words: Words, path: Path) -> ChangeColumn:
     change, start = ChangeColumn(path), words.at
     while not words.is_at_end and not words.sees_symbol(","):
         if words.takes("TYPE"):
@@ -150,13 +161,13 @@ def _alter_column(words: Words) -> Changes:
             change = replace(change, place=_place(words))
         elif words.sees("SYNC", "IDENTITY"):
             raise UnsupportedFeature("SYNC IDENTITY", "Writers here keep the last id themselves.")
-        elif words.at == start and words.is_name(words.at + 1):
-            return _hive_change(words, path)
+        elif words.takes("SET") or words.takes("DROP"):
+            raise words.expected("NOT NULL", "DEFAULT")
         else:
             raise words.expected(*_COLUMN_ACTIONS)
     if words.at == start:
         raise words.expected(*_COLUMN_ACTIONS)
-    return (change,)
+    return change
 
 
 _COLUMN_ACTIONS = ("TYPE", "COMMENT", "FIRST", "AFTER", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT", "DROP DEFAULT")
@@ -311,8 +322,8 @@ ACTIONS: tuple[Form, ...] = (
         _alter_columns,
     ),
     Form("ALTER", "name ...", "ALTER quantity DROP NOT NULL", _alter_columns),
-    Form("CHANGE COLUMN", "name new type ...", "CHANGE COLUMN quantity quantity BIGINT", _alter_columns),
-    Form("CHANGE", "name new type ...", "CHANGE quantity pieces BIGINT COMMENT 'n'", _alter_columns),
+    Form("CHANGE COLUMN", "name new type ...", "CHANGE COLUMN quantity quantity BIGINT", _change_columns),
+    Form("CHANGE", "name new type ...", "CHANGE quantity pieces BIGINT COMMENT 'n'", _change_columns),
     Form("REPLACE COLUMNS", f"({_COLUMN}, ...)", "REPLACE COLUMNS (id BIGINT)", _replace_columns),
     Form("SET TBLPROPERTIES", "('name' = 'value', ...)", "SET TBLPROPERTIES ('a' = 'b')", _set_properties),
     Form(

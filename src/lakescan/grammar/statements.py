@@ -5,7 +5,9 @@ Queries and statements that change rows are not here: see `query` and `dml`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from typing import Any
 
 from lakescan.grammar.alter_table import AlterStatement, read_alter_table
@@ -288,3 +290,21 @@ def parse_statement(text: str, values: Mapping[str, Any] | None = None) -> Table
     )
     words.ends()
     return found
+
+
+_OTHERS: tuple[str, ...] = ("SELECT", "WITH", "INSERT INTO", "INSERT OVERWRITE", "DELETE FROM", "UPDATE", "MERGE INTO")
+_OTHERS += ("TRUNCATE TABLE", "USE", "EXPLAIN")
+_ALIKE = 0.7  # REFRESH TABLE is not REPLACE TABLE
+
+
+def nearest_statement(text: str) -> str:
+    """Return " Did you mean ...?" with the statement whose first two words are spelled like those of a text, or ""."""
+    found = [word.upper() for word in re.findall(r"\w+", text)[:2]]
+    known = [tuple(name.split()[:2]) for name in (*(form.keywords for form in FORMS), *_OTHERS)]
+    alike = {
+        " ".join(each): sum(ratios)
+        for each in known
+        if min(ratios := [SequenceMatcher(None, a, b).ratio() for a, b in zip(each, found, strict=False)], default=0)
+        >= _ALIKE
+    }
+    return f" Did you mean {max(alike, key=alike.__getitem__)}?" if alike else ""

@@ -122,8 +122,18 @@ def _match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _without_semicolon(text: str) -> str:
-    stripped = text.rstrip()
-    return stripped[:-1] if stripped.endswith(";") else text
+    """The text before the semicolons that end it, behind which comments may follow."""
+    stripped = text.rstrip().rstrip(";").rstrip()
+    if ";" not in stripped:
+        return stripped if len(stripped) < len(text.rstrip()) else text
+    try:
+        words = tokens(text)
+    except InvalidStatement:
+        return stripped
+    end = len(words)
+    while end and words[end - 1].token_type.name == "SEMICOLON":
+        end -= 1
+    return text if end == len(words) else text[: words[end].start]
 
 
 def parsed(text: str) -> Any:

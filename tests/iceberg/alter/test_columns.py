@@ -172,9 +172,7 @@ def test_old_rows_have_the_first_default_and_new_ones_the_last(local: lakescan.C
 
 def test_defaults_take_format_version_3(local: lakescan.Catalog) -> None:
     make(local, 2, columns="id BIGINT")
-    with pytest.raises(
-        InvalidOption, match="with a default, which requires format version 3: set 'format-version'='3'"
-    ):
+    with pytest.raises(InvalidOption, match="has a default, which requires format version 3: set 'format-version'='3'"):
         now().alter().add_column("status", "STRING", default="open").commit()
     now().alter().add_column("status", "STRING", default="open").set_properties({"format-version": 3}).commit()
     assert metadata().schema.field("status").default == "open"

@@ -62,11 +62,9 @@ def check_columns(columns: tuple[t.Field, ...], version: FormatVersion) -> None:
     """Raise `InvalidOption` for a type or a default, at any depth, that only a later version has."""
     for column in t.walk(columns):
         is_later = first_version_of(column.type) > version.number
-        what = str(column.type) if is_later else "" if column.write_default is None else "with a default"
+        what = f"is {column.type}" if is_later else "" if column.write_default is None else "has a default"
         if is_later or (what and not version.defaults):
-            raise InvalidOption(
-                f"column {column.name!r} is {what}, which requires format version 3: set '{PROPERTY}'='3'"
-            )
+            raise InvalidOption(f"column {column.name!r} {what}, which requires format version 3: set '{PROPERTY}'='3'")
 
 
 def first_version_of(kind: t.Type) -> int:

@@ -89,7 +89,7 @@ def checked(metadata: TableMetadata, version: int) -> IcebergSnapshot:
         return picked
     if picked.operation != _APPEND and not _replaces_partitions(picked):
         raise UnsupportedFeature(
-            f"cherry-picking snapshot {version} of {where}, an {picked.operation or 'unknown operation'}",
+            f"cherry-picking snapshot {version} of {where}, whose operation is {picked.operation or 'not recorded'}",
             "Only appends and dynamic overwrites can be cherry-picked; others only if their parent "
             f"({picked.parent_id}) is the current snapshot ({metadata.current_snapshot_id}). Make the change again, or "
             "make the snapshot the current one with Table.set_current_snapshot.",
