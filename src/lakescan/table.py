@@ -34,7 +34,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import BatchStream, TableStream
 from lakescan.table_maintenance import TableMaintenance
 from lakescan.table_refs import TableRefs
-from lakescan.time_travel import as_end_of_changes
+from lakescan.time_travel import as_end_of_changes, check_no_range
 from lakescan.transaction.base import Target
 from lakescan.transaction.delta_clone import clone
 from lakescan.transaction.formats import format_named
@@ -895,18 +895,20 @@ class Table(TableRefs, TableMaintenance):
             identity: Columns that identify a row (Iceberg). A deleted and an inserted row with the same values are then
                 an update.
             where: Only changes of rows that match.
-            options: Read options.
+            options: Read options, other than those that select a state or a range.
 
         Returns:
             The changes, to read or to hand to Spark.
 
         Raises:
+            InvalidOption: An option such as `startingVersion`, beside `start` and `end`.
             NoSuchSnapshot: A state does not exist, or has expired.
             UnsupportedFeature: `identity` for a Delta table.
 
         Example:
             >>> orders.changes(start=3, identity=["id"]).to_pandas()
         """
+        check_no_range("Table.changes reads the changes after start=, up to end=", options)
         spec = self._refined(where, options)
         after, upto = as_end_of_changes(start), as_end_of_changes(end)
         return Changes(spec.at(spec.table.changes_between(after, upto, identity)), identity)

@@ -42,6 +42,14 @@ def check_one_state(source: str, options: ReadOptions) -> None:
         raise InvalidOption(f"{source} and option {both[0]!r} both select what to read: give only one")
 
 
+def check_no_range(source: str, given: Mapping[str, object]) -> None:
+    """Raise `InvalidOption` if options select a state or a range; `source` says what selects it instead."""
+    options = ReadOptions.of(given)
+    for name in (*options.states, *options.given_in(Group.RANGE), *options.changes):
+        if name not in ("readChangeFeed", "readChangeData"):
+            raise InvalidOption(f"{source}: option {name!r} would select something else. Leave it out")
+
+
 def selector_from(options: ReadOptions) -> SnapshotSelector | None:
     """Return the selector given by options, None if there is none; raises `InvalidOption` if options contradict."""
     if alone := options.given_in(Group.STREAM):

@@ -379,3 +379,25 @@ def test_changes_of_delta_are_those_that_it_recorded(tmp_path: Path) -> None:
         lakescan.table(path).changes("x")
     with pytest.raises(lakescan.UnsupportedFeature, match="identity"):
         lakescan.table(path).changes(0, identity=["id"])
+
+
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [
+        ("delta", {"startingVersion": 2}),
+        ("delta", {"endingVersion": 1}),
+        ("delta", {"versionAsOf": 1}),
+        ("iceberg", {"start-snapshot-id": 1}),
+        ("iceberg", {"branch": "audit"}),
+        ("iceberg", {"tag": "eoy"}),
+    ],
+)
+def test_options_that_select_a_range_or_a_state_are_refused_beside_start_and_end(
+    tmp_path: Path, format: Any, options: dict[str, Any]
+) -> None:
+    """They would have no effect: all changes would be read."""
+    catalog = lakescan.catalog("lake", warehouse=tmp_path)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", "id INT", format=format)
+    with pytest.raises(lakescan.InvalidOption, match=f"start=, up to end=: option '{next(iter(options))}'"):
+        table.changes(**options)
