@@ -293,3 +293,28 @@ def _files(both: Twins, name: str) -> list[str]:
     columns = "partition.part, record_count, file_size_in_bytes, value_counts, null_value_counts, lower_bounds"
     rows = both.jvm.sql(f"SELECT {columns}, upper_bounds FROM rest.{name}.files").collect()
     return sorted(map(str, rows))
+
+
+def test_the_jvm_goes_on_with_added_files(twins: Callable[..., Twins], hive: Path, jvm: Any) -> None:
+    both = twins()
+    both.call("add_files", source_table=f"`parquet`.`{hive}`")
+    assert _files(both, both.ours) == _files(both, both.theirs)
+    name = f"rest.{both.ours}"
+    count = f"SELECT count(*) FROM {name} WHERE"
+    for condition, expected in {
+        "id >= 25": 15,
+        "id < 5": 5,
+        "id IS NULL": 4,
+        "part = 'b/c'": 11,
+        "part IS NULL AND id > 31": 8,
+        "id = 40": 0,
+    }.items():
+        assert jvm.sql(f"{count} {condition}").collect()[0][0] == expected, condition
+        assert both.rest.load_table(both.ours).scan().where(condition).count() == expected
+    both.sql("ALTER TABLE {t} RENAME COLUMN id TO number")
+    both.sql("ALTER TABLE {t} ADD COLUMN note STRING")
+    both.sql("INSERT INTO {t} VALUES (77, 'a', 'new')")
+    both.sql("DELETE FROM {t} WHERE number = 3")
+    both.check()
+    assert jvm.sql(f"{count} number IS NOT NULL").collect()[0][0] == 40
+    assert jvm.sql(f"{count} note IS NOT NULL").collect()[0][0] == 1

@@ -102,6 +102,10 @@ def test_alter_table_is_that_of_the_jvm(rest: lakescan.Catalog, jvm: Any) -> Non
         if wanted["properties"].get("comment") == "":  # here IS NULL removes the comment, there it is an empty text
             del wanted["properties"]["comment"]
         assert found == wanted, text
+    jvm.sql(f"ALTER TABLE {theirs} RENAME TO db.words_moved_there")
+    lakescan.sql(f"ALTER TABLE {ours} RENAME TO db.words_moved_here")
+    found = [row.tableName for row in jvm.sql("SHOW TABLES IN rest.db").collect() if row.tableName.startswith("words")]
+    assert sorted(found) == ["words_moved_here", "words_moved_there"]
 
 
 REFS = [
