@@ -5,6 +5,7 @@ Rows of SHOW and DESCRIBE have the columns that the JVM's have.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +270,45 @@ def test_statements_of_delta_make_the_commits_that_they_make_there(jvm: Any, war
     rows = jvm.sql(f"SELECT * FROM {theirs}").toArrow()
     assert differences(jvm.sql(f"SELECT * FROM {mine}").toArrow(), rows) == ""
     assert checked(jvm, found)
+
+
+DELTA_COMMANDS = [
+    "OPTIMIZE {t} ZORDER BY (id)",
+    "RESTORE TABLE {t} TO VERSION AS OF 1",
+    "VACUUM {t} DRY RUN",
+    "DESCRIBE HISTORY {t}",
+    "DESCRIBE HISTORY {t} LIMIT 1",
+    "DESCRIBE DETAIL {t}",
+    "DESCRIBE {t}",
+    "SHOW COLUMNS IN {t}",
+    "SHOW TBLPROPERTIES {t}",
+    "VACUUM {t}",
+]
+
+
+@pytest.fixture
+def few_tasks(jvm: Any) -> Iterator[None]:
+    """VACUUM of Delta lists folders in 10,000 tasks otherwise."""
+    jvm.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
+    yield
+    jvm.conf.unset("spark.sql.sources.parallelPartitionDiscovery.parallelism")
+
+
+@pytest.mark.usefixtures("few_tasks")
+def test_commands_of_delta_return_the_columns_that_they_return_there(jvm: Any, warehouse: Path) -> None:
+    """Each runs on both twins, so that each commits what it commits."""
+    made = [f"CREATE TABLE {{t}} ({DELTA_TYPES}) USING delta", *DELTA_ROWS]
+    theirs, expected = written(jvm, warehouse, "commands jvm", made)
+    mine, found = written(jvm, warehouse, "commands own", made)
+    differing = {}
+    for words in DELTA_COMMANDS:
+        there = jvm.sql(words.format(t=theirs))
+        here = lakescan.sql(words.format(t=mine)).to_arrow()
+        more = 2 if words.startswith("SHOW TBLPROPERTIES") else 0  # there with the versions of the protocol
+        if (here.schema.names, here.num_rows + more) != (there.columns, len(there.collect())):
+            differing[words] = (here.schema.names, there.columns, here.num_rows, len(there.collect()))
+        if words.startswith(("OPTIMIZE", "RESTORE")):
+            ours, wanted = last_commit(Path(found)), last_commit(Path(expected))
+            assert ours["operation"] == wanted["operation"]
+            assert ours["parameters"] == wanted["parameters"], words
+    assert differing == {}
