@@ -859,7 +859,7 @@ class Table(TableRefs, TableMaintenance):
             >>> orders.detail().to_pylist()[0]["numFiles"]
             40
         """
-        if self.format == "delta":
+        if "detail" in self.metadata_tables:
             return self.inspect("detail")
         return iceberg_detail(self._spec, None if self.name is None else str(self.name))
 

@@ -38,9 +38,9 @@ def test_lists_are_split_outside_of_quoted_names(paths: list[list[str]]) -> None
         ("`day`", Term("day")),
         ("`a.b`", Term("`a.b`")),
         ("`a`.b", Term("a.b")),
-        ("`days(ts)`", Term("days(ts)")),
+        ("`days(ts)`", Term("`days(ts)`")),
         ("days(`a.b`)", Term("`a.b`", "day")),
-        ("bucket(4, `a,b`)", Term("a,b", "bucket", 4)),
+        ("bucket(4, `a,b`)", Term("`a,b`", "bucket", 4)),
         ("truncate(`4`, 8)", Term("4", "truncate", 8)),
     ],
 )

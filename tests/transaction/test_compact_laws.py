@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakescan
-from lakescan.dml import execute
+from lakescan.dml import calls
 from lakescan.iceberg.commit.file_changes import FileChanges
 from lakescan.iceberg.commit.validate import Validation
 from lakescan.maintenance import compact
@@ -116,11 +116,11 @@ def test_rows_are_the_same_after_any_compaction(kind: str, no_other_catalogs: No
 # Others change rows meanwhile.
 
 OTHERS: dict[str, Callable[[Any], object]] = {
-    "delete": lambda target: execute.delete(target, "id in (2, 3)"),
-    "delete a file": lambda target: execute.delete(target, "id < 8 and part = 'a'"),
-    "update": lambda target: execute.update(target, {"id": "id + 100"}, "id in (2, 3)"),
+    "delete": lambda target: calls.delete(target, "id in (2, 3)"),
+    "delete a file": lambda target: calls.delete(target, "id < 8 and part = 'a'"),
+    "update": lambda target: calls.update(target, {"id": "id + 100"}, "id in (2, 3)"),
     "merge": lambda target: (
-        execute.merge(lambda run: run(target), rows((2, "a"), (100, "b")), "t.id = s.id", "s", "t")
+        calls.merge(lambda run: run(target), rows((2, "a"), (100, "b")), "t.id = s.id", "s", "t")
         .when_matched_delete()
         .when_not_matched_insert_all()
         .execute()

@@ -44,10 +44,10 @@ def _age(option: str, text: str | None) -> timedelta | None:
 def snapshots(path: TablePath) -> None:
     """List the snapshots (Iceberg) or versions (Delta) of a table, oldest first."""
     opened = _open(path)
-    if opened.format == "delta":
-        found = opened.history().select(["version", "timestamp", "operation", "operationMetrics"])
-    else:
+    if "snapshots" in opened.metadata_tables:
         found = opened.inspect("snapshots").select(["snapshot_id", "parent_id", "committed_at", "operation", "summary"])
+    else:
+        found = opened.history().select(["version", "timestamp", "operation", "operationMetrics"])
     print_rows(found)
 
 

@@ -50,7 +50,7 @@ def _details(table: Table) -> Iterator[tuple[str, str]]:
         yield "Comment", comment
     yield "Location", table.folder
     yield "Provider", table.format
-    if table.format == "iceberg":
+    if table.sort_order != "unsorted":
         yield "Sort Order", table.sort_order
     shown = ",".join(f"{name}={value}" for name, value in sorted(properties.items()))
     yield "Table Properties", f"[{shown}]"
@@ -85,7 +85,7 @@ def create_statement(table: Table) -> str:
         clauses.append(f"PARTITIONED BY ({', '.join(parts)})")
     if declared.cluster_by:
         clauses.append(f"CLUSTER BY ({', '.join('.'.join(map(name_text, path)) for path in declared.cluster_by)})")
-    if table.format == "iceberg" and table.sort_order != "unsorted":
+    if table.sort_order != "unsorted":
         order = map(SortTerm.parse, split_list(table.sort_order, keep_calls=True))
         clauses.append(f"WRITE LOCALLY ORDERED BY {', '.join(map(_sort_term, order))}")
     if comment := table.comment:
@@ -105,7 +105,8 @@ def declared_of(table: Table) -> Declared:
 def own_properties(table: Table) -> dict[str, str]:
     """The properties that make a table like another: those that say where it is, or count for it, are left out."""
     kept = {k: v for k, v in sorted(table.properties.items()) if not k.startswith(_OWN)}
-    return {"format-version": str(table.format_version), **kept} if table.format == "iceberg" else kept
+    has_one_version = table.format_version.isdecimal()  # Delta's are those of readers and writers
+    return {"format-version": table.format_version, **kept} if has_one_version else kept
 
 
 def _path(table: Table) -> str:

@@ -33,7 +33,7 @@ def like(source: Table, given: TableDefinition, format: str) -> TableDefinition:
     kept = {name: value for name, value in properties.items() if name not in _PLACES}
     terms = tuple(map(Term.parse, partition_parts(source)))
     order: tuple[SortTerm, ...] = ()
-    if source.format == "iceberg" and source.sort_order != "unsorted":
+    if source.sort_order != "unsorted":
         order = tuple(map(SortTerm.parse, split_list(source.sort_order, keep_calls=True)))
     return TableDefinition(
         columns,

@@ -18,7 +18,8 @@ def create_catalog(wanted: CreateCatalog, context: Context) -> None:
             return
         raise InvalidOption(f"a catalog {wanted.name!r} is known already: CREATE CATALOG IF NOT EXISTS keeps it")
     properties = dict(wanted.properties)
-    if properties.get("type") == "iceberg":  # as Flink says it
+    if properties.keys() & {"catalog-type", "catalog-impl"}:  # Flink's words, with `iceberg` as the type
+        properties.pop("type", None)
         properties.pop("property-version", None)
         kind = properties.pop("catalog-type", None)
         if kind is None or kind == "hadoop":

@@ -57,7 +57,7 @@ def _tiles(health: TableHealth) -> str:
         ("small files", f"{health.small_files:,}"),
         ("deletes", f"{deletes:,}"),
         ("metadata", human_bytes(health.metadata_bytes)),
-        ("snapshots" if health.format == "iceberg" else "versions", f"{health.snapshots:,}"),
+        (f"{health.state_word}s", f"{health.snapshots:,}"),
         ("kept for history", human_bytes(health.retained_bytes)),
     ]
     if health.orphans is not None:

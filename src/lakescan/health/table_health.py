@@ -157,9 +157,14 @@ class TableHealth:
         return not self.findings
 
     @property
+    def state_word(self) -> str:
+        """What a state of the table is called: 'snapshot' where there are manifests, else 'version'."""
+        return "version" if self.manifests is None else "snapshot"
+
+    @property
     def state(self) -> str:
         """The version in the format's own words, such as 'snapshot 4712'."""
-        word = "snapshot" if self.format == "iceberg" else "version"
+        word = self.state_word
         return f"no {word} yet" if self.version is None else f"{word} {self.version}"
 
     def sentences(self) -> tuple[str, ...]:
@@ -211,7 +216,7 @@ class TableHealth:
         return f"{read}: {commits} since the checkpoint of version {self.checkpoint}{at}"
 
     def _of_states(self) -> tuple[str, ...]:
-        word = "snapshot" if self.format == "iceberg" else "version"
+        word = self.state_word
         since = "" if self.oldest is None else f" since {self.oldest:%Y-%m-%d}"
         kept = f"{counted(self.snapshots, word)}{since}"
         if self.retained_files:

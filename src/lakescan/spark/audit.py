@@ -31,7 +31,7 @@ def staging(spark: SparkSession, table: Table, given: Mapping[str, Any]) -> dict
     """
     said = {"wap_id": conf(spark, _ID), "wap_branch": conf(spark, _BRANCH)}
     options = {name: value for name, value in said.items() if value}
-    if not options or table.format != "iceberg" or table.properties.get(_PROPERTY, "").lower() != "true":
+    if not options or "refs" not in table.metadata_tables or table.properties.get(_PROPERTY, "").lower() != "true":
         return {}
     if any(name.replace("-", "").replace("_", "").lower() in _SAID for name in given):
         return {}
