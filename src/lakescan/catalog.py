@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakescan.catalog_views import CatalogViews, property_texts
 from lakescan.catalogs.create import make_named_delta
 from lakescan.catalogs.delta_names import DeltaNames
-from lakescan.catalogs.identifiers import Identifier, location_of, parts_of, within
+from lakescan.catalogs.identifiers import Identifier, dotted_name, location_of, parts_of, within
 from lakescan.catalogs.lookup import FoundTable, check_no_view, find, translated
 from lakescan.catalogs.registry import connection, give
 from lakescan.common.option_values import terms
@@ -57,7 +57,7 @@ class Catalog(CatalogViews):
             parent: List those directly under this one.
 
         Returns:
-            Dotted names, sorted.
+            Dotted names, sorted; parts that need it are in backquotes.
 
         Example:
             >>> lake.list_namespaces()
@@ -65,7 +65,7 @@ class Catalog(CatalogViews):
         """
         under: tuple[str, ...] = () if parent is None else self._parts(parent)
         with translated(Identifier(self.name, under, "")):
-            return sorted(".".join(name) for name in self._catalog.list_namespaces(under))
+            return sorted(map(dotted_name, self._catalog.list_namespaces(under)))
 
     def list_tables(self, namespace: str) -> list[str]:
         """The tables of a namespace.
@@ -74,7 +74,7 @@ class Catalog(CatalogViews):
             namespace: A dotted name.
 
         Returns:
-            Names as `namespace.table`, sorted.
+            Names as `namespace.table`, sorted, as `load_table` takes them: parts that need it are in backquotes.
 
         Raises:
             NoSuchNamespace: The catalog does not have it.
@@ -86,7 +86,7 @@ class Catalog(CatalogViews):
         parts = self._parts(namespace)
         with translated(Identifier(self.name, parts, "")):
             names = {name[-1] for name in self._catalog.list_tables(parts)}
-        return sorted(".".join((*parts, name)) for name in names.union(DeltaNames(self._catalog).names(parts)))
+        return sorted(dotted_name((*parts, name)) for name in names.union(DeltaNames(self._catalog).names(parts)))
 
     def create_namespace(
         self, name: str, *, exist_ok: bool = False, properties: Mapping[str, str] | None = None
@@ -489,7 +489,7 @@ class Catalog(CatalogViews):
         if self.table_exists(new):
             raise TableExists(f"{renamed} already exists")
         check_no_view(renamed)
-        if not self.namespace_exists(".".join(renamed.namespace)):
+        if not self.namespace_exists(dotted_name(renamed.namespace)):
             raise NoSuchNamespace(f"catalog {self.name!r} has no namespace {'.'.join(renamed.namespace)!r}")
         names = DeltaNames(self._catalog)
         location = names.location(old.within)

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lakescan import engines
-from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.identifiers import Identifier, dotted_name
 from lakescan.catalogs.lookup import find, find_view, translated
 from lakescan.catalogs.view_store import StoredView, ViewStore, view_store
 from lakescan.common.retries import COMMITS, Attempts
@@ -53,7 +53,7 @@ class CatalogViews(ABC):
         """
         parts = self._parts(namespace)
         with translated(Identifier(self.name, parts, "")):
-            return sorted(".".join((*parts, name)) for name in self._views.names(parts))
+            return sorted(dotted_name((*parts, name)) for name in self._views.names(parts))
 
     def load_view(self, name: str) -> View:
         """Open a view, to look at its query, columns and properties.

@@ -265,3 +265,27 @@ def test_external_tables_have_a_location(lake: lakescan.Catalog, tmp_path: Path)
     assert lakescan.table("lake.shop.t").folder == f"{tmp_path}/t"
     with pytest.raises(lakescan.InvalidStatement, match="expected LOCATION"):
         lakescan.sql("CREATE EXTERNAL TABLE lake.shop.u (id INT)")
+
+
+def test_cascade_drops_the_tables_of_its_namespace_alone(lake: lakescan.Catalog) -> None:
+    """The name `a.b` of a table is not the table b of the namespace a."""
+    lake.create_namespace("shop.a")
+    for name in ("shop.a.b", "shop.`a.b`", "shop.`x y`"):
+        lake.create_table(name, "id INT")
+    assert lake.list_tables("shop") == ["shop.`a.b`", "shop.`x y`"]
+    assert [row["tableName"] for row in rows("SHOW TABLES IN lake.shop")] == ["a.b", "x y"]
+    assert all(lake.load_table(name).count() == 0 for name in lake.list_tables("shop"))
+    lake.create_namespace("other")
+    lake.create_table("other.`a.b`", "id INT")
+    lake.create_namespace("other.a")
+    lake.create_table("other.a.b", "id INT")
+    lakescan.sql("DROP NAMESPACE lake.other CASCADE")
+    assert lake.list_tables("other.a") == ["other.a.b"]
+    assert lake.list_tables("shop.a") == ["shop.a.b"]
+
+
+def test_a_table_is_renamed_into_a_namespace_of_any_name(lake: lakescan.Catalog) -> None:
+    lake.create_namespace("`old ones`")
+    lakescan.sql("CREATE TABLE lake.shop.t (id INT)")
+    lakescan.sql("ALTER TABLE lake.shop.t RENAME TO `old ones`.u")
+    assert lake.list_tables("`old ones`") == ["`old ones`.u"]

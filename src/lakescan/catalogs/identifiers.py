@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lakescan.common.references import quoted
 from lakescan.errors import InvalidOption
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`\s/\\:]+)")
@@ -26,8 +27,16 @@ class Identifier:
         return (*self.namespace, self.name)
 
     def __str__(self) -> str:
-        parts = (self.catalog, *self.namespace, *([self.name] if self.name else []))  # no name: a namespace
-        return ".".join(part if _PART.fullmatch(part) else f"`{part}`" for part in parts)
+        return dotted_name((self.catalog, *self.namespace, *([self.name] if self.name else [])))  # no name: a namespace
+
+
+def dotted_name(parts: Iterable[str]) -> str:
+    """Join parts of a name into text that `parts_of` splits into the same ones; those that need it are quoted."""
+    return ".".join(part if _plain(part) else quoted(part) for part in parts)
+
+
+def _plain(part: str) -> bool:
+    return not part.startswith("`") and _PART.fullmatch(part) is not None
 
 
 def parts_of(text: str) -> tuple[str, ...] | None:

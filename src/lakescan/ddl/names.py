@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakescan.catalog import Catalog
-from lakescan.catalogs.identifiers import Identifier
+from lakescan.catalogs.identifiers import dotted_name
 from lakescan.catalogs.registry import is_known, known
 from lakescan.ddl.context import Context
 from lakescan.dml.target import changed_table
@@ -44,7 +44,7 @@ def new_name(name: TableName, context: Context) -> NewName:
     full = _full(parts, context.within, 3)
     if full is None:
         raise _unknown(parts, context, name, "catalog.namespace.table")
-    return NewName(Catalog(full[0]), _dotted(full[1:]))
+    return NewName(Catalog(full[0]), dotted_name(full[1:]))
 
 
 def new_name_within(catalog: Catalog, name: TableName, context: Context) -> str:
@@ -67,7 +67,7 @@ def namespace(parts: tuple[str, ...] | None, context: Context, *, least: int = 1
         raise _unknown(parts, context, None, "catalog.namespace")
     if len(full) <= least:
         raise InvalidStatement(f"{'.'.join(full)} is a catalog: name a namespace of it")
-    return Catalog(full[0]), _dotted(full[1:])
+    return Catalog(full[0]), dotted_name(full[1:])
 
 
 def _full(parts: tuple[str, ...], within: tuple[str, ...], length: int) -> tuple[str, ...] | None:
@@ -90,10 +90,3 @@ def _unknown(parts: tuple[str, ...], context: Context, name: TableName | None, w
         f"{'.'.join(parts)!r} begins with no catalog that is known.{nearest(parts[0], names)} "
         f"Known: {', '.join(names) or 'none'}; see lakescan.catalog.{place}"
     )
-
-
-def _dotted(parts: tuple[str, ...]) -> str:
-    """Parts of a name as one text, quoted where they need it."""
-    if len(parts) < 2:
-        return str(Identifier("x", parts, "")).partition(".")[2] if parts else ""
-    return str(Identifier(parts[0], parts[1:-1], parts[-1]))

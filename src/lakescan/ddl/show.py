@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.catalog import Catalog
+from lakescan.catalogs.identifiers import parts_of
 from lakescan.catalogs.registry import known
 from lakescan.common.references import dotted_path
 from lakescan.ddl.context import Context
@@ -43,13 +44,16 @@ def show(wanted: Show, context: Context) -> pa.Table:
             return _column("namespace", _matching(catalog.list_namespaces(parent or None), wanted.pattern))
         case Shown.VIEWS:
             catalog, name = namespace(wanted.namespace, context)
-            names = [each.rpartition(".")[2] for each in catalog.list_views(name)]
-            rows = [(name, each, False) for each in _matching(names, wanted.pattern)]
-            return _rows(("namespace", "viewName", "isTemporary"), rows, {"isTemporary": pa.bool_()})
+            return _names("viewName", name, catalog.list_views(name), wanted.pattern)
     catalog, name = namespace(wanted.namespace, context)
-    names = [each.rpartition(".")[2] for each in catalog.list_tables(name)]
-    rows = [(name, each, False) for each in _matching(names, wanted.pattern)]
-    return _rows(("namespace", "tableName", "isTemporary"), rows, {"isTemporary": pa.bool_()})
+    return _names("tableName", name, catalog.list_tables(name), wanted.pattern)
+
+
+def _names(column: str, namespace: str, listed: Iterable[str], pattern: str | None) -> pa.Table:
+    """The rows of SHOW TABLES and SHOW VIEWS; `listed` are names within the catalog."""
+    names = [(parts_of(each) or (each,))[-1] for each in listed]
+    rows = [(namespace, each, False) for each in _matching(names, pattern)]
+    return _rows(("namespace", column, "isTemporary"), rows, {"isTemporary": pa.bool_()})
 
 
 def _columns(table: Table, wanted: Show) -> pa.Table:
