@@ -191,6 +191,7 @@ def test_what_is_shown(text: str, what: Shown) -> None:
         ("CREATE TABLE t (a INT) COMMENT 'x' COMMENT 'y'", "COMMENT is there twice"),
         ("CREATE OR REPLACE TABLE IF NOT EXISTS t (a INT)", "exclude each other"),
         ("CREATE TABLE t (a INT) TBLPROPERTIES ('a' = 'b', 'a' = 'c')", "the property 'a' is set twice"),
+        ("CREATE TABLE t (a INT) TBLPROPERTIES ('a' = -)", "expected the value of 'a', not"),
         ("CALL c.system.f(a => 1, 2)", "values by position come before those by name"),
         ("CALL c.system.f(a => 1, A => 2)", "the parameter 'a' is given twice"),
         ("CALL c.system.f(1 + 2)", "1 \\+ 2 is not a constant"),

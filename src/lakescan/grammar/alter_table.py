@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lakescan.common.references import dotted_path
 from lakescan.definition.table_changes import (
@@ -99,22 +98,12 @@ def _add_columns(words: Words) -> Changes:
             raise words.error("a column cannot be added as PRIMARY KEY: use SET IDENTIFIER FIELDS", at, words.at - 1)
         return AddColumn(path[:-1], found.column, found.default, _place(words), if_not_exists)
 
-    return _listed(words, read)
+    return words.listed_items(read)
 
 
 def _drop_columns(words: Words) -> Changes:
     if_exists = words.takes("IF", "EXISTS")
-    return _listed(words, lambda: DropColumn(_path(words), if_exists))
-
-
-def _listed(words: Words, read: Any) -> tuple[Any, ...]:
-    """Items between commas, with or without parentheses."""
-    if words.sees_symbol("("):
-        return tuple(words.items(read))
-    found = [read()]
-    while words.takes_symbol(","):
-        found.append(read())
-    return tuple(found)
+    return words.listed_items(lambda: DropColumn(_path(words), if_exists))
 
 
 def _rename_column(words: Words) -> Changes:
@@ -255,7 +244,7 @@ def _write_order(words: Words) -> Changes:
 
 
 def _references(words: Words) -> tuple[str, ...]:
-    return _listed(words, lambda: dotted_path(_path(words)))
+    return words.listed_items(lambda: dotted_path(_path(words)))
 
 
 def _set_key(words: Words) -> Changes:

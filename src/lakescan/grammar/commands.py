@@ -81,7 +81,7 @@ class Reorg:
     where: Sql | None = None
 
 
-def read_call(words: Words, values: Mapping[str, Any]) -> Call:
+def read_call(words: Words) -> Call:
     """Read what follows CALL: a procedure's name, and values by position or by name."""
     name = words.names("the name of a procedure")
     opening = words.at
@@ -99,14 +99,14 @@ def read_call(words: Words, values: Mapping[str, Any]) -> Call:
                 argument = words.name("the name of a parameter").lower()
                 if argument in named:
                     raise words.error(f"the parameter {argument!r} is given twice", start)
-                named[argument] = constant(words, start + 2, stop, values)
+                named[argument] = constant(words, start + 2, stop)
             else:
-                positional.append(constant(words, start, stop, values))
+                positional.append(constant(words, start, stop))
     words.at = end + 1
     return Call(name, tuple(positional), named)
 
 
-def constant(words: Words, start: int, end: int, values: Mapping[str, Any]) -> Any:
+def constant(words: Words, start: int, end: int) -> Any:
     """The value of a constant between two words: a literal, a parameter, `map(...)` or `array(...)`."""
     import sqlglot
     from sqlglot import exp
@@ -114,7 +114,7 @@ def constant(words: Words, start: int, end: int, values: Mapping[str, Any]) -> A
     text = words.between(start, end, "a value").text
     try:
         tree = sqlglot.parse_one(with_escaped_quotes(text), dialect="spark")
-        return _value(tree, values)
+        return _value(tree, words.values)
     except (InvalidFilter, sqlglot.errors.SqlglotError) as error:
         raise words.error(f"{text} is not a constant", start, end - 1) from error
     except KeyError as error:
@@ -149,13 +149,7 @@ def read_optimize(words: Words) -> Optimize:
         where = words.until(lambda n: words.spells(n, "ZORDER"), "the condition")
     zorder: tuple[str, ...] = ()
     if words.takes("ZORDER", "BY"):
-        if words.sees_symbol("("):
-            zorder = tuple(words.items(lambda: dotted_path(words.names("a column"))))
-        else:
-            found = [dotted_path(words.names("a column"))]
-            while words.takes_symbol(","):
-                found.append(dotted_path(words.names("a column")))
-            zorder = tuple(found)
+        zorder = words.listed_items(lambda: dotted_path(words.names("a column")))
     return Optimize(table, where, zorder, full)
 
 

@@ -38,17 +38,14 @@ def read_terms(words: Words) -> tuple[Term, ...]:
 
 def read_order(words: Words) -> tuple[SortTerm, ...]:
     """Read the terms of a sort order, with or without parentheses."""
-    if words.sees_symbol("("):
-        return tuple(words.items(lambda: _sorted(words)))
-    found = [_sorted(words)]
-    while words.takes_symbol(","):
-        found.append(_sorted(words))
-    return tuple(found)
+    return words.listed_items(lambda: _sorted(words))
 
 
 def _sorted(words: Words) -> SortTerm:
     term = read_term(words)
-    descending = words.takes("DESC") or not (words.takes("ASC") or True)
+    descending = words.takes("DESC")
+    if not descending:
+        words.takes("ASC")
     first = not descending
     if words.takes("NULLS"):
         first = words.takes("FIRST")
@@ -70,7 +67,7 @@ def read_properties(words: Words) -> dict[str, str]:
             raise words.error(f"the property {name!r} is set twice", at)
         found[name] = value
 
-    words.items(lambda: read())
+    words.items(read)
     return found
 
 
@@ -97,6 +94,8 @@ def property_value(words: Words, name: str) -> str:
         raise words.expected(what)
     if words.words[words.at].token_type.name in ("NUMBER", "DASH"):
         sign = "-" if words.takes_symbol("-") else ""
+        if words.is_at_end or words.words[words.at].token_type.name != "NUMBER":
+            raise words.expected(what)
         words.at += 1
         return sign + str(words.words[words.at - 1].text)
     return words.text_literal(what)

@@ -285,9 +285,7 @@ def parse_statement(text: str, values: Mapping[str, Any] | None = None) -> Table
     form = form_of(words)
     if form is None:
         return None
-    found: TableStatement = (
-        read_call(words, values or {}) if form.read is read_call else form.read(words)  # others have no values
-    )
+    found: TableStatement = form.read(words)
     words.ends()
     return found
 

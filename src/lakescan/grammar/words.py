@@ -51,7 +51,7 @@ class Words:
     """
 
     def __init__(self, text: str, values: Mapping[str, Any] | None = None) -> None:
-        self.text, self._values = text, values or {}
+        self.text, self.values = text, values or {}
         found = [word for token in tokens(text) for word in _split(token, text)]
         while found and found[-1].token_type.name == "SEMICOLON":
             found.pop()
@@ -158,6 +158,15 @@ class Words:
             found.append(read())
         self.needs_symbol(closing)
         return found
+
+    def listed_items(self, read: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Read one or more items with commas between them, with or without parentheses around them."""
+        if self.sees_symbol("("):
+            return tuple(self.items(read))
+        found = [read()]
+        while self.takes_symbol(","):
+            found.append(read())
+        return tuple(found)
 
     def integer(self, what: str) -> int:
         """Read a whole number without a sign."""
@@ -281,7 +290,7 @@ class Words:
             tree = sqlglot.parse_one(with_escaped_quotes(argument), dialect="spark")
         except sqlglot.errors.SqlglotError:
             tree = None
-        name = None if tree is None else text_of(tree, self._values)
+        name = None if tree is None else text_of(tree, self.values)
         parts = None if name is None else parts_of(name.strip())
         if parts is None:
             said = f"IDENTIFIER({argument}) is not the name of a table that is known before the statement runs"
