@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 import pyarrow as pa
 
 from lakescan import engines
-from lakescan.ddl.context import Context
-from lakescan.ddl.run import run
 from lakescan.dml.explain import explain_statement
 from lakescan.dml.run import run_statement
 from lakescan.errors import InvalidOption, InvalidStatement, UnsupportedFeature
-from lakescan.grammar.statements import nearest_statement, parse_statement
-from lakescan.grammar.words import Words
 from lakescan.query.lazy import query
 from lakescan.query.namespace import current_namespace, use
 from lakescan.query.statement import Arguments, Kind, statement_of, with_named_parameters
@@ -105,6 +101,12 @@ def _arguments(positional: tuple[Any, ...], args: Arguments) -> tuple[Any, str, 
 
 def _define(text: str, args: Arguments, frames: Mapping[str, Any]) -> Any:
     """Run a statement about tables, namespaces or views in this process."""
+    # Imported when they are used: queries, and `import lakescan`, need none of them.
+    from lakescan.ddl.context import Context
+    from lakescan.ddl.run import run
+    from lakescan.grammar.statements import nearest_statement, parse_statement
+    from lakescan.grammar.words import Words
+
     text, values = with_named_parameters(text, args)
     statement = parse_statement(text, values)
     if statement is None:
