@@ -9,6 +9,7 @@ from lakescan.ddl.run import runs
 from lakescan.grammar.alter_table import ACTIONS
 from lakescan.grammar.forms import Form
 from lakescan.grammar.statements import FORMS, parse_statement
+from lakescan.procedures import PROCEDURES, Procedure
 
 PAGE = Path(__file__).parent.parent / "docs" / "sql.md"
 
@@ -41,12 +42,24 @@ in its tables. `CREATE TEMPORARY VIEW` is Spark's; `lakescan.spark.create_view` 
 The tables below are made from the grammar by `scripts/statements_doc.py`: all that is listed runs.
 """
 
+_PROCEDURES = """## Procedures
+
+`CALL catalog.system.name(...)`, or in Python `lakescan.procedures.call(catalog, name, positional, named)`, which
+returns an Arrow table. Values by position come first, in this order, then those by name. Parameters in brackets can be
+left out. Parameters and results are Iceberg's. `executor` of the function, and Spark where it runs the statement, is
+where files are read and rewritten.
+
+| procedure | result |
+|---|---|"""
+
 
 def page() -> str:
     """The text of the page."""
     lines = [_HEAD, "## Statements", "", *_table(each for each in FORMS if _runs(each.example)), ""]
     lines += ["## ALTER TABLE", "", "Behind `ALTER TABLE name`:", ""]
     lines += [*_table(each for each in ACTIONS if _runs(f"ALTER TABLE t {each.example}"))]
+    lines += ["", _PROCEDURES, *_procedures(each for each in PROCEDURES.values() if each.run is not None), ""]
+    lines += [f"`{each.name}` is refused. {each.instead}" for each in PROCEDURES.values() if each.run is None]
     return "\n".join([*lines, ""])
 
 
@@ -60,6 +73,13 @@ def _table(forms: Iterable[Form]) -> Iterator[str]:
     yield "|---|---|"
     for each in forms:
         yield f"| {_code(f'{each.keywords} {each.syntax}'.strip())} | {_code(each.example)} |"
+
+
+def _procedures(procedures: Iterable[Procedure]) -> Iterator[str]:
+    for each in sorted(procedures, key=lambda one: one.name):
+        needed = ", ".join(parameter.name for parameter in each.parameters if parameter.required)
+        free = "".join(f"[, {parameter.name}]" for parameter in each.parameters if not parameter.required)
+        yield f"| {_code(f'{each.name}({needed}{free})')} | {', '.join(map(_code, each.output.names))} |"
 
 
 def _code(text: str) -> str:

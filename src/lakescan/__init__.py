@@ -77,9 +77,11 @@ from lakescan.transaction.results import (
     GenerateResult,
     ManifestsResult,
     OrphanResult,
+    PathsResult,
     PositionDeletesResult,
     RefResult,
     RestoreResult,
+    StatisticsResult,
     WriteResult,
 )
 from lakescan.view import View, ViewVersion
@@ -139,6 +141,7 @@ __all__ = [
     "NotATable",
     "NotEnoughMemory",
     "OrphanResult",
+    "PathsResult",
     "PositionDeletesResult",
     "Predicate",
     "Query",
@@ -154,6 +157,7 @@ __all__ = [
     "SchemaMismatch",
     "Snapshot",
     "SnapshotRef",
+    "StatisticsResult",
     "StorageError",
     "Table",
     "TableExists",

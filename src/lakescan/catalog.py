@@ -29,6 +29,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.table import Table
 from lakescan.transaction.base import Format
 from lakescan.transaction.formats import format_named
+from lakescan.transaction.imported import Import, import_files, split_columns
 from lakescan.transaction.new_tables import check_new, create_with, with_columns_of
 from lakescan.transaction.results import WriteResult
 from lakescan.transaction.rows import rows_of
@@ -353,6 +354,70 @@ class Catalog(CatalogViews):
         else:
             new = wanted.new_table(self._catalog, identifier, whole, checked)
         return create_with(new, given)
+
+    def create_from_files(
+        self,
+        name: str,
+        folder: str | os.PathLike[str],
+        *,
+        columns: pa.Schema | str | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        files: Sequence[str] | None = None,
+        properties: Mapping[str, Any] | None = None,
+        location: str | os.PathLike[str] | None = None,
+        format: str = "iceberg",
+    ) -> WriteResult:
+        """Create an Iceberg table of Parquet files of other writers, where they are: no row is read or copied.
+
+        The table has the files, but does not own them: set the property `gc.enabled` to false if another table or
+        program needs them. Partitions are those of Hive's layout (`day=2026-01-31`).
+
+        Args:
+            name: `namespace.table`.
+            folder: The folder of the files, or one file.
+            columns: All columns; by default those of the files, and those that folders are named after.
+            partition_by: The columns that folders are named after; all of them by default, with types by their values:
+                whole numbers, fractions, days, or else text.
+            files: The locations of the files under the folder to take; all by default, without hidden ones.
+            properties: Table properties.
+            location: The new table's folder, for its metadata and further files; by default one under the catalog's
+                warehouse.
+            format: 'iceberg'.
+
+        Returns:
+            How many files, rows and bytes the table has.
+
+        Raises:
+            TableExists: A table has the name.
+            CreatedConcurrently: Another writer created it meanwhile.
+            InvalidOption: There are no files; folders are not named after the partition columns; or the table would be
+                in the folder of the files.
+            SchemaMismatch: Files have columns of different types, or other ones than `columns`.
+            UnsupportedFeature: The folder of a Delta or Iceberg table; a Delta table: see `convert_to_delta`.
+            CommitStateUnknown: The answer to the commit was lost, and looking it up failed: the table may be there.
+
+        Example:
+            >>> lake.create_from_files("shop.events", "/lake/raw/events", properties={"gc.enabled": "false"})
+        """
+        identifier = self._identifier(name)
+        if self.table_exists(name):
+            raise TableExists(f"{identifier} already exists: drop it first, or choose another name")
+        fields = (
+            None
+            if columns is None
+            else parse_columns(columns).columns
+            if isinstance(columns, str)
+            else columns_of(columns)
+        )
+        names = None if partition_by is None else _terms("partition_by", partition_by)
+        wanted = Import(
+            location_of(folder).rstrip("/"),
+            *split_columns(fields, names),
+            files,
+            property_texts(properties),
+            None if location is None else location_of(location),
+        )
+        return import_files(format_named(format), self._catalog, identifier, wanted)
 
     def create_table_if_not_exists(self, name: str, columns: pa.Schema | str, **definition: Any) -> Table:
         """Open a table, or create it if it does not exist.

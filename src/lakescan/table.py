@@ -33,6 +33,7 @@ from lakescan.scan import Scan
 from lakescan.scan_spec import ScanSpec
 from lakescan.streaming.stream import BatchStream, TableStream
 from lakescan.table_maintenance import TableMaintenance
+from lakescan.table_metadata_files import TableMetadataFiles
 from lakescan.table_refs import TableRefs
 from lakescan.time_travel import as_end_of_changes, check_no_range
 from lakescan.transaction.base import Target
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-class Table(TableRefs, TableMaintenance):
+class Table(TableRefs, TableMaintenance, TableMetadataFiles):
     """An open Iceberg or Delta table, in the state that it had when it was opened or last refreshed.
 
     Tables are opened by `lakescan.table`, and made by `Catalog.create_table` and `lakescan.save`. Scans keep the state

@@ -55,7 +55,7 @@ def call(wanted: Call, context: Context) -> pa.Table:
         view, changes = changes_of(catalog, arguments)
         context.make_view(view, changes)
         return pa.table({"changelog_view": [view]})
-    return call_procedure(catalog, name, wanted.positional, wanted.named, context.executor)
+    return call_procedure(catalog, name, wanted.positional, wanted.named, context.executor, context.source_table)
 
 
 def optimize(wanted: Optimize, context: Context) -> pa.Table:

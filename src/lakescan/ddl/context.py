@@ -8,6 +8,7 @@ from typing import Any
 
 from lakescan.changes import Changes
 from lakescan.executors import PlanningExecutor
+from lakescan.procedures import SourceTable
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Context:
     - `rows`: runs a query, and returns its rows as writers take them.
     - `executor`: where files are read and written; threads of this process if it is None.
     - `make_view`: makes a temporary view of changes, where the engine has some.
+    - `source_table`: describes a table of the engine's own catalog.
     - `temporary`: whether a short name is that of something that the session alone has, such as a temporary view.
     """
 
@@ -28,4 +30,5 @@ class Context:
     frames: Mapping[str, Any] = field(default_factory=dict)
     executor: PlanningExecutor | None = None
     make_view: Callable[[str, Changes], None] | None = None
+    source_table: Callable[[str], SourceTable] | None = None
     temporary: Callable[[str], bool] = lambda name: False

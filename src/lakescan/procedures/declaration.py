@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakescan.catalog import Catalog
 from lakescan.executors import PlanningExecutor
+from lakescan.procedures.sources import SourceTable
 from lakescan.procedures.values import Kind
 from lakescan.table import Table
 
@@ -28,12 +29,14 @@ class Call:
     """A call of a procedure: the catalog that it is called in, its arguments by name, and where it runs.
 
     Arguments that are not given are None. `executor` is where files are read and rewritten; threads by default.
+    `source_table` describes a table of the engine's own catalog by its name, where the engine has one.
     """
 
     procedure: str
     catalog: Catalog
     arguments: Mapping[str, Any]
     executor: PlanningExecutor | None = None
+    source_table: Callable[[str], SourceTable] | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 
-from lakescan.catalogs.identifiers import parts_of
 from lakescan.errors import InvalidOption, UnsupportedFeature
 from lakescan.procedures.declaration import Call, Parameter, Procedure, Row
+from lakescan.procedures.imports import folder_in
 from lakescan.procedures.values import BOOLEAN, INT, OPTIONS, STRING
 from lakescan.table import Table
 
-_SOURCE = re.compile(r"\s*`?(parquet|orc|avro)`?\s*\.\s*`(.+)`\s*", re.IGNORECASE | re.DOTALL)
 _TABLE = Parameter("table", STRING, required=True)
 
 
@@ -36,20 +33,12 @@ def _counts_partitions(table: Table) -> bool:
 
 def _folder(source: str) -> str:
     """The folder of `parquet`.`path`; raises `UnsupportedFeature` for other formats, and for names of tables."""
-    found = _SOURCE.fullmatch(source)
-    if found is None:
-        parts = parts_of(source)
-        if parts is not None and parts[0].lower() == "parquet" and len(parts) == 2:
-            return parts[1]
+    folder = folder_in(source, "add_files of")
+    if folder is None:
         raise UnsupportedFeature(
             f"add_files from {source}", "Name a folder or file as source_table => '`parquet`.`/path/to/files`'."
         )
-    kind, path = found[1].lower(), found[2].replace("``", "`")
-    if kind != "parquet":
-        raise UnsupportedFeature(
-            f"add_files of {kind} files", "Parquet files can be added: read the others, and append their rows."
-        )
-    return path
+    return folder
 
 
 def _register_table(call: Call) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +10,14 @@ import pyarrow as pa
 from lakescan.catalog import Catalog
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 from lakescan.executors import PlanningExecutor
-from lakescan.procedures import changelog, files, maintenance, refused, snapshots
+from lakescan.procedures import changelog, files, imports, maintenance, metadata_files, snapshots
 from lakescan.procedures.declaration import Call, Parameter, Procedure
+from lakescan.procedures.sources import SourceTable
 
 PROCEDURES: Mapping[str, Procedure] = {
-    each.name: each for group in (snapshots, maintenance, files, changelog, refused) for each in group.PROCEDURES
+    each.name: each
+    for group in (snapshots, maintenance, files, changelog, metadata_files, imports)
+    for each in group.PROCEDURES
 }
 
 
@@ -24,6 +27,7 @@ def call(
     positional: Sequence[Any] = (),
     named: Mapping[str, Any] | None = None,
     executor: PlanningExecutor | None = None,
+    source_table: Callable[[str], SourceTable] | None = None,
 ) -> pa.Table:
     """Call one of Iceberg's procedures, as `CALL catalog.system.name(...)` does.
 
@@ -31,8 +35,9 @@ def call(
         catalog: The catalog with the tables.
         name: The procedure's name, such as 'rollback_to_snapshot'.
         positional: Arguments in the order of its parameters.
-        named: Or arguments by name. None stands for a value that is not given.
+        named: Further arguments by name. None stands for a value that is not given.
         executor: Where files are rewritten, such as `lakescan.spark.SparkExecutor(spark)`; threads by default.
+        source_table: Describes tables of an engine's own catalog, for `snapshot`; raises `NoSuchTable`.
 
     Returns:
         The result, with the columns that Iceberg's documents have for it. `create_changelog_view` returns the changes:
@@ -49,7 +54,8 @@ def call(
     procedure = procedure_named(name)
     if procedure.run is None:
         raise UnsupportedFeature(f"the procedure {procedure.name}", procedure.instead)
-    found = procedure.run(Call(procedure.name, catalog, bound(procedure, positional, named or {}), executor))
+    arguments = bound(procedure, positional, named or {})
+    found = procedure.run(Call(procedure.name, catalog, arguments, executor, source_table))
     if isinstance(found, pa.Table):
         return found
     rows = [dict(zip(procedure.output.names, row, strict=True)) for row in found]
@@ -88,8 +94,6 @@ def bound(procedure: Procedure, positional: Sequence[Any], named: Mapping[str, A
         {'table': 'db.sample', 'snapshot_id': 1}
     """
     parameters, name = procedure.parameters, procedure.name
-    if positional and named:
-        raise InvalidOption(f"{name}: give all arguments by name, or all by position")
     if len(positional) > len(parameters):
         raise InvalidOption(
             f"{name} has {len(parameters)} parameters ({', '.join(each.name for each in parameters)}), and "
@@ -102,7 +106,7 @@ def bound(procedure: Procedure, positional: Sequence[Any], named: Mapping[str, A
         if own not in known:
             raise InvalidOption(f"{name} has no parameter {key!r}.{nearest(key, known)}")
         if own in given:
-            raise InvalidOption(f"{name}: {own} is given twice")
+            raise InvalidOption(f"{name}: {own} is given twice, by position and by name")
         given[own] = value
     missing = [each.name for each in parameters if each.required and given.get(each.name) is None]
     if missing:

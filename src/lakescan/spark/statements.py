@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -34,6 +35,7 @@ from lakescan.spark.frames import frame_of
 from lakescan.spark.own_statements import frame_of_rows, own_statement, with_spark_catalogs
 from lakescan.spark.refused import catalog_in, check_frames, has_catalog, refuse
 from lakescan.spark.session import conf, register
+from lakescan.spark.source_tables import source_table
 from lakescan.spark.types import schema_of
 from lakescan.spark.views import check_name, needed, query_of, record, recorded, text_of, text_to_keep
 from lakescan.table import Table
@@ -95,7 +97,14 @@ def _defined(spark: SparkSession, ours: TableStatement, text: str, args: Argumen
         return bool(spark.catalog.tableExists(quoted(name)))
 
     context = Context(
-        text, current_namespace(spark), rows, frames, SparkExecutor(spark), make_view, temporary=temporary
+        text,
+        current_namespace(spark),
+        rows,
+        frames,
+        SparkExecutor(spark),
+        make_view,
+        partial(source_table, spark),
+        temporary=temporary,
     )
     found = run(ours, context)
     if isinstance(ours, Show) and ours.what is Shown.CATALOGS:

@@ -24,6 +24,7 @@ from lakescan.options.write import WriteOptions
 from lakescan.planning.file_table import FileTable
 from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage
+from lakescan.transaction.metadata_files import MetadataFiles
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (
     CheckpointResult,
@@ -35,6 +36,7 @@ from lakescan.transaction.results import (
 )
 from lakescan.transaction.row_changes import DeleteWriter, Mode, RowChanges, Statement
 from lakescan.transaction.snapshot_refs import SnapshotManager
+from lakescan.write.foreign_files import FolderFiles
 from lakescan.write.row_deletes import DeleteLimits, WrittenDeletes
 from lakescan.write.table_writes import TableWrites, WrittenFile
 
@@ -322,6 +324,10 @@ class Target(Protocol):
     def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
         """What `files_of` returns, in parts that workers read."""
 
+    @property
+    def metadata_files(self) -> MetadataFiles:
+        """Statistics, and copies of its metadata; raises `UnsupportedFeature` if the format has none."""
+
     def rewrite_manifests(self) -> ManifestsResult:
         """Rewrite the manifests of the branch; raises `UnsupportedFeature` if the format has none."""
 
@@ -376,6 +382,13 @@ class NewTable(Protocol):
 
     def named(self) -> Iterator[pa.Array]:
         """The files of the table that is in its place now, if there is any."""
+
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """The table as it has files of others in that folder, none of which it owns; and these, to commit.
+
+        Columns of files without field ids are found by their names. Raises `SchemaMismatch` for files whose columns do
+        not fit, `InvalidOption` for a table in the same folder, `UnsupportedFeature`.
+        """
 
 
 class Format(Protocol):

@@ -52,6 +52,7 @@ from lakescan.transaction.delta_alter import DeltaAlteration
 from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.transaction.delta_restore import restore
 from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
+from lakescan.transaction.metadata_files import MetadataFiles
 from lakescan.transaction.removed import Removed
 from lakescan.transaction.results import (
     CheckpointResult,
@@ -244,6 +245,14 @@ class DeltaTarget:
 
     def _live(self, removed: Sequence[Removed]) -> pa.Table:
         return live_adds_at(self.version, self.storage, [each.location for each in removed])
+
+    @property
+    def metadata_files(self) -> MetadataFiles:
+        """Raise `UnsupportedFeature`: statistics are in the log, and its paths are relative."""
+        raise UnsupportedFeature(
+            f"statistics files and rewritten paths of the Delta table {self.name}",
+            "Its log has statistics of files. Its paths are relative: copy the folder.",
+        )
 
     def rewrite_manifests(self) -> ManifestsResult:
         """Raise `UnsupportedFeature`: the log has no manifests."""

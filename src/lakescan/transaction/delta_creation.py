@@ -25,8 +25,11 @@ from lakescan.delta.commit.identity_marks import marked
 from lakescan.delta.log.reader import DeltaVersion
 from lakescan.delta.scan.named_files import added_since
 from lakescan.delta.write.data_files import DeltaWrites
+from lakescan.errors import UnsupportedFeature
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
+from lakescan.transaction.base import NewTable
+from lakescan.write.foreign_files import FolderFiles
 from lakescan.write.table_writes import WrittenFile
 
 _BEFORE_ALL = -1  # the version before the first one
@@ -66,6 +69,10 @@ class NewDeltaTable:
         if is_table(self.location, self.storage):
             yield from added_since(self.location, self.storage, _BEFORE_ALL)
 
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        raise no_adoption(folder)
+
 
 @dataclass(frozen=True)
 class ReplacedDeltaTable:
@@ -97,6 +104,15 @@ class ReplacedDeltaTable:
     def named(self) -> Iterator[pa.Array]:
         """The files that the table has got since it was opened."""
         return added_since(self._location, self.storage, self.base.segment.version)
+
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
+        raise no_adoption(folder)
+
+
+def no_adoption(folder: str) -> UnsupportedFeature:
+    """The error for a Delta table of the files of another folder."""
+    return UnsupportedFeature(f"a Delta table of the files of {folder}", "CONVERT TO DELTA makes one of the folder.")
 
 
 def _writes(location: str, new: NewDelta, storage: Storage, options: WriteOptions) -> DeltaWrites:

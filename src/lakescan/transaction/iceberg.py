@@ -55,6 +55,7 @@ from lakescan.storage.locations import is_in, normal
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.iceberg_alter import alter
 from lakescan.transaction.iceberg_changes import mode_of, staged_options, validation_of
+from lakescan.transaction.iceberg_metadata_files import IcebergMetadataFiles
 from lakescan.transaction.iceberg_restore import restore
 from lakescan.transaction.iceberg_snapshots import IcebergSnapshots
 from lakescan.transaction.removed import Removed
@@ -238,6 +239,11 @@ class IcebergTarget:
     def snapshots(self) -> IcebergSnapshots:
         """Its branches, tags and snapshots."""
         return IcebergSnapshots(self.identifier, self._table, self.opened, self.storage, self.retries)
+
+    @property
+    def metadata_files(self) -> IcebergMetadataFiles:
+        """Its statistics, and copies of its metadata."""
+        return IcebergMetadataFiles(self.identifier, self._table, self.opened, self.scan, self.retries)
 
     def check_owned(self, doing: str) -> None:
         """Raise `UnsupportedFeature` if `gc.enabled` is false: its files may belong to another table."""

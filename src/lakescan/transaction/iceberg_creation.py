@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +13,18 @@ from lakescan.catalogs.create import commit_replacement
 from lakescan.catalogs.identifiers import Identifier
 from lakescan.catalogs.lookup import translated
 from lakescan.catalogs.storage_properties import of_storage
+from lakescan.errors import UnsupportedFeature
 from lakescan.iceberg.commit.creation import Replacement, commit_created
 from lakescan.iceberg.scan.named_files import added_since
 from lakescan.iceberg.write.commit import EPOCH, QUERY
 from lakescan.iceberg.write.data_files import IcebergWrites
+from lakescan.iceberg.write.foreign_tables import check_apart, staged_with_files
 from lakescan.iceberg.write.new_table import named_now
 from lakescan.iceberg.write.outcomes import loaded
 from lakescan.options.write import WriteOptions
 from lakescan.storage import Storage
+from lakescan.transaction.base import NewTable
+from lakescan.write.foreign_files import FolderFiles
 from lakescan.write.table_writes import WrittenFile
 
 
@@ -61,6 +65,12 @@ class NewIcebergTable:
         """The files of the table that has the name now."""
         return named_now(self._staged, self.storage)
 
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewIcebergTable, Sequence[WrittenFile]]:
+        """The table with a mapping of names to field ids, and the files with the statistics of their footers."""
+        check_apart(folder, self._staged.metadata.location)
+        staged, files = staged_with_files(self._staged, found, self.storage)
+        return replace(self, _staged=staged), files
+
 
 @dataclass(frozen=True)
 class ReplacedIcebergTable:
@@ -86,3 +96,7 @@ class ReplacedIcebergTable:
         known = self._replacement.before.metadata.snapshots
         with translated(self.identifier):
             yield from added_since(loaded(self._replacement.table, self._replacement.storage)[1], known)
+
+    def adopted(self, folder: str, found: FolderFiles | None) -> tuple[NewTable, Sequence[WrittenFile]]:
+        """Raise `UnsupportedFeature`: the files are those of a new table."""
+        raise UnsupportedFeature(f"replacing {self.identifier} by the files of {folder}", "Drop the table first.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import overload
 
 from lakescan.explain.summary import human_bytes
@@ -467,6 +467,58 @@ class PositionDeletesResult(_Result):
         files = f"{number:,} file{'' if number == 1 else 's'} of position deletes"
         sizes = f"{human_bytes(self.rewritten_bytes)} into {human_bytes(self.added_bytes)}"
         return f"{files} rewritten as {self.added_delete_files:,} ({sizes})"
+
+
+@dataclass(frozen=True, repr=False)
+class StatisticsResult(_Result):
+    """A statistics file of an Iceberg table, which its metadata names.
+
+    Attributes:
+        location: Where the file is; None for a table without rows to count.
+        distinct_values: How many distinct values each column has, nulls left out; empty for partition statistics. More
+            than 4,096 are an estimate, with a standard error of 1.6%.
+
+    Example:
+        >>> print(orders.compute_statistics(["customer", "status"]))
+        distinct values: customer 3,120, status 4
+    """
+
+    location: str | None
+    distinct_values: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.location is None:
+            return "nothing to count"
+        found = ", ".join(f"{name} {count:,}" for name, count in self.distinct_values.items())
+        return f"distinct values: {found}" if found else f"statistics in {self.location}"
+
+
+@dataclass(frozen=True, repr=False)
+class PathsResult(_Result):
+    """The metadata of an Iceberg table with other paths, to be copied with its files.
+
+    Attributes:
+        latest_version: The name of the last metadata file, by which the copy is opened or registered.
+        file_list: The list of files to copy, a line each: from where, a comma, to where; None if it was not asked for.
+        staging: The folder of the files that were written.
+        manifests: How many manifests were rewritten.
+        delete_files: How many files of position deletes, and vectors, were rewritten.
+
+    Example:
+        >>> print(orders.rewrite_paths("s3://lake/orders", "s3://other/orders"))
+        12 manifests and 3 delete files rewritten; the files to copy are listed in s3://lake/orders/metadata/copy-...
+    """
+
+    latest_version: str
+    file_list: str | None
+    staging: str
+    manifests: int
+    delete_files: int
+
+    def __str__(self) -> str:
+        counts = f"{_counted(self.manifests, 'manifest')} and {_counted(self.delete_files, 'delete file')}"
+        listed = "" if self.file_list is None else f"; the files to copy are listed in {self.file_list}"
+        return f"{counts} rewritten{listed}"
 
 
 def _warn(method: str, what: str, instead: str, *, stacklevel: int = 3) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -55,6 +55,18 @@ class FolderFiles:
                 f"{seen[other][0].location}. Add them folder by folder."
             )
         return cls(folder, [one for one, _ in seen], {name: [each[name] for each in named] for name in names})
+
+    def only(self, locations: Sequence[str], storage: Storage) -> Self:
+        """The files of these locations, in any spelling; raises `InvalidOption` if one is not under the folder."""
+        places = storage.places()
+        there = places.of(pa.array([each.location for each in self.entries], pa.string()))
+        wanted = places.of(pa.array(locations, pa.string()))
+        lost = pc.index(pc.is_in(wanted, value_set=there), False).as_py()
+        if lost >= 0:
+            raise InvalidOption(f"{locations[lost]} is not among the files of {self.folder}")
+        kept = pc.indices_nonzero(pc.is_in(there, value_set=wanted)).to_pylist()
+        folders = {name: [values[place] for place in kept] for name, values in self.folders.items()}
+        return replace(self, entries=[self.entries[place] for place in kept], folders=folders)
 
 
 def footer_bound(

@@ -1,4 +1,4 @@
-"""Write Puffin files of deletion vectors (Puffin specification): blobs, then a footer that lists them.
+"""Write Puffin files (Puffin specification): deletion vectors or other blobs, then a footer that lists them.
 
 Only one blob is in memory at a time.
 """
@@ -6,6 +6,7 @@ Only one blob is in memory at a time.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ _NO_FLAGS = bytes(4)
 
 
 class PuffinWriter:
-    """Writes deletion vectors into an open file.
+    """Writes deletion vectors, or other blobs, into an open file. `size` is how many bytes it has so far.
 
     Example:
         >>> with storage.create(location) as file:
@@ -31,7 +32,7 @@ class PuffinWriter:
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
         self._blobs: list[dict[str, Any]] = []
-        self._size = 0
+        self.size = 0
         self._put(MAGIC)
 
     def add(self, path: str, positions: BitMap64) -> tuple[int, int]:
@@ -39,7 +40,7 @@ class PuffinWriter:
 
         Raises `LimitExceeded` for a vector that readers would refuse.
         """
-        blob, offset = encode_framed(positions), self._size
+        blob, offset = encode_framed(positions), self.size
         self._put(blob)
         self._blobs.append(
             {
@@ -54,13 +55,20 @@ class PuffinWriter:
         )
         return offset, len(blob)
 
+    def add_blob(self, data: bytes, described: Mapping[str, Any]) -> None:
+        """Write a blob, compressed with zstd; `described` is what the footer says of it beside its place."""
+        packed, offset = pa.compress(data, codec="zstd", asbytes=True), self.size
+        self._put(packed)
+        place = {"offset": offset, "length": len(packed), "compression-codec": "zstd"}
+        self._blobs.append({**described, **place})
+
     def finish(self) -> int:
         """Write the footer; return the size of the file in bytes."""
         footer = {"blobs": self._blobs, "properties": {"created-by": "lakescan"}}
         payload = json.dumps(footer, ensure_ascii=False).encode()
         self._put(MAGIC + payload + len(payload).to_bytes(4, "little") + _NO_FLAGS + MAGIC)
-        return self._size
+        return self.size
 
     def _put(self, data: bytes) -> None:
         self._file.write(data)
-        self._size += len(data)
+        self.size += len(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,11 @@ from lakescan.delta.commit.file_changes import ADD, FileChanges, log_paths, tabl
 from lakescan.delta.metadata.protocol import Metadata
 from lakescan.delta.scan.partition_values import NULL_PARTITION, typed_values
 from lakescan.delta.write.statistics import stats_text
-from lakescan.errors import CorruptMetadata, InvalidOption, SchemaMismatch, UnsupportedFeature, nearest
+from lakescan.errors import CorruptMetadata, InvalidOption, UnsupportedFeature, nearest
 from lakescan.reading.file_schema import FileField, read_fields
 from lakescan.reading.parquet.file import ParquetData, open_parquet
 from lakescan.storage import FileEntry, Storage
+from lakescan.write.foreign_columns import merged_columns, with_instants
 from lakescan.write.foreign_files import FolderFiles, footer_bound
 from lakescan.write.statistics import FileStatistics, Leaf, LeafStatistics
 
@@ -64,7 +65,7 @@ def convert_folder(location: str, how: Conversion, storage: Storage) -> int:
     names = {each.name.lower() for each in how.partition_columns}
     with ThreadPoolExecutor(_READERS) as pool:
         files = list(pool.map(lambda entry: _read(entry, storage, names), found.entries))
-    columns = numbered((*_merged_columns(files), *how.partition_columns))
+    columns = numbered((*merged_columns((each.entry.location, each.columns) for each in files), *how.partition_columns))
     if wrong := [each.name for each in t.walk(columns) if set(each.name) & set(_FORBIDDEN)]:
         raise UnsupportedFeature(
             f"converting {location}, which has a column {wrong[0]!r}",
@@ -118,7 +119,7 @@ def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
         found = delta_columns(pa.schema([data.schema.field(each.index) for each in fields]))
         types = [data.file.schema.column(number).physical_type for number in range(places[-1])]
         columns = tuple(
-            _with_instants(field, column, types[places[field.index] :])
+            with_instants(field, column, types[places[field.index] :])
             for field, column in zip(fields, found, strict=True)
         )
         leaves = [
@@ -127,24 +128,6 @@ def _read(entry: FileEntry, storage: Storage, without: set[str]) -> _File:
             for leaf in _leaves(field, (column,), places[field.index])
         ]
         return _File(entry, columns, _statistics(data, leaves))
-
-
-def _with_instants(field: FileField, column: t.Field, types: Sequence[str]) -> t.Field:
-    """A column whose timestamps of 96 bits are instants, as Spark writes and reads them; `types` are of its leaves."""
-    below = t.children(column.type)
-    if not below:
-        is_instant = types[0] == "INT96" and isinstance(column.type, t.Timestamp)
-        return replace(column, type=t.Timestamp()) if is_instant else column
-    made, place = [], 0
-    for child, member in zip(field.children, below, strict=True):
-        made.append(_with_instants(child, member, types[place:]))
-        place += child.leaves
-    match column.type:
-        case t.ListOf():
-            return replace(column, type=t.ListOf(made[0]))
-        case t.MapOf():
-            return replace(column, type=t.MapOf(made[0], made[1]))
-    return replace(column, type=t.Struct(tuple(made)))
 
 
 def _check_times(data: ParquetData) -> None:
@@ -188,45 +171,6 @@ def _statistics(data: ParquetData, leaves: Sequence[tuple[int, FileField, Leaf]]
             )
         found.append(LeafStatistics(leaf, None, data.rows, nulls, 0, least, most))
     return FileStatistics(data.rows, [], found)
-
-
-def _merged_columns(files: Sequence[_File]) -> list[t.Field]:
-    """The columns of all files, in the order in which they come; by their names in any case."""
-    merged: dict[str, t.Field] = {}
-    first: dict[str, str] = {}
-    for file in files:
-        for column in file.columns:
-            name = column.name.lower()
-            if name not in merged:
-                merged[name], first[name] = column, file.entry.location
-            elif merged[name] != column:
-                merged[name] = _merged(merged[name], column, column.name, (first[name], file.entry.location))
-    return list(merged.values())
-
-
-def _merged(one: t.Field, other: t.Field, path: str, where: tuple[str, str]) -> t.Field:
-    if one.name != other.name:
-        raise SchemaMismatch(f"column {path!r} is {one.name!r} in {where[0]}, and {other.name!r} in {where[1]}")
-    match one.type, other.type:
-        case t.Struct(), t.Struct():
-            members = {each.name.lower(): each for each in one.type.fields}
-            for each in other.type.fields:
-                known = members.get(each.name.lower())
-                members[each.name.lower()] = (
-                    each if known is None else _merged(known, each, f"{path}.{each.name}", where)
-                )
-            return replace(one, type=t.Struct(tuple(members.values())))
-        case t.ListOf(), t.ListOf():
-            return replace(one, type=t.ListOf(_merged(one.type.element, other.type.element, f"{path}.element", where)))
-        case t.MapOf(), t.MapOf():
-            key = _merged(one.type.key, other.type.key, f"{path}.key", where)
-            return replace(one, type=t.MapOf(key, _merged(one.type.value, other.type.value, f"{path}.value", where)))
-    if one.type != other.type:
-        raise SchemaMismatch(
-            f"column {path!r} is {one.type} in {where[0]}, and {other.type} in {where[1]}: files of a Delta table have "
-            "the table's type. Write the rows of one of them again"
-        )
-    return one
 
 
 def _adds(location: str, files: Sequence[_File], found: FolderFiles, how: Conversion, metadata: Metadata) -> pa.Table:

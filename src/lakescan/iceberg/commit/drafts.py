@@ -42,7 +42,7 @@ class Drafts:
         return self._draft(entries, self.base.writer(spec_id, content).write(entries), spec_id, content)
 
     def _draft(self, entries: pa.Table, data: bytes, spec_id: int, content: int) -> Draft:
-        location = join(self._folder, f"{self._id}-m{self._number}.avro")
+        location = join(self.base.metadata.metadata_folder, f"{self._id}-m{self._number}.avro")
         self._number += 1
         listed = self.base.writer(spec_id, content).listed(entries, location, len(data), self.snapshot_id)
         return Draft(entries, data, listed)
@@ -67,7 +67,7 @@ class Drafts:
 
     def store_list(self, data: bytes) -> str:
         """Store the snapshot's manifest list, and return its location."""
-        location = join(self._folder, f"snap-{self.snapshot_id}-0-{self._id}.avro")
+        location = join(self.base.metadata.metadata_folder, f"snap-{self.snapshot_id}-0-{self._id}.avro")
         self._write(location, data)
         return location
 
@@ -75,8 +75,3 @@ class Drafts:
         self.stored.append(location)  # before it is written: a failed write may leave a file
         with self.storage.create(location) as file:
             file.write(data)
-
-    @property
-    def _folder(self) -> str:
-        metadata = self.base.metadata
-        return metadata.properties.get("write.metadata.path") or join(metadata.location, "metadata")

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.iceberg.manifests.avro import FILE, decoding, read_avro
+from lakescan.iceberg.manifests.avro_container import Container
 from lakescan.iceberg.manifests.codes import DELETED
 from lakescan.iceberg.manifests.manifest import (
     as_pairs,
@@ -79,9 +80,14 @@ def read_entries(manifest: ManifestFile, spec: PartitionSpec, storage: Storage) 
 
     What entries inherit from the manifest list is filled in, so that they can move to another manifest.
     """
-    containers = open_manifests([manifest], storage)
-    read = read_avro(containers, _NAMES)
-    with decoding(containers):
+    (container,) = open_manifests([manifest], storage)
+    return entries_in(container, manifest, spec)
+
+
+def entries_in(container: Container, manifest: ManifestFile, spec: PartitionSpec) -> pa.Table:
+    """Return all entries of an open manifest; see `read_entries`."""
+    read = read_avro([container], _NAMES)
+    with decoding([container]):
         rows = checked_rows(read, [manifest])
         status = only_chunk(rows["status"]).cast(pa.int32())
         written = only_chunk(rows["data_file"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from lakescan.common import types as t
 from lakescan.common.schema import FieldMatching
@@ -79,3 +80,18 @@ def paths_of(fields: Iterable[t.Field], path: _Path = ()) -> Iterator[tuple[_Pat
         own = (*path, field.name)
         yield own, field.id
         yield from paths_of(t.children(field.type), own)
+
+
+def name_mapping_text(fields: Iterable[t.Field]) -> str:
+    """The mapping of the names of fields to their ids, as the table property has it."""
+    return json.dumps(_nodes(fields))
+
+
+def _nodes(fields: Iterable[t.Field]) -> list[dict[str, Any]]:
+    nodes = []
+    for field in fields:
+        node: dict[str, Any] = {"field-id": field.id, "names": [field.name]}
+        if below := _nodes(t.children(field.type)):
+            node["fields"] = below
+        nodes.append(node)
+    return nodes

@@ -112,6 +112,11 @@ class TableMetadata:
         return frozenset(each.id for each in ancestors(self.snapshots, self.current_snapshot_id))
 
     @property
+    def metadata_folder(self) -> str:
+        """The folder of new manifests and statistics files."""
+        return (self.properties.get("write.metadata.path") or f"{self.location}/metadata").rstrip("/")
+
+    @property
     def own_folders(self) -> list[str]:
         """The folders that the table's own files are in: its location, earlier ones, and those of its properties."""
         earlier = [file.rpartition("/metadata/")[0] for _, file in self.metadata_log]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from lakescan.iceberg.commit.written_files import added_files
 from lakescan.iceberg.manifests.codes import DELETED
 from lakescan.iceberg.manifests.entries import entries_of
 from lakescan.iceberg.manifests.manifest_file import DATA, manifest_files
-from lakescan.iceberg.metadata.name_mapping import PROPERTY, matching_of, paths_of
+from lakescan.iceberg.metadata.name_mapping import PROPERTY, matching_of, name_mapping_text, paths_of
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.foreign_files import ForeignFiles, as_data_files, spec_for
 from lakescan.storage import Storage
@@ -98,17 +97,7 @@ def _mapped(fields: Iterable[t.Field]) -> list[Any]:
     """The update that sets the table's name mapping to the names of its columns."""
     from pyiceberg.table.update import SetPropertiesUpdate
 
-    return [SetPropertiesUpdate(updates={PROPERTY: json.dumps(_nodes(fields))})]
-
-
-def _nodes(fields: Iterable[t.Field]) -> list[dict[str, Any]]:
-    nodes = []
-    for field in fields:
-        node: dict[str, Any] = {"field-id": field.id, "names": [field.name]}
-        if below := _nodes(t.children(field.type)):
-            node["fields"] = below
-        nodes.append(node)
-    return nodes
+    return [SetPropertiesUpdate(updates={PROPERTY: name_mapping_text(fields)})]
 
 
 def _same_schema(table: Table) -> Any:

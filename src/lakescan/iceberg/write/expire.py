@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 
 def commit_expiry(table: Table, now: IcebergTable, expired: Expired, storage: Storage) -> Failed | None:
     """Remove snapshots and refs, provided that the table is still as in `now`. Returns None on success."""
-    from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
+    from pyiceberg.table.update import (
+        AssertRefSnapshotId,
+        RemovePartitionStatisticsUpdate,
+        RemoveSnapshotRefUpdate,
+        RemoveSnapshotsUpdate,
+    )
 
     refs = now.metadata.refs
     updates: tuple[Any, ...] = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in sorted(expired.refs))
+    counted = [each.snapshot_id for each in table.metadata.partition_statistics]
+    gone = sorted(expired.snapshots.intersection(counted))  # pyiceberg forgets only the other statistics
+    updates = (*updates, *(RemovePartitionStatisticsUpdate(snapshot_id=each) for each in gone))
     if expired.snapshots:
         updates = (*updates, RemoveSnapshotsUpdate(snapshot_ids=sorted(expired.snapshots)))
     heads = tuple(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in refs.items())
