@@ -259,7 +259,7 @@ def test_tables_of_a_format_are_not_added(local: lakescan.Catalog, call: Called,
     ("source", "error", "message"),
     [
         ("`orc`.`/x`", UnsupportedFeature, "orc files"),
-        ("spark_catalog.db.t", UnsupportedFeature, "Name a folder"),
+        ("spark_catalog.db.t", UnsupportedFeature, "known to Spark"),
         ("`parquet`.`/nothing/here`", InvalidOption, "no files to add"),
     ],
 )

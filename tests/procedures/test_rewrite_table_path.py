@@ -50,6 +50,7 @@ def states(table: lakescan.Table) -> dict[int, list[Any]]:
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_a_copy_has_the_same_states(local: lakescan.Catalog, call: Called, tmp_path: Path, version: str) -> None:
     properties = {"write.delete.mode": "merge-on-read"} if version > "1" else {}
+    properties |= {"write.metadata.compression-codec": "gzip"} if version == "2" else {}
     table = maker(f"iceberg version {version}", local)(properties=properties)
     table.append(rows((1, "a"), (2, "a"), (3, "b,c")))
     table.delete("id = 2")

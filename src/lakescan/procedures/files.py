@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakescan.errors import InvalidOption, UnsupportedFeature
+from lakescan.errors import InvalidOption
 from lakescan.procedures.declaration import Call, Parameter, Procedure, Row
-from lakescan.procedures.imports import folder_in
+from lakescan.procedures.imports import folder_in, table_in
 from lakescan.procedures.values import BOOLEAN, INT, OPTIONS, STRING
 from lakescan.table import Table
 
@@ -17,10 +17,18 @@ def _add_files(call: Call) -> list[Row]:
     threads = call["parallelism"]
     if threads is not None and threads < 1:
         raise InvalidOption(f"add_files: parallelism={threads}: expected a number above 0")
-    folder, partitions = _folder(call["source_table"]), call["partition_filter"] or {}
+    partitions, files = call["partition_filter"] or {}, None
+    folder = folder_in(call["source_table"], "add_files of")
+    if folder is None:
+        source = table_in(call, call["source_table"])
+        folder, files = source.location, source.files
+        if not files:
+            return [(0, None)]
     check = call["check_duplicate_files"] is not False
     table = call.table
-    summary = table.written_by({}, lambda target, _: target.add_files(folder, partitions, check_duplicates=check))
+    summary = table.written_by(
+        {}, lambda target, _: target.add_files(folder, partitions, check_duplicates=check, files=files)
+    )
     changed = summary.get("changed-partition-count") if _counts_partitions(table) else None
     return [(int(summary.get("added-data-files", 0)), None if changed is None else int(changed))]
 
@@ -29,16 +37,6 @@ def _counts_partitions(table: Table) -> bool:
     """Whether the result has the number of changed partitions: as Iceberg's documents have it, in version 1 alone."""
     inherits = table.properties.get("compatibility.snapshot-id-inheritance.enabled", "false")
     return table.format_version == "1" and inherits.lower() != "true"
-
-
-def _folder(source: str) -> str:
-    """The folder of `parquet`.`path`; raises `UnsupportedFeature` for other formats, and for names of tables."""
-    folder = folder_in(source, "add_files of")
-    if folder is None:
-        raise UnsupportedFeature(
-            f"add_files from {source}", "Name a folder or file as source_table => '`parquet`.`/path/to/files`'."
-        )
-    return folder
 
 
 def _register_table(call: Call) -> list[Row]:

@@ -50,7 +50,7 @@ def _snapshot(call: Call) -> list[Row]:
             call["table"], folder, location=call["location"], properties={**given, **_MARKS}
         )
         return [(made.files,)]
-    table = _table(call, source)
+    table = table_in(call, source)
     kept = {name: value for name, value in table.properties.items() if name not in _OWN}
     made = call.catalog.create_from_files(
         call["table"],
@@ -64,17 +64,18 @@ def _snapshot(call: Call) -> list[Row]:
     return [(made.files,)]
 
 
-def _table(call: Call, name: str) -> SourceTable:
+def table_in(call: Call, name: str) -> SourceTable:
+    """The table of Spark's own catalog whose files a call takes; raises `UnsupportedFeature`, `NoSuchTable`."""
     if call.source_table is None:
         raise UnsupportedFeature(
-            f"a snapshot of the table {name} in process",
+            f"{call.procedure} from the table {name} in process",
             "Tables of Spark's own catalog are known to Spark: CALL it by lakescan.spark.sql. Or name the folder of "
             "its files as source_table => '`parquet`.`/path/to/files`'.",
         )
     table = call.source_table(name)
     if table.format != "parquet":
         raise UnsupportedFeature(
-            f"a snapshot of {table.name}, a table of {table.format} files",
+            f"{call.procedure} from {table.name}, a table of {table.format} files",
             "Parquet files are taken: CREATE TABLE ... AS SELECT copies the rows of others.",
         )
     return table

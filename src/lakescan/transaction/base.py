@@ -306,10 +306,18 @@ class Target(Protocol):
         `CommitConflict`.
         """
 
-    def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
+    def add_files(
+        self,
+        folder: str,
+        partitions: Mapping[str, str],
+        *,
+        check_duplicates: bool,
+        files: Sequence[str] | None = None,
+    ) -> Mapping[str, str]:
         """Add the Parquet files under a folder where they are; return what the new snapshot says of them.
 
-        The partition of a file is that of its folders, of which `partitions` choose some. Raises `InvalidOption` for
+        The partition of a file is that of its folders, of which `partitions` choose some. `files` are the locations of
+        those to take, if not all. Raises `InvalidOption` for
         files that are the table's already, unless `check_duplicates` is false; `SchemaMismatch`, `UnsupportedFeature`,
         `CommitConflict`.
         """

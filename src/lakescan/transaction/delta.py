@@ -449,7 +449,14 @@ class DeltaTarget:
         """Raise `UnsupportedFeature`: versions have no names, and are in one line."""
         raise no_refs(self.name)
 
-    def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
+    def add_files(
+        self,
+        folder: str,
+        partitions: Mapping[str, str],
+        *,
+        check_duplicates: bool,
+        files: Sequence[str] | None = None,
+    ) -> Mapping[str, str]:
         """Raise `UnsupportedFeature`: a folder becomes a Delta table as a whole."""
         raise UnsupportedFeature(
             f"adding files to the Delta table {self.name}",

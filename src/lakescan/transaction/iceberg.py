@@ -258,12 +258,20 @@ class IcebergTarget:
         """Make the snapshot of the state the current one; columns and properties stay as they are."""
         return restore(self.scan, self.snapshots, version, timestamp)
 
-    def add_files(self, folder: str, partitions: Mapping[str, str], *, check_duplicates: bool) -> Mapping[str, str]:
+    def add_files(
+        self,
+        folder: str,
+        partitions: Mapping[str, str],
+        *,
+        check_duplicates: bool,
+        files: Sequence[str] | None = None,
+    ) -> Mapping[str, str]:
         """Add Parquet files of other writers in one append, to the branch main."""
         with translated(self.identifier):
             return add_files(
                 *(self._table, self.opened, folder, partitions, self.storage, self.retries),
                 check_duplicates=check_duplicates,
+                only=files,
             )
 
     def files_of(self, snapshots: Sequence[int]) -> pa.Table:

@@ -54,11 +54,9 @@ class DeleteFileMove:
             file = data.file
             schema = file.schema_arrow
             place = _path_column(schema, path)
-            kept = {name: value for name, value in (schema.metadata or {}).items() if name != b"ARROW:schema"}
-            footer = {**(file.metadata.metadata or {}), **kept}
-            footer.pop(b"ARROW:schema", None)
             field = schema.field(place).with_type(pa.dictionary(pa.int32(), pa.string()))
-            schema = schema.set(place, field).with_metadata(footer or None)
+            schema = schema.set(place, field).remove_metadata()
+            written = {name: value for name, value in (file.metadata.metadata or {}).items() if name != b"ARROW:schema"}
             with (
                 self.storage.create(location) as sink,
                 storage_boundary("written", location, passing=pa.ArrowException),
@@ -66,6 +64,7 @@ class DeleteFileMove:
                 with pq.ParquetWriter(sink, schema, compression="zstd", store_schema=False) as writer:
                     for number in range(file.num_row_groups):
                         writer.write_table(self._moved(file.read_row_group(number), place, schema))
+                    writer.add_key_value_metadata(written)
                 return int(sink.tell())
 
     def _moved(self, rows: pa.Table, place: int, schema: pa.Schema) -> pa.Table:

@@ -54,7 +54,7 @@ class ThetaSketch:
     @property
     def estimate(self) -> int:
         """How many distinct values there are; exact up to `MOST`."""
-        return int(len(self.hashes) * (_ALL / self.bound))
+        return int(len(self.hashes) * (float(_ALL) / float(self.bound)))  # rounded as in Java
 
     def serialized(self) -> bytes:
         """The bytes of the sketch."""

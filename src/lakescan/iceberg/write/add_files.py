@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -41,16 +41,19 @@ def add_files(
     retries: RetryPolicy,
     *,
     check_duplicates: bool = True,
+    only: Sequence[str] | None = None,
 ) -> Mapping[str, str]:
     """Add the Parquet files under a folder, or one file. Returns the summary of the new snapshot.
 
-    The partition of a file is that of its folders (`day=2026-01-31`), of which `partitions` choose some by name. If
+    The partition of a file is that of its folders (`day=2026-01-31`), of which `partitions` choose some by name. `only`
+    are the locations of the files to take, if not all. If
     files have no field ids, the table gets a name mapping in the same commit. Raises `InvalidOption` if a file is one
     of the table's already, `SchemaMismatch`, `UnsupportedFeature`, `CommitConflict`.
     """
     metadata = opened.metadata
     schema, known = metadata.schema, set(metadata.snapshots)
     found = ForeignFiles.under(folder, storage)
+    found = found if only is None else found.only(only, storage)
     spec = spec_for(found, metadata.specs, metadata.default_spec_id, schema)
     if partitions:
         found = found.matching(partitions, schema, spec)
