@@ -83,6 +83,20 @@ def test_a_copy_has_the_same_states(local: lakescan.Catalog, call: Called, tmp_p
     assert not (tmp_path / "lake" / "db" / "t").exists()
 
 
+def test_files_of_expired_snapshots_are_copied(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
+    """No metadata file that is left may know the snapshots that added them."""
+    kept = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    table.alter().set_properties(kept).commit()
+    table.expire_snapshots("2100-01-01")
+    for name in "ab":
+        table.alter().set_properties({"owner": name}).commit()
+    (found,) = call("rewrite_table_path", "db.t", table.folder, f"file://{tmp_path}/copy").to_pylist()
+    copied(found["file_list_location"])
+    shutil.move(path_of(table.folder), tmp_path / "away")
+    copy = lakescan.table(f"file://{tmp_path}/copy/metadata/{found['latest_version']}")
+    assert sorted(copy.to_arrow()["id"].to_pylist()) == [1, 2]
+
+
 def test_what_came_after_a_version_is_copied_onto_it(table: lakescan.Table, call: Called, tmp_path: Path) -> None:
     source, target, latest = table.folder, f"file://{tmp_path}/copy", None
     seen: list[set[Path]] = []

@@ -32,7 +32,8 @@ COPIES = pa.schema([pa.field("source", pa.string()), pa.field("target", pa.strin
 class ManifestMove:
     """Writes manifests again, below the staging prefix; pickled for workers.
 
-    `new` are the ids of the snapshots whose files are to be copied. `sizes` are the paths of delete files that were
+    `new` are the ids of the snapshots whose files are to be copied; None for all files: some are of snapshots that have
+    expired. `sizes` are the paths of delete files that were
     rewritten, and their new sizes.
     """
 
@@ -40,7 +41,7 @@ class ManifestMove:
     staging: Prefixes
     specs: Mapping[int, PartitionSpec]
     storage: Storage
-    new: frozenset[int]
+    new: frozenset[int] | None
     sizes: tuple[pa.Array, pa.Array] = field(default=_NO_DELETES)
 
     def __call__(self, manifest: ManifestFile) -> tuple[str, int, pa.Table]:
@@ -92,8 +93,11 @@ class ManifestMove:
 
     def _copies(self, entries: pa.Table, files: pa.StructArray, moved: pa.StructArray) -> pa.Table:
         """The live files that the new snapshots added: those that were rewritten from where they are staged."""
-        is_new = pc.is_in(entries["snapshot_id"], value_set=pa.array(sorted(self.new), pa.int64()))
-        chosen = pc.and_(pc.not_equal(entries["status"], DELETED), is_new).combine_chunks()
+        chosen = pc.not_equal(entries["status"], DELETED)
+        if self.new is not None:
+            is_new = pc.is_in(entries["snapshot_id"], value_set=pa.array(sorted(self.new), pa.int64()))
+            chosen = pc.and_(chosen, is_new)
+        chosen = chosen.combine_chunks()
         files, moved = files.filter(chosen), moved.filter(chosen)
         source = files.field("file_path")
         staged = pc.equal(files.field("content"), POSITION_DELETES)

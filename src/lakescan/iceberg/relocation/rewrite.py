@@ -149,7 +149,7 @@ class _Rewrite:
                 chosen.setdefault(manifest.manifest_path, manifest)
         deletes = [each for each in chosen.values() if each.content == DELETES]
         moving = ManifestMove(
-            *(self.prefixes, self._staging, end.specs, self._storage, frozenset(new)),
+            *(self.prefixes, self._staging, end.specs, self._storage, None if start is None else frozenset(new)),
             sizes=self._deletes(end, deletes),
         )
         sizes, copies = {}, [COPIES.empty_table()]
