@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakescan.common.schema import Schema
+from lakescan.errors import MissingFile
 from lakescan.iceberg.alter.draft import Draft
 from lakescan.iceberg.alter.partitions import reusable
 from lakescan.iceberg.metadata.table_metadata import MAIN, TableMetadata
@@ -35,7 +36,22 @@ def commit_draft(table: Table, draft: Draft, storage: Storage) -> Failed | None:
     Raises `CommitStateUnknown`, and what `outcomes.commit` raises.
     """
     commits = _Commit(table, draft)
-    return commit(table, tuple(commits.updates), tuple(commits.requirements), storage, commits.is_made)
+
+    def was_made(now: IcebergTable) -> bool:
+        return any(map(commits.is_made, _states_since(draft.base, now.metadata, storage)))
+
+    updates, requirements = tuple(commits.updates), tuple(commits.requirements)
+    return commit(table, updates, requirements, storage, commits.is_made, was_made)
+
+
+def _states_since(base: TableMetadata, now: TableMetadata, storage: Storage) -> Iterator[IcebergTable]:
+    """The states of a table between two of its metadata files, the newest first, as far as their files are there."""
+    files = [file for _, file in now.metadata_log]
+    for file in reversed(files[files.index(base.source) + 1 :] if base.source in files else []):
+        try:
+            yield IcebergTable.open(file, storage)
+        except MissingFile:
+            return  # the catalog keeps so many
 
 
 @dataclass(frozen=True)

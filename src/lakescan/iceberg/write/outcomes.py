@@ -32,12 +32,14 @@ def commit(
     requirements: tuple[Any, ...],
     storage: Storage,
     is_made: Callable[[IcebergTable], bool],
+    was_made: Callable[[IcebergTable], bool] = lambda now: False,
 ) -> Failed | None:
     """Commit changes to a table. Returns None on success, else the definite failure.
 
-    `is_made` tells from the reloaded table whether the changes were committed. Raises `CommitStateUnknown` if the
-    outcome is unknown, `CommitConflict` if another table has the name now, `NoSuchTable`, and `InvalidOption` for a
-    property that says wrongly how to write metadata.
+    `is_made` tells from the reloaded table whether the changes were committed; `was_made` whether they were, but other
+    commits have changed the same since, which is asked unless the catalog refused the commit. Raises
+    `CommitStateUnknown` if the outcome is unknown, `CommitConflict` if another table has the name now, `NoSuchTable`,
+    and `InvalidOption` for a property that says wrongly how to write metadata.
     """
     from pyiceberg.table.update import AssertTableUUID
 
@@ -48,13 +50,17 @@ def commit(
         same = AssertTableUUID(uuid=table.metadata.table_uuid)
         made = table.catalog.commit_table(table, (*requirements, same), updates)
     except Exception as error:
-        return _looked_up(table, error, storage, is_made)
+        return _looked_up(table, error, storage, is_made, was_made)
     remove_old_metadata(table, made.metadata, made.metadata_location, storage)
     return None
 
 
 def _looked_up(
-    table: Table, error: Exception, storage: Storage, is_made: Callable[[IcebergTable], bool]
+    table: Table,
+    error: Exception,
+    storage: Storage,
+    is_made: Callable[[IcebergTable], bool],
+    was_made: Callable[[IcebergTable], bool],
 ) -> Failed | None:
     is_refused = is_refusal(error, table)
 
@@ -62,7 +68,9 @@ def _looked_up(
         fresh, now = loaded(table, storage)
         if is_made(now):
             return True
-        return Failed(error, fresh, now) if is_refused else None
+        if is_refused:
+            return Failed(error, fresh, now)
+        return True if was_made(now) else None
 
     outcome = outcome_of(".".join(table.name()), error, look, definite=(CommitConflict, NoSuchTable))
     return outcome if isinstance(outcome, Failed) else None
