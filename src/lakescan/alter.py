@@ -326,9 +326,13 @@ class AlterBuilder:
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> AlterBuilder:
         """Drop a table feature (Delta), so that readers and writers need not support it.
 
+        One that readers must know takes several commits, and goes by itself: no other change beside it. `commit` raises
+        `FeatureInUse` as long as older versions that use it cannot be removed.
+
         Args:
             name: Such as 'deletionVectors'.
-            truncate_history: Also remove older versions that use it, where the feature needs that.
+            truncate_history: Remove older versions that use it, a day after the last one. Without, they stay, and the
+                table gets the feature `checkpointProtection`.
 
         Example:
             >>> events.alter().drop_feature("deletionVectors").commit()

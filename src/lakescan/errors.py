@@ -47,6 +47,13 @@ class CommitConflict(LakescanError):
     """A concurrent commit changed data that this commit depends on: read the table again, then repeat the write."""
 
 
+class FeatureInUse(LakescanError):
+    """A table feature cannot be dropped yet: versions of the table use it. The message says what to do, and when.
+
+    What the statement has done before stays: the newest version does not use the feature, unless the message says so.
+    """
+
+
 class AmbiguousMerge(LakescanError, ValueError):
     """A row of a MERGE's target matches several rows of its source: which of them counts is not defined.
 

@@ -109,6 +109,16 @@ def test_versions_go_up_alone(table: lakescan.Table) -> None:
     assert {"columnMapping", "generatedColumns", "checkConstraints"} <= features(table)
 
 
+def test_a_version_of_writers_alone_brings_no_column_mapping(table: lakescan.Table) -> None:
+    table.alter().set_properties({"delta.minWriterVersion": 6}).commit()
+    protocol = state(Path(table.location))[0]
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 6)
+    assert "columnMapping" not in protocol.features
+    table.alter().set_properties({"delta.columnMapping.mode": "name"}).commit()
+    protocol = state(Path(table.location))[0]
+    assert (protocol.min_reader_version, protocol.min_writer_version, protocol.reader_features) == (2, 6, set())
+
+
 def test_column_mapping_stays(table: lakescan.Table) -> None:
     table.alter().set_properties({"delta.columnMapping.mode": "name"}).commit()
     refused(table, lambda t: t.set_properties({"delta.columnMapping.mode": "none"}), "from 'name' to 'none'")
@@ -211,7 +221,7 @@ def test_clustering_columns_are_domain_metadata(table: lakescan.Table) -> None:
     table.alter().cluster_by().commit()
     assert json.loads(actions(table)["domainMetadata"]["configuration"])["clusteringColumns"] == []
     assert actions(table).keys() == {"commitInfo", "domainMetadata"}
-    refused(table, lambda t: t.drop_feature("clustering"), "Delta removes")
+    refused(table, lambda t: t.drop_feature("clustering"), "it stays")
     refused(table, lambda t: t.drop_feature("domainMetadata"), "'clustering' needs it")
 
 
@@ -238,13 +248,12 @@ def test_a_partitioned_table_is_not_clustered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("deletionVectors", "compact(purge=True)"),
-        ("appendOnly", "Delta removes"),
+        ("appendOnly", "it stays"),
         ("deletionVector", "Did you mean 'deletionVectors'?"),
         ("rowTracking", "has no feature 'rowTracking'"),
     ],
 )
-def test_a_feature_that_readers_must_know_stays(table: lakescan.Table, name: str, part: str) -> None:
+def test_a_feature_that_delta_does_not_drop_stays(table: lakescan.Table, name: str, part: str) -> None:
     table.alter().set_properties({"delta.enableDeletionVectors": True}).commit()
     refused(table, lambda t: t.drop_feature(name), part)
 

@@ -6,7 +6,15 @@ import pytest
 
 import lakescan
 from lakescan.common import types as t
-from lakescan.delta.metadata.features import FEATURES, LISTED, Support, brought_by_type, implied, of_new_table
+from lakescan.delta.metadata.features import (
+    FEATURES,
+    LISTED,
+    Support,
+    brought_by_type,
+    implied,
+    is_for_readers,
+    of_new_table,
+)
 from lakescan.delta.metadata.protocol import Protocol
 
 
@@ -41,6 +49,33 @@ def test_older_writer_versions_imply_features_as_the_protocol_says() -> None:
         {"identityColumns"},
     ]
     assert implied(LISTED) == frozenset()
+    assert implied(6) - implied(6, 1) == {"columnMapping"}
+
+
+@pytest.mark.parametrize(
+    ("names", "versions"),
+    [
+        ((), (1, 1)),
+        (("appendOnly", "invariants"), (1, 2)),
+        (implied(4), (1, 4)),
+        (implied(5), (2, 5)),
+        (implied(6), (2, 6)),
+        (implied(6, 1), (1, 6)),
+        (("appendOnly", "invariants", "identityColumns"), (1, 7)),
+        (("columnMapping",), (2, 7)),
+        (("columnMapping", "rowTracking", "domainMetadata"), (2, 7)),
+        (("columnMapping", "deletionVectors"), (3, 7)),
+        (("rowTracking", "domainMetadata"), (1, 7)),
+        (("deletionVectors", "appendOnly"), (3, 7)),
+    ],
+)
+def test_a_protocol_is_the_weakest_that_has_its_features(names: tuple[str, ...], versions: tuple[int, int]) -> None:
+    """As Delta on Spark normalises them (`Protocol.normalized`)."""
+    found = Protocol.of_features(names)
+    assert (found.min_reader_version, found.min_writer_version) == versions
+    assert found.features == set(names)
+    listed = {name for name in names if is_for_readers(name)} if versions[0] == 3 else set()
+    assert (found.reader_features, found.writer_features) == (listed, set(names) if versions[1] == LISTED else set())
 
 
 def test_a_later_writer_version_is_refused() -> None:

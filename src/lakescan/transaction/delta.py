@@ -13,8 +13,9 @@ import pyarrow as pa
 from lakescan.common import types as t
 from lakescan.common.retries import COMMITS, Attempts, RetryPolicy
 from lakescan.common.timestamps import to_millis
-from lakescan.definition.table_changes import TableChange
+from lakescan.definition.table_changes import DropFeature, TableChange
 from lakescan.definition.table_definition import TableDefinition
+from lakescan.delta.alter.dropped_features import is_in_steps
 from lakescan.delta.commit.actions import Transaction
 from lakescan.delta.commit.checkpoint import checkpoint_version
 from lakescan.delta.commit.commit import DeltaCommit, Operation, check_commit_properties
@@ -49,6 +50,7 @@ from lakescan.scan_spec import ScanSpec
 from lakescan.storage import FileEntry, Storage, join
 from lakescan.transaction.base import AS_NEEDED, FileRules, FilesPart, Known, NamedPart, Overwritten, Rewriting
 from lakescan.transaction.delta_alter import DeltaAlteration
+from lakescan.transaction.delta_dropped_feature import drop_feature
 from lakescan.transaction.delta_reads import planner_of, reads_of_overwrite, reads_of_statement
 from lakescan.transaction.delta_restore import restore
 from lakescan.transaction.delta_row_changes import check_vectors, file_changes, mode_of, operation_of
@@ -425,8 +427,10 @@ class DeltaTarget:
         """Apply the changes to the version that was opened and commit them; after a conflict, to the newest version.
 
         Changes of the metadata by other writers are a conflict, as in Delta. The statement is then made anew, which
-        is what running it again would do.
+        is what running it again would do. A feature that readers must know is dropped in several commits.
         """
+        if len(changes) == 1 and isinstance(only := changes[0], DropFeature) and is_in_steps(only):
+            return drop_feature(self, only)
         attempts, target = Attempts(COMMITS), self
         while True:
             try:

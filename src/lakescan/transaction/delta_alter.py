@@ -51,7 +51,7 @@ class DeltaAlteration:
         Raises `CommitConflict` if another writer changed the table's columns, properties or protocol, or rows that were
         checked; then the changes can be applied to the newer version.
         """
-        before = self._state
+        before = self.state
         after = altered(before, changes, self._schema, frozenset(self._domains))
         if not after.steps:
             return
@@ -84,7 +84,8 @@ class DeltaAlteration:
         return LogReader(self._location, self.storage).domains(self.version.segment)
 
     @property
-    def _state(self) -> TableState:
+    def state(self) -> TableState:
+        """What the version is before changes; raises `UnsupportedFeature` if writers here do not support it."""
         protocol = self.version.protocol
         protocol.check_supports(Support.WRITE, "altering", self._location)
         is_clustered = "clustering" in protocol.features

@@ -33,6 +33,8 @@ def restore(
     wanted = earlier.segment.version
     if wanted == newest:
         raise InvalidOption(f"{location} is at version {newest}: restore an earlier one")
+    earlier.protocol.check_readable(location)
+    earlier.protocol.check_supports(Support.WRITE, f"restoring version {wanted} of", location)
     files = RestoredFiles.of(now, earlier, storage)
     if files.gone.num_rows:
         check_removable()

@@ -57,6 +57,11 @@ def _check_ordered(schema: Node, path: Path) -> None:
 
 def logical_name(schema: Node, physical: Path) -> str:
     """The name of a clustering column, which is recorded by its names in files."""
+    return dotted_path(logical_path(schema, physical))
+
+
+def logical_path(schema: Node, physical: Path) -> Path:
+    """The names of a clustering column and of those around it; the recorded ones of a column that is not there."""
     names: list[str] = []
     fields = schema["fields"]
     for own in physical:
@@ -65,8 +70,8 @@ def logical_name(schema: Node, physical: Path) -> str:
             for each in fields
         }
         if own not in known:
-            return dotted_path(physical)
+            return physical
         names.append(known[own]["name"])
         kind = known[own]["type"]
         fields = kind["fields"] if isinstance(kind, dict) and kind.get("type") == "struct" else []
-    return dotted_path(names)
+    return tuple(names)

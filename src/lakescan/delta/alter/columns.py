@@ -39,7 +39,7 @@ from lakescan.errors import InvalidOption, UnsupportedFeature
 
 DEFAULT, _GENERATED, _PHYSICAL = "CURRENT_DEFAULT", "delta.generationExpression", "delta.columnMapping.physicalName"
 _MAPPING = DeltaProperties.column_mapping.name
-_FORBIDDEN = " ,;{}()\n\t="  # in names of columns that files have under their own names: Parquet's writers refuse them
+FORBIDDEN = " ,;{}()\n\t="  # in names of columns that files have under their own names: Parquet's writers refuse them
 
 
 def add_column(state: TableState, change: AddColumn) -> TableState:
@@ -167,7 +167,7 @@ def check_mapped(state: TableState, doing: str) -> None:
 
 def check_names(state: TableState, columns: Sequence[t.Field]) -> None:
     """Raise `InvalidOption` for names that files cannot have, unless the table's files have others."""
-    wrong = [each.name for each in t.walk(tuple(columns)) if set(each.name) & set(_FORBIDDEN)]
+    wrong = [each.name for each in t.walk(tuple(columns)) if set(each.name) & set(FORBIDDEN)]
     if wrong and not state.is_mapped:
         raise InvalidOption(
             f"the name of column {wrong[0]!r} has a space or one of ,;{{}}()=, which Delta's data files cannot have. "

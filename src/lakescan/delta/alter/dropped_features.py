@@ -1,18 +1,17 @@
-"""Drop table features, as Delta does: nothing of the table may use them any more.
+"""Which table features can be dropped; and those that writers alone must know, dropped in one commit.
 
-Writers alone must know the features that are dropped here, so older versions stay readable. A feature that readers
-must know stays in the table's history: dropping it needs versions removed, or protected by checkpoints.
+Nothing of the table may use them any more. Older versions stay readable without them. A feature that readers must know
+stays in the table's history: it is dropped in steps (`lakescan.transaction.delta_dropped_feature`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from lakescan.definition.table_changes import DropFeature
-from lakescan.delta.alter.features import without_features
+from lakescan.definition.table_changes import DropFeature, TableChange
 from lakescan.delta.alter.schema_tree import all_fields
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.metadata.features import FEATURES, is_for_readers
+from lakescan.delta.metadata.features import FEATURES, needing
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
@@ -26,18 +25,26 @@ _ROWS = (
     DeltaProperties.row_version_column,
 )
 _ROW_TRACKING = "delta.rowTracking"
-_DEPEND = {"domainMetadata": ("rowTracking", "clustering")}  # on a feature
-_REMOVABLE = ("checkConstraints", "domainMetadata", "identityColumns", "inCommitTimestamp", "rowTracking")
-_READERS = {
-    "deletionVectors": "Set 'delta.enableDeletionVectors'='false'; compact(purge=True) applies the vectors.",
-    "columnMapping": "Write the table to a new one.",
-    "typeWidening": "Set 'delta.enableTypeWidening'='false' to widen no more types.",
-    "v2Checkpoint": "Set 'delta.checkpointPolicy'='classic': the next checkpoints are classic.",
-}
+PROTECTION = "checkpointProtection"
+_WRITERS = ("checkConstraints", "domainMetadata", "identityColumns", "inCommitTimestamp", "rowTracking")
+_IN_STEPS = (
+    PROTECTION,
+    "columnMapping",
+    "deletionVectors",
+    "typeWidening",
+    "typeWidening-preview",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+)
 
 
-def drop_feature(state: TableState, change: DropFeature, domains: frozenset[str]) -> TableState:
-    """Drop a feature and what the table has of it; `domains` are those that have metadata."""
+def is_in_steps(change: TableChange) -> bool:
+    """Whether a change drops a feature that takes several commits: one of readers, or what protects its history."""
+    return isinstance(change, DropFeature) and change.name.lower() in {each.lower() for each in _IN_STEPS}
+
+
+def checked_feature(state: TableState, change: DropFeature) -> str:
+    """The name of the feature to drop; raises `InvalidOption` and `UnsupportedFeature` if it cannot be dropped."""
     doing = f"dropping the feature {change.name!r} of {state.location}"
     known = {each.lower(): each for each in (*FEATURES, *state.protocol.features)}.get(change.name.lower())
     if known is None or known not in state.protocol.features:
@@ -45,21 +52,34 @@ def drop_feature(state: TableState, change: DropFeature, domains: frozenset[str]
         raise InvalidOption(
             f"{state.location} has no feature {change.name!r}: it has {', '.join(names)}.{nearest(change.name, names)}"
         )
-    if is_for_readers(known) or known not in FEATURES:
-        more = _READERS.get(known, "")
-        raise UnsupportedFeature(
-            doing,
-            f"{more + ' ' if more else ''}The feature itself is in the table's history, which readers then could not "
-            "read: drop it with Delta on Spark, or write the table to a new one.",
-        )
-    if known not in _REMOVABLE:
-        raise UnsupportedFeature(doing, f"Delta removes {', '.join(_REMOVABLE)} alone.")
-    if change.truncate_history:
+    if known not in (*_WRITERS, *_IN_STEPS):
+        names = sorted((*_WRITERS, *_IN_STEPS))
+        raise UnsupportedFeature(doing, f"As in Delta on Spark, it stays. These can be dropped: {', '.join(names)}.")
+    if change.truncate_history and known in _WRITERS:
         raise InvalidOption(f"{doing}: TRUNCATE HISTORY is for features that readers must know")
-    if needing := [each for each in _DEPEND.get(known, ()) if each in state.protocol.features]:
-        raise UnsupportedFeature(doing, f"The feature {needing[0]!r} needs it: drop that first.")
+    if known == PROTECTION and not change.truncate_history:
+        raise InvalidOption(
+            f"{doing}: it protects versions that use features which the table has no more. It goes once these versions "
+            f"do: DROP FEATURE {known} TRUNCATE HISTORY"
+        )
+    if needed := [each for each in needing(known) if each in state.protocol.features]:
+        raise UnsupportedFeature(doing, f"The feature {needed[0]!r} needs it: drop that first.")
+    return known
+
+
+def drop_feature(state: TableState, change: DropFeature, domains: frozenset[str]) -> TableState:
+    """Drop a feature and what the table has of it, in one commit; `domains` are those that have metadata.
+
+    Raises what `checked_feature` raises, and `UnsupportedFeature` for a feature that takes several commits.
+    """
+    known = checked_feature(state, change)
+    if known in _IN_STEPS:
+        raise UnsupportedFeature(
+            f"dropping the feature {known!r} of {state.location} together with other changes",
+            "It takes several commits: make it a statement of its own.",
+        )
     after = _without_traces(state, known, domains)
-    after = replace(after, protocol=without_features(after.protocol, {known}))
+    after = replace(after, protocol=after.protocol.without_features({known}))
     return after.with_step("DROP FEATURE", featureName=known, truncateHistory=False)
 
 

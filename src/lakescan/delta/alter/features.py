@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
-
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.metadata.features import FEATURES, LISTED, READERS_LISTED, Support, implied, is_for_readers
-from lakescan.delta.metadata.protocol import Protocol
+from lakescan.delta.metadata.features import FEATURES, LISTED, READERS_LISTED, Support, implied, with_needed
 from lakescan.errors import InvalidOption, UnsupportedFeature, nearest
 
-_NEEDED = {"rowTracking": ("domainMetadata",), "clustering": ("domainMetadata",)}  # features that a feature depends on
 _INSTEAD = {
     "clustering": "Set the clustering columns: ALTER TABLE ... CLUSTER BY.",
-    "checkpointProtection": "It comes with DROP FEATURE of Delta on Spark.",
+    "checkpointProtection": "It comes with ALTER TABLE ... DROP FEATURE of a feature that readers must know.",
 }
 
 
@@ -40,7 +35,7 @@ def with_feature(state: TableState, name: str, value: str) -> TableState:
 
 def with_dependencies(state: TableState, *names: str) -> TableState:
     """The table with features, and those that they depend on."""
-    return state.with_features(*names, *(each for name in names for each in _NEEDED.get(name, ())))
+    return state.with_features(*with_needed(names))
 
 
 def with_versions(state: TableState, reader: str | None, writer: str | None) -> TableState:
@@ -52,27 +47,6 @@ def with_versions(state: TableState, reader: str | None, writer: str | None) -> 
     for name, text, known in (("Reader", reader, known_readers), ("Writer", writer, known_writers)):
         if text is not None and text.strip() not in map(str, known):
             raise InvalidOption(f"'delta.min{name}Version'={text!r}: it takes a version from 1 to {known[-1]}")
-    now = state.protocol
-    writes = int(writer or 0)
-    if now.min_writer_version >= LISTED:
-        return state.with_features(*implied(writes)) if 0 < writes < LISTED else state
-    if writes >= LISTED:
-        return state  # versions that list features come with a feature
-    return replace(state, protocol=_legacy(now, writes))
-
-
-def _legacy(now: Protocol, writer: int) -> Protocol:
-    """A protocol whose writer version implies its features, and the reader version that goes with it."""
-    writer = max(writer, now.min_writer_version)
-    maps = any(is_for_readers(name) for name in implied(writer))
-    return Protocol(max(now.min_reader_version, 2 if maps else 1), writer, frozenset())
-
-
-def without_features(protocol: Protocol, names: Collection[str]) -> Protocol:
-    """The protocol without some features: versions that imply those that are left, or that list them."""
-    left = protocol.features - set(names)
-    if (older := Protocol.of_exactly(left)) is not None:
-        return older
-    for_readers = frozenset(name for name in left if is_for_readers(name))
-    reader = READERS_LISTED if for_readers else 1
-    return Protocol(reader, LISTED, for_readers, left)
+    now, writes = state.protocol, int(writer or state.protocol.min_writer_version)
+    asked = implied(writes, int(reader or now.min_reader_version))  # none of versions that list features
+    return state.with_features(*asked)

@@ -51,11 +51,14 @@ class CleanupResult:
     removed: tuple[str, ...] = ()
 
 
-def clean_up(location: str, storage: Storage, *, now: datetime | None = None) -> CleanupResult:
+def clean_up(
+    location: str, storage: Storage, *, now: datetime | None = None, retention: timedelta | None = None
+) -> CleanupResult:
     """Remove the expired files of a table's log, if `delta.enableExpiredLogCleanup` says so.
 
-    Nothing that a version needs which can be read afterwards is removed; where that is in doubt, nothing is. Raises
-    `UnsupportedFeature` for a table whose log may have more than is known, `CorruptMetadata` and `StorageError`.
+    With a `retention` they are removed in any case, and as soon as they are that old. Nothing that a version needs
+    which can be read afterwards is removed; where that is in doubt, nothing is. Raises `UnsupportedFeature` for a table
+    whose log may have more than is known, `CorruptMetadata` and `StorageError`.
 
     >>> clean_up("/lake/orders", Storage()).first  # doctest: +SKIP
     120
@@ -65,16 +68,20 @@ def clean_up(location: str, storage: Storage, *, now: datetime | None = None) ->
     version = LogReader(location, storage).version(listing.segment())
     check_known(version.protocol, "removing commits of", location)
     properties = version.metadata.properties
-    if not properties.cleans_log:
+    if retention is None and not properties.cleans_log:
         return CleanupResult()
-    cutoff = _midnight(now - properties.log_retention)
+    cutoff = _midnight(now - properties.log_retention) if retention is None else _minute(now - retention)
     first = _first_kept(listing, version, cutoff, storage)
     if first is None:
         return CleanupResult()
     entries = list(storage.list(join(location, LOG_FOLDER)))
-    removed = _removed(storage, [each.location for each in entries if _is_before(each.name, first)])
+    removed = _removed_in_order(storage, [each for each in entries if _is_before(each.name, first)])
     sidecars = _remove_sidecars(location, min(cutoff, _midnight(now) - _DAY), storage)
     return CleanupResult(first, (*removed, *sidecars))
+
+
+def _minute(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(second=0, microsecond=0)
 
 
 def _midnight(time: datetime) -> datetime:
@@ -145,6 +152,18 @@ def _is_before(name: str, first: int) -> bool:
         return int(match[1]) <= first
     match = _OF_VERSION.fullmatch(name)
     return match is not None and int(match[1]) < first
+
+
+def _removed_in_order(storage: Storage, entries: Sequence[FileEntry]) -> list[str]:
+    """Remove commits, then checkpoints, which stay as long as one of their commits does.
+
+    A reader that does not know a feature of an old version may take a checkpoint after it for the beginning of the log,
+    and must never find commits from before without that (feature `checkpointProtection`).
+    """
+    checkpoints = [each.location for each in entries if _CHECKPOINT.fullmatch(each.name)]
+    others = [each.location for each in entries if not _CHECKPOINT.fullmatch(each.name)]
+    removed = _removed(storage, others)
+    return [*removed, *(_removed(storage, checkpoints) if len(removed) == len(others) else [])]
 
 
 def _removed(storage: Storage, locations: Sequence[str]) -> list[str]:

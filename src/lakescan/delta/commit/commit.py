@@ -79,7 +79,8 @@ class DeltaCommit:
     """One commit to a table that was read at the version `base`.
 
     `metadata` and `protocol` are new ones, if the commit changes them; `domains` are those that it changes, as JSON
-    text, or None for one that it removes; `properties` are members that the user adds to commitInfo.
+    text, or None for one that it removes; `properties` are members that the user adds to commitInfo. `stamped` is a
+    property of the new metadata whose value is the version that the commit gets.
     """
 
     base: DeltaVersion
@@ -92,6 +93,7 @@ class DeltaCommit:
     transaction: Transaction | None = None
     domains: Mapping[str, str | None] = field(default_factory=dict, kw_only=True)
     properties: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    stamped: str | None = field(default=None, kw_only=True)
     policy: RetryPolicy = APPENDS
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -167,12 +169,15 @@ class DeltaCommit:
 
     def _metadata(self, version: int, times: Mapping[str, int]) -> Metadata | None:
         """The new metadata; it says since when commits have timestamps (protocol, "In-Commit Timestamps")."""
-        if self.metadata is None or "inCommitTimestamp" not in times:
-            return self.metadata
-        before, since = self.base.metadata, {_SINCE: str(version), _SINCE_TIME: str(times["inCommitTimestamp"])}
-        if before.properties.in_commit_timestamps:
-            since = {name: before.configuration[name] for name in since if name in before.configuration}
-        return replace(self.metadata, configuration={**self.metadata.configuration, **since})
+        if self.metadata is None:
+            return None
+        more = {} if self.stamped is None else {self.stamped: str(version)}
+        if "inCommitTimestamp" in times:
+            before, since = self.base.metadata, {_SINCE: str(version), _SINCE_TIME: str(times["inCommitTimestamp"])}
+            if before.properties.in_commit_timestamps:
+                since = {name: before.configuration[name] for name in since if name in before.configuration}
+            more |= since
+        return replace(self.metadata, configuration={**self.metadata.configuration, **more})
 
     @property
     def _isolation(self) -> str:

@@ -35,11 +35,14 @@ class Reads:
     - `has_read`: of files by their canonical locations, those of its base that it read: a mask. Another commit that
       removes one conflicts, even if it only moves the rows: where they are then may change again before this commit.
     - `everything`: it read the whole table: all files whose rows another writer removed count.
+    - `never`: of changed files (rows of `ActionReader.changes`) those that may not be in the table after the commit,
+      whoever adds them and whatever for: a mask.
     """
 
     may_have_read: Callable[[pa.Table], pa.Array] = _nothing
     everything: bool = False
     has_read: Callable[[pa.Array], pa.Array] = _nothing
+    never: Callable[[pa.Table], pa.Array] = _nothing
 
     @staticmethod
     def of_table() -> Reads:
@@ -131,6 +134,9 @@ class Winner:
         touched = pc.and_(pc.is_in(places, value_set=canonical_paths(intent.removed)), pc.not_equal(kinds, "cdc"))
         if (place := pc.index(touched, True).as_py()) >= 0:
             return f"removed or changed {places[place].as_py()}, which this commit removes"
+        wrong = pc.and_(pc.equal(kinds, "add"), intent.reads.never(self.files))
+        if (place := pc.index(wrong, True).as_py()) >= 0:
+            return f"added {places[place].as_py()}, which cannot be in the table after this commit"
         if not intent.changes_data and intent.reads == Reads():
             return None  # snapshot isolation: the same rows in other files
         is_removed = pc.equal(kinds, "remove")

@@ -23,11 +23,12 @@ from lakescan.delta.commit.declarations import declared, declared_features, decl
 from lakescan.delta.commit.file_changes import ADD, FileChanges, removes
 from lakescan.delta.commit.live_adds import live_adds
 from lakescan.delta.commit.put import put_commit
+from lakescan.delta.commit.restored import with_protection
 from lakescan.delta.commit.row_ids import assigns_row_ids, with_row_ids
 from lakescan.delta.log.reader import DeltaVersion, LogReader
 from lakescan.delta.log.segment import LOG_FOLDER, list_log
 from lakescan.delta.metadata.clustering import CLUSTERING
-from lakescan.delta.metadata.features import Support, brought_by_type, of_new_table
+from lakescan.delta.metadata.features import Support, brought_by_type, implied, of_new_table, with_needed
 from lakescan.delta.metadata.new_metadata import check_columns
 from lakescan.delta.metadata.new_properties import checked_properties
 from lakescan.delta.metadata.new_schema import check_partitioning, mapped
@@ -39,7 +40,6 @@ from lakescan.storage import Storage, join
 _READER, _WRITER = DeltaProperties.reader_version.name, DeltaProperties.writer_version.name
 _MAPPING, _LAST_ID = DeltaProperties.column_mapping.name, DeltaProperties.max_column_id.name
 _ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name
-_LISTED_WITH = {"rowTracking": {"domainMetadata"}}  # features that a feature depends on
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,10 @@ def replaceable(location: str, storage: Storage) -> DeltaVersion:
 
 
 def in_place_of(base: DeltaVersion, new: NewDelta) -> NewDelta:
-    """A new table as it takes the place of another: the protocol of that is only upgraded."""
-    return replace(new, protocol=base.protocol.with_features(new.protocol.features))
+    """A new table as it takes the place of another: the protocol is only upgraded, protected checkpoints stay so."""
+    configuration = with_protection(new.metadata.configuration, base.metadata)
+    metadata = replace(new.metadata, configuration=configuration)
+    return replace(new, protocol=base.protocol.with_features(new.protocol.features), metadata=metadata)
 
 
 def commit_replaced(base: DeltaVersion, new: NewDelta, storage: Storage, rows: NewRows) -> None:
@@ -225,7 +227,7 @@ def new_table(definition: TableDefinition) -> NewDelta:
         definition.comment,
         schema,
         tuple(partition_by),
-        properties,
+        {name: value for name, value in properties.items() if name not in (_READER, _WRITER)},  # those are the protocol
         int(time.time() * 1000),
     )
     check_columns(metadata)
@@ -237,9 +239,8 @@ def protocol_of(definition: TableDefinition, properties: Mapping[str, str], decl
     """Return the least protocol with the features that properties, column types and declarations bring."""
     brought = {brought_by_type(column.type) for column in t.walk(definition.columns)} - {None}
     features = {*of_new_table(properties), *declared, *(name for name in brought if name is not None)}
-    for name in sorted(features):
-        features |= _LISTED_WITH.get(name, set())
-    return Protocol.of_features(features, int(properties.get(_READER, 1)), int(properties.get(_WRITER, 2)))
+    asked = implied(int(properties.get(_WRITER, 2)), int(properties.get(_READER, 1)))
+    return Protocol.of_features(with_needed(features | asked))
 
 
 def _partition_column(definition: TableDefinition, term: Term) -> str:

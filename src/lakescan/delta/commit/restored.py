@@ -23,6 +23,7 @@ from lakescan.errors import MissingFile
 from lakescan.storage import Storage
 
 _LAST_ID = DeltaProperties.max_column_id.name
+_PROTECTED = DeltaProperties.protected_before.name
 _SHOWN = 3  # missing files that a message names
 
 
@@ -83,13 +84,22 @@ class RestoredFiles:
 
 
 def restored_metadata(now: Metadata, earlier: Metadata) -> Metadata:
-    """The earlier metadata, whose new ids still follow those that were given since: of rows, and of columns."""
-    configuration = dict(earlier.configuration)
+    """The earlier metadata, whose new ids still follow those that were given since: of rows, and of columns.
+
+    Versions whose checkpoints are protected stay so: they are in the history of the restored table, too.
+    """
+    configuration = with_protection(earlier.configuration, now)
     if _LAST_ID in configuration:
         last = max(now.properties.max_column_id, earlier.properties.max_column_id)
         configuration[_LAST_ID] = str(last)
-    schema = _with_marks(earlier.schema_string, now.schema_string)
+    schema = with_marks(earlier.schema_string, now.schema_string)
     return replace(earlier, schema_string=schema, configuration=configuration, id=now.id)
+
+
+def with_protection(configuration: Mapping[str, str], base: Metadata) -> dict[str, str]:
+    """Properties with what the log of a table needs that goes on: before which version checkpoints are protected."""
+    before = max(base.properties.protected_before, DeltaProperties(configuration, base.where).protected_before)
+    return {**configuration, **({_PROTECTED: str(before)} if before else {})}
 
 
 def restored_domains(now: DeltaVersion, earlier: DeltaVersion, storage: Storage) -> dict[str, str | None]:
@@ -103,8 +113,8 @@ def _text(action: Any) -> str | None:
     return None if action is None else action.text("configuration")
 
 
-def _with_marks(schema: str, now: str) -> str:
-    """A schema whose identity columns go on behind the ids that were assigned up to now."""
+def with_marks(schema: str, now: str) -> str:
+    """A schema whose identity columns go on behind the ids that columns of the same names have in another."""
     node, marks = parsed(schema), _marks(now)
     changed = False
     for field in node["fields"]:

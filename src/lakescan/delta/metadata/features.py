@@ -34,6 +34,7 @@ class Feature:
 
     - `support`: what lakescan does with tables that have it. Reads ask only for features that readers must know.
     - `writer_version`: the oldest writer version that implies it; LISTED if it is only listed by name.
+    - `reader_version`: the oldest reader version that implies it, if an older one than READERS_LISTED does.
     - `property`: the table property, and its value, that brings it to a table.
     - `brought_by`: whether columns of a type bring it to a new table.
     - `why_not`: why tables with it are not read, for messages.
@@ -45,6 +46,7 @@ class Feature:
     property: tuple[str, str] | None = None
     brought_by: Callable[[t.Type], bool] | None = None
     why_not: str = ""
+    reader_version: int | None = None
 
 
 def _is_zoneless(kind: t.Type) -> bool:
@@ -66,11 +68,17 @@ _ALL = (
     Feature("catalogOwned-preview", Support.NONE, why_not=_CATALOG),
     Feature("changeDataFeed", _W | _V, writer_version=4, property=("delta.enableChangeDataFeed", "true")),
     Feature("checkConstraints", _W | _V, writer_version=3),
-    Feature("checkpointProtection", _V),
+    Feature("checkpointProtection", _W | _V),
     Feature("clustering", _W | _V),
     Feature("collations", _V),
     Feature("collations-preview", _V),
-    Feature("columnMapping", _R | _W | _V, writer_version=5, property=("delta.columnMapping.mode", "name")),
+    Feature(
+        "columnMapping",
+        _R | _W | _V,
+        writer_version=5,
+        reader_version=2,
+        property=("delta.columnMapping.mode", "name"),
+    ),
     Feature("deletionVectors", _R | _W | _V, property=("delta.enableDeletionVectors", "true")),
     Feature("domainMetadata", _W | _V),
     Feature("generatedColumns", _W | _V, writer_version=4),
@@ -94,6 +102,15 @@ _ALL = (
     Feature("variantType", _R | _W | _V, brought_by=_is_variant),
     Feature("variantType-preview", _R | _W | _V),
 )
+_NEEDED: Mapping[str, tuple[str, ...]] = {  # the features that a feature depends on
+    "catalogManaged": ("inCommitTimestamp", "vacuumProtocolCheck"),
+    "clustering": ("domainMetadata",),
+    "icebergCompatV1": ("columnMapping",),
+    "icebergCompatV2": ("columnMapping",),
+    "icebergCompatV3": ("columnMapping", "domainMetadata", "rowTracking"),
+    "rowTracking": ("domainMetadata",),
+    "variantShredding": ("variantType",),
+}
 FEATURES: Mapping[str, Feature] = {each.name: each for each in _ALL}
 _NEW_WRITER_VERSION = 2  # of a new table that no property asks more of
 
@@ -108,11 +125,33 @@ def why_not_read(name: str, default: str) -> str:
     return (FEATURES[name].why_not if name in FEATURES else "") or default
 
 
-def implied(writer_version: int) -> frozenset[str]:
-    """Return the features that a writer version implies; from LISTED on, none."""
+def implied(writer_version: int, reader_version: int = READERS_LISTED - 1) -> frozenset[str]:
+    """Return the features that versions imply; writer versions from LISTED on, none.
+
+    A feature of readers takes both versions: writer version 6 with reader version 1 has no column mapping.
+    """
     if writer_version >= LISTED:
         return frozenset()
-    return frozenset(each.name for each in _ALL if each.writer_version <= writer_version)
+    named = (each for each in _ALL if each.writer_version <= writer_version)
+    return frozenset(each.name for each in named if oldest_reader(each.name) <= reader_version)
+
+
+def oldest_reader(name: str) -> int:
+    """Return the oldest reader version that tables with a feature can have; features not known are for writers."""
+    if not is_for_readers(name):
+        return 1
+    return FEATURES[name].reader_version or READERS_LISTED
+
+
+def with_needed(names: Iterable[str]) -> frozenset[str]:
+    """Return features with those that they depend on."""
+    given = frozenset(names)
+    return given.union(*(_NEEDED.get(name, ()) for name in given))
+
+
+def needing(name: str) -> list[str]:
+    """Return the features that depend on one."""
+    return sorted(each for each, needed in _NEEDED.items() if name in needed)
 
 
 def is_for_readers(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from lakescan.common.schema import Schema
@@ -16,6 +16,7 @@ from lakescan.delta.metadata.features import (
     Support,
     implied,
     is_for_readers,
+    oldest_reader,
     unsupported,
     why_not_read,
 )
@@ -54,42 +55,35 @@ class Protocol:
 
     @property
     def features(self) -> frozenset[str]:
-        """The table features in force: those listed, and those that older writer versions imply."""
-        return self.reader_features | self.writer_features | implied(self.min_writer_version)
+        """The table features in force: those listed, and those that older versions imply."""
+        listed = self.reader_features | self.writer_features
+        return listed | implied(self.min_writer_version, self.min_reader_version)
 
     @staticmethod
-    def of_features(names: Collection[str], reader: int = 1, writer: int = 2) -> Protocol:
-        """The protocol of a new table with these features, of at least these versions.
+    def of_features(names: Collection[str]) -> Protocol:
+        """The weakest protocol that has exactly these features, as Delta on Spark normalises them.
 
-        Features that an older writer version implies are not listed, as long as no other one has to be.
+        That is one of the older versions if it implies these and no other; else they are listed for writers, and for
+        readers, too, if one of them is listed by readers alone. A table whose only feature of readers is column mapping
+        keeps reader version 2.
         """
-        if all(FEATURES[name].writer_version < LISTED for name in names):
-            implying = max([writer, *(FEATURES[name].writer_version for name in names)])
-            reading = max(reader, 2 if any(is_for_readers(name) for name in names) else 1)
-            return Protocol(reading, implying, frozenset())
-        return Protocol(reader, writer, frozenset()).with_features(names)
-
-    @staticmethod
-    def of_exactly(names: Collection[str]) -> Protocol | None:
-        """The protocol of versions that imply these features and no other; None if there is none."""
-        for writer in range(1, LISTED):
-            if implied(writer) == set(names):
-                return Protocol(2 if any(is_for_readers(name) for name in names) else 1, writer, frozenset())
-        return None
+        wanted = frozenset(names)
+        reader = max([1, *map(oldest_reader, wanted)])
+        writer = max([1, *(FEATURES[name].writer_version if name in FEATURES else LISTED for name in wanted)])
+        if writer < LISTED and implied(writer, reader) == wanted:
+            return Protocol(reader, writer, frozenset())
+        for_readers = frozenset(name for name in wanted if is_for_readers(name))
+        return Protocol(reader, LISTED, for_readers if reader == READERS_LISTED else frozenset(), wanted)
 
     def with_features(self, names: Collection[str]) -> Protocol:
-        """This protocol and more features; itself if it has them.
-
-        Versions go up to those that list features, unless an older one implies these features and no other.
-        """
+        """The weakest protocol that has this one's features and more; itself if it has them all."""
         if not set(names) - self.features:
             return self
-        wanted = self.features | set(names)
-        if self.min_writer_version < LISTED and (older := Protocol.of_exactly(wanted)) is not None:
-            return replace(older, min_reader_version=max(older.min_reader_version, self.min_reader_version))
-        for_readers = frozenset(name for name in wanted if is_for_readers(name))
-        reader = READERS_LISTED if for_readers else self.min_reader_version
-        return Protocol(reader, LISTED, for_readers if reader == READERS_LISTED else frozenset(), wanted)
+        return Protocol.of_features(self.features | set(names))
+
+    def without_features(self, names: Collection[str]) -> Protocol:
+        """The weakest protocol that has this one's features but for some."""
+        return Protocol.of_features(self.features - set(names))
 
     def check_readable(self, location: str) -> None:
         """Raise `UnsupportedFeature` for an unsupported reader version or reader feature."""

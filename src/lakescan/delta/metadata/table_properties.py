@@ -193,6 +193,14 @@ class DeltaProperties(Properties):
         check=_duration,
         error=UnsupportedFeature,
     )
+    truncated_retention = Property(
+        "delta.dropFeatureTruncateHistory.retentionDuration",
+        timedelta(hours=24),
+        _interval,
+        "how long commits are kept when a feature is dropped with TRUNCATE HISTORY",
+        check=_duration,
+        error=UnsupportedFeature,
+    )
     checkpoint_interval = Property(
         "delta.checkpointInterval", 10, positive, "commits from one checkpoint to the next", check=_number
     )
@@ -241,7 +249,7 @@ class DeltaProperties(Properties):
     )
     reader_version = Property("delta.minReaderVersion", "1", str, "the protocol of readers", check=_version(1, 2))
     writer_version = Property(
-        "delta.minWriterVersion", "2", str, "the protocol of writers", check=_version(1, 2, 3, 4, 5)
+        "delta.minWriterVersion", "2", str, "the protocol of writers", check=_version(1, 2, 3, 4, 5, 6)
     )
     # Of other writers: checked, and kept
     auto_optimize = Property("delta.autoOptimize", "false", str, "an old name of optimizeWrite", check=_flag)

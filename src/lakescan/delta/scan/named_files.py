@@ -17,12 +17,12 @@ from lakescan.common.timestamps import from_millis
 from lakescan.delta.log.actions import VECTOR, ActionReader
 from lakescan.delta.log.json_lines import parse_log_texts
 from lakescan.delta.log.pieces import batches, pieces_of, read_commits
-from lakescan.delta.log.replay import file_locations, identity
+from lakescan.delta.log.replay import canonical_paths, file_locations, identity
 from lakescan.delta.log.segment import LogFile, LogListing, list_log
 from lakescan.delta.log.text import LogText
 from lakescan.delta.scan.deletion_vectors import delete_table
 from lakescan.errors import CorruptMetadata, StorageError
-from lakescan.storage import Storage
+from lakescan.storage import Storage, join
 
 _FILE = [pa.field("path", pa.string()), pa.field("deletionVector", VECTOR)]
 _ACTIONS = pa.schema(
@@ -84,6 +84,27 @@ def removed_files(location: str, storage: Storage) -> Iterator[pa.Array]:
             yield from _removed(_Part.of_checkpoint(each.checkpoint.location, storage), location)
     for batch in batches(listing.commits):
         yield from _removed(_Part.of_commits(batch, storage), location)
+
+
+def vectors_of_removed(location: str, storage: Storage, cutoff: int) -> pa.Array:
+    """The vector files of files that were removed since `cutoff`, as paths below the table's folder, not encoded.
+
+    Without those that a `remove` action names itself: only by that, a writer that does not know deletion vectors keeps
+    them. `cutoff` is in milliseconds since 1970. Files elsewhere, which vectors of a clone are in, are left out.
+    """
+    segment = list_log(location, storage).segment()
+    pieces = pieces_of(segment, ActionReader(storage, ()))
+    parts = [_Part.of_checkpoint(each.checkpoint.location, storage) for each in pieces if each.checkpoint is not None]
+    parts += [_Part.of_commits(batch, storage) for batch in batches(segment.commits)]
+    actions = _retained([part.actions for part in parts], cutoff)
+    removed = actions.filter(pc.invert(actions["is_add"]))
+    vectors = removed["vector"].combine_chunks()
+    vectors = vectors.filter(pc.is_in(vectors.field("storageType"), value_set=pa.array(["u", "p"])))
+    found = canonical_paths(pc.unique(delete_table(vectors, location)["path"].combine_chunks()))
+    folder = canonical_paths(pa.array([join(location, "")]))[0].as_py()
+    known = canonical_paths(file_locations(removed["path"].combine_chunks(), location))
+    inside = found.filter(pc.and_not(pc.starts_with(found, folder), pc.is_in(found, value_set=known)))
+    return pc.utf8_slice_codeunits(inside, len(folder))
 
 
 def _removed(part: _Part, location: str) -> Iterator[pa.Array]:
