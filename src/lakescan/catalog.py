@@ -465,6 +465,7 @@ class Catalog(CatalogViews):
         properties: Mapping[str, Any] | None = None,
         location: str | os.PathLike[str] | None = None,
         exist_ok: bool = False,
+        replace: bool = False,
     ) -> Table:
         """Make a Delta table of another one's files, without copying them, and open it: SHALLOW CLONE.
 
@@ -476,15 +477,17 @@ class Catalog(CatalogViews):
             properties: Properties that the clone has beside, or instead of, those of the source.
             location: The new table's folder; by default one under the catalog's warehouse.
             exist_ok: Open the table if it exists.
+            replace: Take the place of the table if it exists and has no rows; its history is kept.
 
         Returns:
             The open table; see `Table.clone` for what it shares with the source.
 
         Raises:
-            TableExists: It exists, and `exist_ok` is not given.
+            TableExists: It exists, and neither `exist_ok` nor `replace` is given.
             NoSuchNamespace: The namespace does not exist.
             NoSuchSnapshot: The source does not have the state.
-            UnsupportedFeature: The source is an Iceberg table.
+            CommitConflict: Another writer changed the table that is replaced.
+            UnsupportedFeature: The source is an Iceberg table; the table that is replaced is, or has rows.
 
         Example:
             >>> lake.clone_table("shop.events_test", "/lake/events", version=12)
@@ -493,10 +496,17 @@ class Catalog(CatalogViews):
         if self.table_exists(name):
             if exist_ok:
                 return self.load_table(name)
-            raise TableExists(f"{identifier} already exists: exist_ok=True opens it")
+            if not replace:
+                raise TableExists(f"{identifier} already exists: exist_ok=True opens it, replace=True replaces it")
         opened = source if isinstance(source, Table) else table(source)
         where = None if location is None else location_of(location)
         state: dict[str, Any] = {"version": version, "timestamp": timestamp, "properties": properties}
+        if self.table_exists(name):
+            folder = self._found(identifier, format_named("delta")).location
+            if where is not None and where != folder:
+                raise InvalidOption(f"{identifier} is at {folder}: a clone that replaces it has no other location")
+            opened.clone(folder, replace=True, **state)
+            return self.load_table(name)
         make_named_delta(self._catalog, identifier, where, lambda folder, _: opened.clone(folder, **state))
         return self.load_table(name)
 

@@ -631,6 +631,7 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
         version: int | None = None,
         timestamp: datetime | date | str | None = None,
         properties: Mapping[str, Any] | None = None,
+        replace: bool = False,
     ) -> CloneResult:
         """Make a new Delta table of this one's files, without copying them: Delta's SHALLOW CLONE.
 
@@ -643,21 +644,25 @@ class Table(TableRefs, TableMaintenance, TableMetadataFiles):
             version: The version to clone; the newest by default.
             timestamp: The state at that time (UTC without an offset).
             properties: Properties that the clone has beside, or instead of, those of this table.
+            replace: Take the place of a table without rows in the folder, whose history is kept.
 
         Returns:
             How many files the clone has.
 
         Raises:
-            CreatedConcurrently: There is a table in the folder.
+            CreatedConcurrently: There is a table in the folder, and `replace` is not given.
+            CommitConflict: Another writer changed the table that is replaced.
             NoSuchSnapshot: The table does not have the state.
-            UnsupportedFeature: An Iceberg table: its snapshots are read by branches and tags.
+            UnsupportedFeature: An Iceberg table: its snapshots are read by branches and tags. Or the table that is
+                replaced has rows, or another mode of column mapping.
 
         Example:
             >>> print(events.clone("/lake/events_test", version=12))
             cloned version 12: 40 files (1.2 GB), none copied
         """
         selector = SnapshotSelector(version, None if timestamp is None else as_moment(timestamp))
-        return clone(self._spec.at(selector), location_of(location), self._spec.storage, property_texts(properties))
+        source, storage = self._spec.at(selector), self._spec.storage
+        return clone(source, location_of(location), storage, property_texts(properties), replace=replace)
 
     def expire_snapshots(
         self,

@@ -139,5 +139,19 @@ def test_a_table_is_cloned_in_an_earlier_version(lake: lakescan.Catalog, events:
     with pytest.raises(lakescan.TableExists):
         lakescan.sql(f"CREATE TABLE lake.shop.clone SHALLOW CLONE delta.`{events}`")
     assert lakescan.sql(f"CREATE TABLE IF NOT EXISTS lake.shop.clone SHALLOW CLONE delta.`{events}`").count() == 5
-    with pytest.raises(lakescan.UnsupportedFeature, match="Drop the table first"):
+    with pytest.raises(lakescan.UnsupportedFeature, match="which has rows"):
         lakescan.sql(f"CREATE OR REPLACE TABLE lake.shop.clone SHALLOW CLONE delta.`{events}`")
+    for name in ("lake.shop.clone", f"delta.`{tmp_path}/other`"):
+        lakescan.sql(f"DELETE FROM {name} WHERE true")
+        text = f"REPLACE TABLE {name} SHALLOW CLONE delta.`{events}` VERSION AS OF 2 TBLPROPERTIES ('a' = 'c')"
+        replaced = lakescan.sql(text)
+        assert (replaced.count(), replaced.properties["a"]) == (4, "c")
+    with pytest.raises(lakescan.NoSuchTable):
+        lakescan.sql(f"REPLACE TABLE lake.shop.none SHALLOW CLONE delta.`{events}`")
+    with pytest.raises(lakescan.NoSuchTable):
+        lakescan.sql(f"REPLACE TABLE delta.`{tmp_path}/none` SHALLOW CLONE delta.`{events}`")
+    assert lakescan.sql(f"CREATE OR REPLACE TABLE lake.shop.none SHALLOW CLONE delta.`{events}`").count() == 6
+    with pytest.raises(lakescan.InvalidStatement, match="leave LOCATION out"):
+        lakescan.sql(f"CREATE TABLE delta.`{tmp_path}/x` SHALLOW CLONE delta.`{events}` LOCATION '/elsewhere'")
+    with pytest.raises(lakescan.InvalidStatement, match="only TBLPROPERTIES and LOCATION"):
+        lakescan.sql(f"CREATE TABLE lake.shop.x SHALLOW CLONE delta.`{events}` COMMENT 'no'")

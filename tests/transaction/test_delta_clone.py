@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakescan
+from lakescan.delta.commit import cloned
 from tests.support import own_catalog
-from tests.support.delta_state import state
+from tests.support.delta_state import newest, state
 
 local, no_other_catalogs = own_catalog.local, own_catalog.no_other_catalogs
 
@@ -127,6 +129,87 @@ def test_a_folder_with_a_table_is_refused(source: lakescan.Table, tmp_path: Path
         source.clone(tmp_path / "clone")
 
 
+def empty(folder: Path, **properties: str) -> lakescan.Table:
+    """A table that had rows of other columns, partitioned by one of them."""
+    other = pa.table({"n": [1.5], "day": ["a"]})
+    lakescan.save(other, folder, format="delta", partition_by="day", properties=properties)
+    lakescan.table(folder).delete("n > 0")
+    return lakescan.table(folder)
+
+
+def test_a_clone_takes_the_place_of_a_table_without_rows(source: lakescan.Table, tmp_path: Path) -> None:
+    table = empty(tmp_path / "t", owner="you", kept="no")
+    identity = state(tmp_path / "t")[1].id
+    result = source.clone(tmp_path / "t", replace=True)
+    assert result.version == 3
+    clone = lakescan.table(tmp_path / "t")
+    assert ids(clone) == [3, 4, 5]
+    assert (clone.schema.names, clone.partitioning) == (source.schema.names, source.partitioning)
+    assert clone.properties == source.properties
+    assert state(tmp_path / "t")[1].id == identity
+    assert clone.history()["operation"].to_pylist()[-1] == "CLONE"
+    assert table.scan().as_of(version=1).to_arrow()["n"].to_pylist() == [1.5]
+    clone.append(rows(9))
+    assert ids(clone) == [3, 4, 5, 9]
+
+
+def test_a_clone_onto_rows_is_refused_and_changes_nothing(source: lakescan.Table, tmp_path: Path) -> None:
+    lakescan.save(rows(1), tmp_path / "t", format="delta")
+    before = newest(tmp_path / "t")
+    with pytest.raises(lakescan.UnsupportedFeature, match="which has rows"):
+        source.clone(tmp_path / "t", replace=True)
+    assert newest(tmp_path / "t") == before
+
+
+def test_rows_that_others_add_meanwhile_are_not_replaced(
+    source: lakescan.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty(tmp_path / "t")
+    real = cloned.DeltaCommit.commit
+
+    def late(commit: Any) -> int:
+        monkeypatch.setattr(cloned.DeltaCommit, "commit", real)
+        lakescan.table(tmp_path / "t").append(pa.table({"n": [2.5], "day": ["b"]}))
+        return real(commit)
+
+    monkeypatch.setattr(cloned.DeltaCommit, "commit", late)
+    with pytest.raises(lakescan.CommitConflict):
+        source.clone(tmp_path / "t", replace=True)
+    assert lakescan.table(tmp_path / "t").to_arrow()["n"].to_pylist() == [2.5]
+
+
+def test_a_clone_keeps_the_mode_of_column_mapping(source: lakescan.Table, tmp_path: Path) -> None:
+    empty(tmp_path / "t", **{"delta.columnMapping.mode": "name"})
+    with pytest.raises(lakescan.UnsupportedFeature, match=r"columnMapping.mode is 'name'.*Drop the table first"):
+        source.clone(tmp_path / "t", replace=True)
+
+
+def test_what_the_replaced_table_needs_stays(tmp_path: Path) -> None:
+    """Ids of rows go on, and features; clustering columns of a clone that has none go."""
+    tracked = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
+    lakescan.save(rows(1, 2), tmp_path / "t", format="delta", properties=tracked)
+    table = lakescan.table(tmp_path / "t")
+    table.alter().cluster_by("id").commit()
+    table.overwrite(rows().slice(0, 0))
+    lakescan.save(rows(1, 2), tmp_path / "s", format="delta", properties={"delta.enableRowTracking": "true"})
+    lakescan.table(tmp_path / "s").clone(tmp_path / "t", replace=True)
+    clone = lakescan.table(tmp_path / "t")
+    assert min(clone.scan().select("_row_id").to_arrow()["_row_id"].to_pylist()) >= 2
+    assert {"deletionVectors", "rowTracking", "clustering"} <= state(tmp_path / "t")[0].features
+    assert clone.inspect("detail")["clusteringColumns"].to_pylist() == [[]]
+
+
+def test_identity_columns_go_on_behind_the_ids_of_both(tmp_path: Path) -> None:
+    columns = "(id BIGINT GENERATED ALWAYS AS IDENTITY, n BIGINT) USING delta"
+    for name, count in {"s": 2, "t": 5}.items():
+        lakescan.sql(f"CREATE TABLE delta.`{tmp_path / name}` {columns}")
+        lakescan.table(tmp_path / name).append(pa.table({"n": list(range(count))}))
+    lakescan.table(tmp_path / "t").delete("n >= 0")
+    lakescan.table(tmp_path / "s").clone(tmp_path / "t", replace=True)
+    lakescan.table(tmp_path / "t").append(pa.table({"n": [9]}))
+    assert max(ids(lakescan.table(tmp_path / "t"))) == 6
+
+
 def test_a_clone_has_a_name(source: lakescan.Table, local: lakescan.Catalog) -> None:
     clone = local.clone_table("db.clone", source, version=2)
     assert ids(clone) == [3, 4]
@@ -136,6 +219,16 @@ def test_a_clone_has_a_name(source: lakescan.Table, local: lakescan.Catalog) -> 
     assert ids(local.clone_table("db.clone", source, exist_ok=True)) == [3, 4]
     with pytest.raises(lakescan.NoSuchSnapshot):
         local.clone_table("db.other", source, version=99)
+    with pytest.raises(lakescan.UnsupportedFeature, match="which has rows"):
+        local.clone_table("db.clone", source, replace=True)
+    clone.delete("id > 0")
+    with pytest.raises(lakescan.InvalidOption, match="no other location"):
+        local.clone_table("db.clone", source, replace=True, location="/elsewhere")
+    assert ids(local.clone_table("db.clone", source, replace=True)) == [3, 4, 5]
+    assert ids(local.clone_table("db.new", source, replace=True)) == [3, 4, 5]
+    local.create_table("db.iceberg", rows(1).schema)
+    with pytest.raises(lakescan.UnsupportedFeature, match="replacing the iceberg table"):
+        local.clone_table("db.iceberg", source, replace=True)
 
 
 def test_an_iceberg_table_is_not_cloned(local: lakescan.Catalog, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakescan.ddl.context import Context
 from lakescan.ddl.names import NewName, opened
-from lakescan.errors import InvalidStatement, TableExists, UnsupportedFeature
+from lakescan.errors import InvalidStatement, NoSuchTable, TableExists
 from lakescan.grammar.create_table import CloneOf, CreateTable
 from lakescan.opening import open_table
 from lakescan.options.read import ReadOptions
@@ -16,11 +16,7 @@ from lakescan.transaction.formats import format_at
 
 
 def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Context) -> Table:
-    """Make the clone, and open it; raises `TableExists`, and `UnsupportedFeature` for OR REPLACE."""
-    if wanted.replaces:
-        raise UnsupportedFeature(
-            "CREATE OR REPLACE TABLE ... SHALLOW CLONE", "Drop the table first, or clone under another name."
-        )
+    """Make the clone, and open it; raises `TableExists`, `NoSuchTable`, and what `Table.clone` raises."""
     unused = (wanted.format, wanted.partition_by, wanted.order, wanted.cluster_by, wanted.comment, wanted.query)
     if any(unused):
         raise InvalidStatement(
@@ -30,6 +26,8 @@ def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Con
     state: dict[str, Any] = {} if clone.state is None else {"timestamp": clone.state.timestamp}
     if clone.state is not None and clone.state.version is not None:
         state["version"] = int(clone.state.version)
+    if not wanted.creates and not _is_there(name):
+        raise NoSuchTable(f"{name.name} does not exist: CREATE OR REPLACE TABLE makes it")
     if name.catalog is not None:
         return name.catalog.clone_table(
             name.name,
@@ -37,13 +35,22 @@ def clone_table(wanted: CreateTable, clone: CloneOf, name: NewName, context: Con
             properties=wanted.properties,
             location=wanted.location,
             exist_ok=wanted.if_not_exists,
+            replace=wanted.replaces,
             **state,
         )
     if wanted.location is not None and wanted.location != name.name:
         raise InvalidStatement(f"the clone is named by its folder, {name.name}: leave LOCATION out")
-    is_there = format_at(name.name, Storage({})) is not None
-    if is_there and not wanted.if_not_exists:
-        raise TableExists(f"there is a table at {name.name}: CREATE TABLE IF NOT EXISTS keeps it")
-    if not is_there:
-        source.clone(name.name, properties=wanted.properties, **state)
+    is_there = _is_there(name)
+    if is_there and not (wanted.if_not_exists or wanted.replaces):
+        raise TableExists(
+            f"there is a table at {name.name}: CREATE OR REPLACE TABLE replaces it, CREATE TABLE IF NOT EXISTS keeps it"
+        )
+    if not is_there or wanted.replaces:
+        source.clone(name.name, properties=wanted.properties, replace=wanted.replaces, **state)
     return open_table(name.name, ReadOptions.of({"format": "delta"}))
+
+
+def _is_there(name: NewName) -> bool:
+    if name.catalog is not None:
+        return name.catalog.table_exists(name.name)
+    return format_at(name.name, Storage({})) is not None

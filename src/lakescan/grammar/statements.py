@@ -138,6 +138,12 @@ FORMS: tuple[Form, ...] = (
     ),
     Form(
         "CREATE OR REPLACE TABLE",
+        "name SHALLOW CLONE other [VERSION AS OF n | TIMESTAMP AS OF 'time'] [TBLPROPERTIES (...)]",
+        "CREATE OR REPLACE TABLE lake.shop.t SHALLOW CLONE delta.`/lake/events`",
+        lambda words: read_create_table(words, replaces=True),
+    ),
+    Form(
+        "CREATE OR REPLACE TABLE",
         _CREATE.removeprefix("[IF NOT EXISTS] "),
         "CREATE OR REPLACE TABLE lake.shop.t USING delta AS SELECT 1 AS id",
         lambda words: read_create_table(words, replaces=True),

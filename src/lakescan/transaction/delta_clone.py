@@ -12,7 +12,9 @@ from lakescan.storage import Storage
 from lakescan.transaction.results import CloneResult
 
 
-def clone(source: ScanSpec, location: str, storage: Storage, properties: Mapping[str, str]) -> CloneResult:
+def clone(
+    source: ScanSpec, location: str, storage: Storage, properties: Mapping[str, str], *, replace: bool = False
+) -> CloneResult:
     """Make a Delta table in a folder of the state that a scan reads; see `Table.clone`."""
     table = source.table
     if not isinstance(table, DeltaTable):
@@ -21,5 +23,5 @@ def clone(source: ScanSpec, location: str, storage: Storage, properties: Mapping
             "Its states have names within the table: create_branch, create_tag. Or write its rows to a new table.",
         )
     version = table.version_of(source.snapshot)
-    files, size = clone_table(version, source.storage, location, storage, dict(properties))
+    files, size = clone_table(version, source.storage, location, storage, dict(properties), replace=replace)
     return CloneResult(version.segment.version, size, files)

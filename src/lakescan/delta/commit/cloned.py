@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import replace as replace_members
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -14,38 +15,54 @@ import pyarrow.compute as pc
 from lakescan.definition.table_changes import SetProperties
 from lakescan.delta.alter.changes import altered
 from lakescan.delta.alter.state import TableState
-from lakescan.delta.commit.commit import Operation
-from lakescan.delta.commit.creation import commit_first, is_table
+from lakescan.delta.commit.commit import DeltaCommit, Operation
+from lakescan.delta.commit.conflicts import Reads
+from lakescan.delta.commit.creation import check_no_table, commit_first, is_table
 from lakescan.delta.commit.file_changes import ADD, FileChanges, without_empty
 from lakescan.delta.commit.live_adds import live_adds, whole_adds
+from lakescan.delta.commit.restored import with_marks, with_protection
 from lakescan.delta.log.actions import VECTOR
 from lakescan.delta.log.reader import DeltaVersion, LogReader
+from lakescan.delta.log.segment import list_log
 from lakescan.delta.metadata.clustering import CLUSTERING
 from lakescan.delta.metadata.features import Support
 from lakescan.delta.metadata.table_properties import DeltaProperties
 from lakescan.delta.scan.deletion_vectors import delete_table
-from lakescan.errors import CreatedConcurrently
+from lakescan.errors import UnsupportedFeature
 from lakescan.storage import Storage
 
-_SINCE = (DeltaProperties.in_commit_since.name, DeltaProperties.in_commit_since_time.name)
+_OF_HISTORY = (  # properties that are about versions of the source
+    DeltaProperties.in_commit_since.name,
+    DeltaProperties.in_commit_since_time.name,
+    DeltaProperties.protected_before.name,
+)
 _ROW_COLUMNS = (DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name)
 _NAMES = ("_row-id-col-", "_row-commit-version-col-")
 _OTHERS = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_.~/!$&'()*+,:;=@-])")  # ASCII that URIs of Java do not keep
 
 
 def clone_table(
-    source: DeltaVersion, source_storage: Storage, location: str, storage: Storage, properties: dict[str, str]
+    source: DeltaVersion,
+    source_storage: Storage,
+    location: str,
+    storage: Storage,
+    properties: dict[str, str],
+    *,
+    replace: bool = False,
 ) -> tuple[int, int]:
     """Make a table in a folder of a version's files; returns how many there are, and their bytes.
 
-    Its rows have no ids of the source: with row tracking, they get new ones. Raises `CreatedConcurrently` if there is a
-    table, and `UnsupportedFeature` for a source that writers here do not support.
+    Its rows have no ids of the source: with row tracking, they get new ones. With `replace`, a table without rows may
+    be in the folder: it gets the source's columns, layout and files in a commit, and keeps its history. Raises
+    `CreatedConcurrently` if there is a table else, `CommitConflict`, and `UnsupportedFeature` for a source that writers
+    here do not support, and for a table with rows, as Delta on Spark does.
     """
     origin = source.segment.location
     source.protocol.check_readable(origin)
     source.protocol.check_supports(Support.WRITE, "cloning", origin)
-    if is_table(location, storage):
-        raise CreatedConcurrently(f"a Delta table already exists at {location}")
+    base = _replaced(location, storage, source) if is_table(location, storage) and replace else None
+    if base is None:
+        check_no_table(location, storage)
     state = _state(source, location, properties)
     live = live_adds(source, source_storage)
     size: int = pc.sum(live["size"]).as_py() or 0
@@ -60,26 +77,71 @@ def clone_table(
     clustering = LogReader(origin, source_storage).domains(source.segment).get(CLUSTERING)
     domains = {} if clustering is None else {CLUSTERING: clustering.text("configuration") or ""}
     parameters = {"source": f"delta.`{origin}`", "sourceVersion": source.segment.version}
-    added = _absolute(whole_adds(source, source_storage, live), live, origin)
-    commit_first(
-        location,
-        Operation("CLONE", parameters, metrics),
-        state.protocol,
-        state.metadata,
-        storage,
-        FileChanges(added=added),
-        {**domains, **state.domains},
-    )
+    operation = Operation("CLONE", parameters, metrics)
+    files = FileChanges(added=_absolute(whole_adds(source, source_storage, live), live, origin))
+    if base is None:
+        commit_first(location, operation, state.protocol, state.metadata, storage, files, {**domains, **state.domains})
+    else:
+        _commit_onto(base, storage, operation, files, state, domains)
     return live.num_rows, size
+
+
+def _replaced(location: str, storage: Storage, source: DeltaVersion) -> DeltaVersion:
+    """The newest version of a table that a clone takes the place of."""
+    base = LogReader(location, storage).version(list_log(location, storage).segment())
+    base.protocol.check_supports(Support.WRITE, "cloning onto", location)
+    if live_adds(base, storage).num_rows:
+        raise UnsupportedFeature(f"cloning onto {location}, which has rows", "Delete them, or drop the table, first.")
+    modes = base.metadata.column_mapping_mode, source.metadata.column_mapping_mode
+    if modes[0] != modes[1]:
+        raise UnsupportedFeature(
+            f"cloning onto {location}, whose {DeltaProperties.column_mapping.name} is {modes[0]!r}, a table where it "
+            f"is {modes[1]!r}",
+            "Drop the table first.",
+        )
+    return base
+
+
+def _commit_onto(
+    base: DeltaVersion,
+    storage: Storage,
+    operation: Operation,
+    files: FileChanges,
+    state: TableState,
+    domains: Mapping[str, str | None],
+) -> None:
+    """Commit a clone to the table that it takes the place of, which keeps its id, its name and its description."""
+    old, new = base.metadata, state.metadata
+    metadata = replace_members(
+        new,
+        id=old.id,
+        name=old.name,
+        description=old.description,
+        created_time=old.created_time,
+        schema_string=with_marks(new.schema_string, old.schema_string),
+        configuration=with_protection(new.configuration, old),
+    )
+    protocol = base.protocol.with_features(state.protocol.features)
+    gone = {CLUSTERING: None} if "clustering" in base.protocol.features and CLUSTERING not in domains else {}
+    DeltaCommit(
+        base,
+        storage,
+        operation,
+        files,
+        Reads.of_table(),
+        metadata,
+        None if protocol == base.protocol else protocol,
+        domains={**gone, **domains, **state.domains},
+    ).commit()
 
 
 def _state(source: DeltaVersion, location: str, properties: dict[str, str]) -> TableState:
     """The source's protocol and metadata as those of a new table, with other properties."""
-    configuration = {n: v for n, v in source.metadata.configuration.items() if n not in _SINCE}
+    configuration = {n: v for n, v in source.metadata.configuration.items() if n not in _OF_HISTORY}
     for name, prefix in zip(_ROW_COLUMNS, _NAMES, strict=True):
         if name in configuration:  # files of the source may have ids in its columns, which are not the clone's
             configuration[name] = f"{prefix}{uuid.uuid4()}"
-    metadata = replace(
+    metadata = replace_members(
         source.metadata,
         id=str(uuid.uuid4()),
         name=None,
