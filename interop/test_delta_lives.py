@@ -1,0 +1,33 @@
+"""Tables that lived through anything here: Delta on Spark reads the same rows of each version, and goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.delta_life import Life
+from tests.support.delta_state import newest
+from tests.support.rows import differences
+
+import lakescan
+from interop.test_delta_commits import checked, forget
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_rows_of_a_life(jvm: Any, warehouse: Path, seed: int) -> None:
+    life = Life(warehouse / "delta" / f"life{seed}", seed)
+    for _ in range(30):
+        life.step()
+    forget(jvm)
+    table = f"delta.`{life.folder}`"
+    assert differences(jvm.sql(f"SELECT * FROM {table}").toArrow(), life.table.to_arrow()) == ""
+    assert checked(jvm, str(life.folder))
+    for version in life.known()[::5]:
+        expected = life.table.scan().as_of(version=version).to_arrow()
+        assert differences(jvm.sql(f"SELECT * FROM {table} VERSION AS OF {version}").toArrow(), expected) == ""
+    jvm.sql(f"DELETE FROM {table} WHERE id % 2 = 0")
+    jvm.sql(f"INSERT INTO {table} (id) VALUES (1000)")
+    found = lakescan.table(life.folder).to_arrow()
+    assert differences(found, jvm.sql(f"SELECT * FROM {table}").toArrow()) == ""
+    assert newest(life.folder) > max(life.known())
