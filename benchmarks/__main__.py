@@ -16,6 +16,7 @@ from benchmarks import (
     delta_log,
     huge_deletes,
     local_read,
+    maintenance,
     planning,
     planning_growth,
     row_changes,
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "commits": commits,
     "row_changes": row_changes,
     "tpch": tpch,
+    "maintenance": maintenance,
 }
 console = Console()
 _DOCUMENT = Path("docs/benchmarks.md")

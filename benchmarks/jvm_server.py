@@ -103,6 +103,16 @@ def _commit(jvm: Any, tables: Any, folder: str, commits: int) -> None:
         table.newAppend().appendFile(file.withFileSizeInBytes(500).withRecordCount(1).build()).commit()
 
 
+def _orphans(session: Any, table: str, warehouse: str) -> dict[str, float]:
+    """The seconds of a dry run of `remove_orphan_files` on a table of a catalog that is a folder."""
+    session.conf.set("spark.sql.catalog.upkeep", "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set("spark.sql.catalog.upkeep.type", "hadoop")
+    session.conf.set("spark.sql.catalog.upkeep.warehouse", warehouse)
+    started = time.perf_counter()
+    found = session.sql(f"CALL upkeep.system.remove_orphan_files(table => '{table}', dry_run => true)").count()
+    return {"seconds": time.perf_counter() - started, "files": found}
+
+
 def main() -> None:
     from pyspark.sql import SparkSession
 
@@ -130,6 +140,9 @@ def main() -> None:
         if "commits" in asked:
             _commit(jvm, tables, asked["folder"], asked["commits"])
             print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
+            continue
+        if "orphans" in asked:
+            print(json.dumps(_orphans(session, asked["orphans"], asked["warehouse"])), flush=True)
             continue
         if "stream" in asked:
             _stream(session, asked["format"], asked["path"], asked["stream"])

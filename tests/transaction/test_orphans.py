@@ -13,6 +13,7 @@ import pytest
 import lakescan
 from lakescan.catalogs.registry import connection
 from lakescan.maintenance import orphans
+from lakescan.maintenance.folder_search import FolderSearch
 from tests.transaction.aged import age, folder_of, stray
 from tests.transaction.support import now, pairs, rows
 
@@ -171,14 +172,15 @@ def test_what_is_committed_while_folders_are_listed_stays(table: lakescan.Table,
     late = place() / "data" / "late.parquet"
     pq.write_table(rows(C), late)
     age(tmp_path)
-    listing = orphans.Listing.of
+    look, looked = FolderSearch.look, list[Any]()
 
-    def listed(*arguments: Any) -> Any:
-        found = listing(*arguments)
-        connection("local").load_table("db.t").add_files([str(late)])
-        return found
+    def listed(self: FolderSearch, folders: Any) -> Any:
+        looked.append(look(self, folders))
+        if late.exists() and len(looked) == 1:
+            connection("local").load_table("db.t").add_files([str(late)])
+        return looked[-1]
 
-    monkeypatch.setattr(orphans.Listing, "of", listed)
+    monkeypatch.setattr(FolderSearch, "look", listed)
     assert now().remove_orphans() == []
     assert now().scan().to_arrow().num_rows == 3
 

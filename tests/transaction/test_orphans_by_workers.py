@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections import defaultdict
@@ -15,8 +16,9 @@ import pytest
 
 import lakescan
 from lakescan.catalogs.registry import connection
-from lakescan.maintenance import compared_by_workers
+from lakescan.maintenance import compared_by_workers, folder_search
 from lakescan.storage import Storage
+from lakescan.storage.listed import listed
 from tests.transaction.aged import LONG_AGO, age, folder_of, stray
 from tests.transaction.support import Make, now, pairs, rows
 
@@ -44,7 +46,8 @@ class Workers:
             for share, table in _sent(split)(_sent(item)):
                 assert 0 <= share < shares
                 divided[share].append(table)
-        self._during()
+        during, self._during = self._during, lambda: None
+        during()
         for tables in divided.values():
             yield _sent(_sent(take)(iter(tables)))
 
@@ -90,7 +93,7 @@ def test_one_share_and_many_find_the_same(made: Make, monkeypatch: pytest.Monkey
     written(made())
     expected = sorted(now().remove_orphans(dry_run=True))
     monkeypatch.setattr(compared_by_workers, "_MOST_SHARES", 1)
-    monkeypatch.setattr(compared_by_workers, "_DEPTH", 0)
+    monkeypatch.setattr(folder_search, "_DEPTH", 0)
     assert sorted(now().remove_orphans(dry_run=True, executor=Workers())) == expected
 
 
@@ -175,12 +178,13 @@ def test_every_file_is_listed_once_however_folders_are_divided(tmp_path: Path, m
     storage = Storage()
     everything = sorted(each.location for each in storage.walk(str(tmp_path)))
     for most, depth in ((1, 1), (2, 4), (1000, 1), (1000, 9), (1000, 0)):
-        monkeypatch.setattr(compared_by_workers, "_FOLDERS", most)
-        monkeypatch.setattr(compared_by_workers, "_DEPTH", depth)
+        monkeypatch.setattr(folder_search, "_FOLDERS", most)
+        monkeypatch.setattr(folder_search, "_DEPTH", depth)
         found = []
-        for folder in compared_by_workers.folders_to_list(storage, [str(tmp_path), str(tmp_path / "p=1")]):
-            files = storage.walk(folder.location) if folder.is_deep else storage.entries(folder.location)[0]
-            found += [each.location for each in files]
+        folders = folder_search.folders_to_list(storage, [str(tmp_path), str(tmp_path / "p=1")])
+        for folder in [each for task in folder_search.tasks_of(folders) for each in task]:
+            for part in listed(storage, folder.location, deep=folder.is_deep):
+                found += part["location"].to_pylist()
         assert sorted(found) == everything
 
 
@@ -238,3 +242,85 @@ def test_expiry_that_ended_before_its_files_were_removed_is_finished_by_the_next
     removed = now().remove_orphans(executor=Workers())
     assert [Path(each).suffix for each in removed].count(".parquet") == 1
     assert pairs() == [(2, "b")]
+
+
+@pytest.mark.parametrize("executor", [None, Workers()])
+def test_a_removal_that_is_interrupted_is_finished_by_the_next(
+    made: Make, monkeypatch: pytest.MonkeyPatch, executor: Workers | None
+) -> None:
+    folder = written(made())
+    before, expected = pairs(), len(now().remove_orphans(dry_run=True))
+    removes, calls = Storage.remove, list[str]()
+
+    def ends(self: Storage, locations: Any) -> Any:
+        calls.extend(["stray"] * any("stray" in each or "s2" in each for each in locations))
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return removes(self, locations)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "remove", ends)
+        with pytest.raises(KeyboardInterrupt):
+            now().remove_orphans(executor=executor)
+    left = len(now().remove_orphans(dry_run=True))
+    assert 0 < left < expected
+    assert len(now().remove_orphans(executor=executor)) == left
+    assert not list(folder.rglob("stray*"))
+    assert pairs() == before
+
+
+@pytest.mark.parametrize("executor", [None, Workers()])
+def test_the_newest_action_of_a_delta_log_tells_whether_a_file_is_needed(
+    local: lakescan.Catalog, executor: Workers | None
+) -> None:
+    """In the checkpoint, in commits before it and after it: removed and old, removed just now, and restored."""
+    local.create_table("db.t", "id BIGINT, part STRING", format="delta")
+    properties = {"delta.deletedFileRetentionDuration": "interval 1 days", "delta.enableDeletionVectors": "true"}
+    now().alter().set_properties(properties).commit()
+    folder = folder_of(now().folder)
+
+    def append(*pairs: tuple[int, str]) -> set[str]:
+        before = {each.name for each in folder.glob("*.parquet")}
+        now().append(rows(*pairs))
+        return {each.name for each in folder.glob("*.parquet")} - before
+
+    restored = append((1, "a"))
+    version = now().version
+    now().overwrite(rows((2, "b")))
+    gone = {each.name for each in folder.glob("*.parquet")} - restored
+    now().restore(version)
+    now().checkpoint()
+    kept = append((3, "c"), (4, "d"))
+    now().delete("id = 4")  # by a deletion vector
+    late = append((5, "e"))
+    now().delete("id = 5")
+    age(folder)
+    long_ago(folder / "_delta_log", removed=gone | late)
+    found = {Path(each).name for each in now().remove_orphans(dry_run=True, executor=executor)}
+    assert found == gone | late
+    now().remove_orphans(executor=executor)
+    assert pairs() == [(1, "a"), (3, "c")]
+    assert restored | kept <= {each.name for each in folder.glob("*.parquet")}
+
+
+def long_ago(log: Path, removed: set[str]) -> None:
+    """Files were removed long ago, by the log and its checkpoint."""
+    moment = int(LONG_AGO.timestamp() * 1000)
+    for file in log.glob("*.json"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        for line in lines:
+            if "remove" in line and Path(line["remove"]["path"]).name in removed:
+                line["remove"]["deletionTimestamp"] = moment
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    for file in log.glob("*.checkpoint.parquet"):
+        table = pq.read_table(file)
+        column = table["remove"].combine_chunks()
+        members = {name: column.field(name) for name in [each.name for each in column.type]}
+        mine = [each is not None and Path(each).name in removed for each in members["path"].to_pylist()]
+        times = [moment if own else at for own, at in zip(mine, members["deletionTimestamp"].to_pylist(), strict=True)]
+        members["deletionTimestamp"] = pa.array(times, pa.int64())
+        changed = pa.StructArray.from_arrays(list(members.values()), list(members), mask=column.is_null())
+        pq.write_table(table.set_column(table.schema.get_field_index("remove"), "remove", changed), file)
+        os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))

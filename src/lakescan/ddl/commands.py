@@ -111,7 +111,9 @@ def vacuum(wanted: Vacuum, context: Context) -> pa.Table:
         )
     older = None if wanted.hours is None else datetime.now(UTC) - timedelta(hours=wanted.hours)
     inventory = None if wanted.inventory is None else context.rows(_query(wanted.inventory.text))
-    result = table.remove_orphans(older, dry_run=wanted.dry_run, lite=wanted.lite, inventory=inventory)
+    result = table.remove_orphans(
+        older, dry_run=wanted.dry_run, lite=wanted.lite, inventory=inventory, executor=context.executor
+    )
     return pa.table({"path": pa.array(list(result) if wanted.dry_run else [table.folder], pa.string())})
 
 

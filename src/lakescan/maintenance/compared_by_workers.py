@@ -1,16 +1,17 @@
 """Files to remove found by workers: they list folders or read manifests, and compare shares of all names.
 
-No process holds all files: each worker has the files of one folder, or of one share of all names, at a time. Folders
-are listed twice: for other tables inside them, then for candidates.
+No process holds all files: each worker has a part of the files, or one share of all names, at a time. Where workers
+have no folder in common, folders are listed twice: for other tables inside them, then for candidates.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -19,16 +20,19 @@ import pyarrow.compute as pc
 
 from lakescan.common.hashing import hashes
 from lakescan.errors import UnsupportedFeature
-from lakescan.executors import ExchangingExecutor
+from lakescan.executors import ExchangingExecutor, PlanningExecutor
+from lakescan.maintenance.exchanged_by_files import FileExchange
+from lakescan.maintenance.folder_search import FolderSearch, Found, folders_to_list, tasks_of
+from lakescan.maintenance.linked_files import chunks_of, not_linked
 from lakescan.maintenance.listing import Listing
 from lakescan.storage import FileEntry, Storage
 from lakescan.storage.locations import below, is_in, normal
-from lakescan.storage.removal import comparison_keys, file_numbers, unnamed
-from lakescan.transaction.base import FileRules, FilesPart, Known, NamedPart, Target
+from lakescan.storage.removal import comparison_keys, unnamed_by_name
+from lakescan.transaction.base import ClaimingPart, FileRules, FilesPart, Known, NamedPart, Target
 
 _LOG = logging.getLogger("lakescan")
-_FOLDERS, _DEPTH = 256, 4  # folders that workers list, at least if there are as many down to this depth
 _SHARE, _MOST_SHARES = 200_000, 2000  # names of a share, about; shares at most
+_SPLIT = 100_000  # rows that are divided at once
 _CHUNK = 20_000  # files that a worker removes
 _ROWS = pa.schema(
     [
@@ -36,16 +40,12 @@ _ROWS = pa.schema(
         pa.field("size", pa.int64()),  # bytes of a candidate, where they are known
         pa.field("kind", pa.string()),  # of a candidate: 'data', 'manifest', ...
         pa.field("named", pa.bool_()),  # whether metadata names it; otherwise it is a candidate
+        # Of a name that holds only if nothing newer is said of the same entry; see `ClaimingPart`.
+        pa.field("entry", pa.string()),
+        pa.field("rank", pa.int64()),
+        pa.field("holds", pa.bool_()),
     ]
 )
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder to list: all that is below it, or only the files directly in it."""
-
-    location: str
-    is_deep: bool
 
 
 @dataclass(frozen=True)
@@ -56,40 +56,6 @@ class Compared:
     unclear: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class FolderSearch:
-    """Lists a folder for candidates from before `cutoff`, outside of `others` (tables) and of `shared` metadata."""
-
-    storage: Storage
-    rules: FileRules
-    cutoff: datetime
-    others: frozenset[str] = frozenset()
-    shared: str | None = None
-
-    def listing(self, folder: Folder) -> Listing:
-        """The files of a folder."""
-        entries = self.storage.walk(folder.location) if folder.is_deep else self.storage.entries(folder.location)[0]
-        location = normal(self.storage.relocated(self.rules.location))
-        return Listing(location, list(entries), self.rules.partition_names, self.rules.shown, self.others)
-
-    def tables(self, folder: Folder) -> tuple[list[str], list[FileEntry]]:
-        """The locations of other tables in a folder, and the metadata files in the table's own metadata folder."""
-        found = self.listing(folder)
-        return found.other_tables(), found.metadata_files()
-
-    def candidates(self, folder: Folder) -> pa.Table:
-        """The candidates of a folder (`_ROWS`)."""
-        found = [
-            each
-            for each in self.listing(folder).candidates()
-            if each.modified is not None
-            and each.modified < self.cutoff
-            and not (self.shared is not None and is_in(normal(each.location), self.shared))
-        ]
-        sizes = pa.array([each.size for each in found], pa.int64())
-        return _rows(pa.array([each.location for each in found], pa.string()), sizes=sizes)
-
-
 class Rows(Protocol):
     """What a worker reads, as rows (`_ROWS`): candidates for removal, or files that are named. Pickled for workers."""
 
@@ -98,15 +64,27 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
-class InFolder:
-    """The candidates in a folder."""
+class InFolders:
+    """The candidates in some folders."""
 
     search: FolderSearch
-    folder: Folder
+    found: Found
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
-        yield self.search.candidates(self.folder)
+        for part in self.search.candidates(self.found):
+            yield _rows(part["location"], size=part["size"])
+
+
+@dataclass(frozen=True)
+class InTable:
+    """Candidates that are known already, with their sizes."""
+
+    files: pa.Table
+
+    def rows(self) -> Iterator[pa.Table]:
+        """All of them."""
+        yield _rows(self.files["location"], size=self.files["size"])
 
 
 @dataclass(frozen=True)
@@ -120,7 +98,7 @@ class OfSnapshots:
         """They have kinds, and no sizes."""
         for everything in self.part.files():
             files = everything.filter(below(everything["path"], self.owned))
-            yield _rows(files["path"].combine_chunks(), kinds=files["kind"].combine_chunks())
+            yield _rows(files["path"], kind=files["kind"])
 
 
 @dataclass(frozen=True)
@@ -131,6 +109,11 @@ class NamedBy:
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
+        if isinstance(self.part, ClaimingPart):
+            for some in self.part.claims():
+                columns = {name: some[name] for name in ("entry", "rank", "holds")}
+                yield _rows(some["location"], named=True, **columns)
+            return
         for chunk in self.part.locations():
             yield _rows(chunk.cast(pa.string()), named=True)
 
@@ -144,59 +127,108 @@ class Comparison:
 
     def split(self, item: Rows) -> Iterator[tuple[int, pa.Table]]:
         """The rows by share."""
-        for rows in item.rows():
-            if rows.num_rows:
-                keys = comparison_keys(self.storage, rows["location"].combine_chunks())
-                share = (hashes(keys) % np.uint64(self.shares)).astype(np.int64)
-                for number in np.unique(share).tolist():
-                    yield number, rows.filter(pa.array(share == number))
+        for rows in _together(item.rows()):
+            keys = comparison_keys(self.storage, rows["location"].combine_chunks())
+            share = (hashes(keys) % np.uint64(self.shares)).astype(np.int64)
+            order = np.argsort(share, kind="stable")
+            share = share[order]
+            starts = [0, *(np.flatnonzero(np.diff(share)) + 1).tolist(), len(share)]
+            for start, end in pairwise(starts):
+                yield int(share[start]), rows.take(pa.array(order[start:end]))  # a slice is pickled as the whole
 
     def take(self, tables: Iterator[pa.Table]) -> Compared:
         """The candidates of a share that nothing names, each once."""
-        candidates, named = list[pa.Table](), list[pa.Array]()
-        for table in tables:
-            candidates.append(table.filter(pc.invert(table["named"])))
-            named.append(table.filter(table["named"])["location"].combine_chunks())
-        mine = pa.concat_tables(candidates).group_by("location").aggregate([("size", "max"), ("kind", "min")])
+        whole = pa.concat_tables(tables)
+        named = whole.filter(whole["named"])
+        candidates = whole.filter(pc.invert(whole["named"]))
+        mine = candidates.group_by("location").aggregate([("size", "max"), ("kind", "min")])
+        mine = mine.select([0, 1, 2]).rename_columns(["location", "size", "kind"])
+        if not mine.num_rows:
+            return Compared(mine)
         try:
-            left = unnamed(self.storage, mine["location"].to_pylist(), named)
+            left = unnamed_by_name(self.storage, mine["location"].combine_chunks(), [_held(named)])
         except UnsupportedFeature as error:
             return Compared(mine.slice(0, 0), (error.feature, error.detail))
-        kept = mine.filter(pc.is_in(mine["location"], value_set=pa.array(left, pa.string())))
-        return Compared(kept.rename_columns(["location", "size", "kind"]))
+        return Compared(mine.filter(left))
+
+
+def _held(named: pa.Table) -> pa.Array:
+    """The locations whose names hold: always, or by the newest that is said of their entry."""
+    always = named["entry"].is_null()
+    claims = named.filter(pc.invert(always))
+    locations = [named.filter(always)["location"].combine_chunks()]
+    if claims.num_rows:
+        codes = claims["entry"].combine_chunks().dictionary_encode().indices.to_numpy()
+        rank = claims["rank"].to_numpy()
+        newest = np.full(codes.max() + 1, np.iinfo(np.int64).min)
+        np.maximum.at(newest, codes, rank)
+        last = pa.array(rank == newest[codes])
+        locations.append(claims.filter(pc.and_(last, claims["holds"]))["location"].combine_chunks())
+    return pa.concat_arrays(locations)
 
 
 def _rows(
-    locations: pa.Array, *, named: bool = False, sizes: pa.Array | None = None, kinds: pa.Array | None = None
+    locations: pa.Array | pa.ChunkedArray, *, named: bool = False, **more: pa.Array | pa.ChunkedArray
 ) -> pa.Table:
     count = len(locations)
-    size = pa.nulls(count, pa.int64()) if sizes is None else sizes
-    kind = pa.nulls(count, pa.string()) if kinds is None else kinds
-    return pa.table([locations, size, kind, pa.repeat(named, count)], schema=_ROWS)
+    known = {"location": locations, "named": pa.repeat(named, count), **more}
+    return pa.table([known.get(each.name, pa.nulls(count, each.type)) for each in _ROWS], schema=_ROWS)
+
+
+def _together(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Merge small parts (one per folder or manifest) into larger ones, so that there are few tables of each share."""
+    some, count = list[pa.Table](), 0
+    for part in parts:
+        some.append(part)
+        count += part.num_rows
+        if count >= _SPLIT:
+            yield pa.concat_tables(some)
+            some, count = [], 0
+    if count:
+        yield pa.concat_tables(some)
 
 
 def find_orphans(
-    target: Target, rules: FileRules, folders: Sequence[str], cutoff: datetime, executor: ExchangingExecutor
+    target: Target,
+    rules: FileRules,
+    folders: Sequence[str],
+    cutoff: datetime,
+    executor: ExchangingExecutor,
 ) -> pa.Table:
     """Orphan files from before `cutoff` in folders (`location`, `size`); workers list and compare.
 
     Raises `UnsupportedFeature` if it is unclear whether files belong to the table.
     """
     storage = target.storage
-    search = FolderSearch(storage, replace(rules, named_by_others=_nothing), cutoff)
-    places = folders_to_list(storage, folders)
-    tables, metadata = set[str](), list[FileEntry]()
-    for others, own in executor.map(search.tables, places):
-        tables.update(others)
-        metadata += own
-    shared = None
-    if rules.shared_metadata is not None and (rules.is_shared or metadata):
-        shared = normal(storage.relocated(rules.shared_metadata))
-    search = replace(search, others=frozenset(tables), shared=shared)
+    kept_in = executor.folder if isinstance(executor, FileExchange) else None
+    search = FolderSearch(storage, replace(rules, named_by_others=_nothing), cutoff, kept_in=kept_in)
+    found = list(executor.map(search.look, tasks_of(folders_to_list(storage, folders))))
+    metadata = [each for some in found for each in some.metadata]
+    others = frozenset[str]().union(*(some.tables for some in found))
+    search = replace(search, others=others, shared=shared_metadata(rules, metadata, storage))
     outside = [each for each in folders if not is_in(normal(each), normal(rules.location))]
     elsewhere = [Known(each) for folder in outside for each in rules.named_by_others(folder)]
-    candidates = [InFolder(search, each) for each in places]
+    candidates = [InFolders(search, replace(each, metadata=(), tables=frozenset())) for each in found]
     return unnamed_by_workers(target, candidates, cutoff, metadata, executor, elsewhere)
+
+
+def among_listed(
+    target: Target, rules: FileRules, files: pa.Table, cutoff: datetime, executor: ExchangingExecutor
+) -> pa.Table:
+    """Orphan files among listed ones (`listed.LISTED`), as `find_orphans`: nothing else is listed."""
+    storage = target.storage
+    listing = Listing(normal(storage.relocated(rules.location)), rules.partition_names, rules.shown)
+    metadata = listing.metadata_files(files)
+    shared = shared_metadata(rules, metadata, storage)
+    found = InTable(listing.candidates(files, cutoff, listing.other_tables(files), shared))
+    return unnamed_by_workers(target, [found], cutoff, metadata, executor)
+
+
+def shared_metadata(rules: FileRules, metadata: Sequence[FileEntry], storage: Storage) -> str | None:
+    """The folder of another format's metadata, if that shares the table's data files."""
+    if rules.shared_metadata is None or not (rules.is_shared or metadata):
+        return None
+    return normal(storage.relocated(rules.shared_metadata))
 
 
 def unnamed_by_workers(
@@ -214,31 +246,32 @@ def unnamed_by_workers(
     """
     storage, before = target.storage, target.reopened()
     parts: list[NamedPart] = [*before.parts_in_use(since, metadata), *elsewhere]
-    count = min(_MOST_SHARES, max(8, _names(parts) // _SHARE, len(candidates) // 4))
+    names = sum(len(each.chunk) if isinstance(each, Known) else _SHARE for each in parts)
+    count = min(_MOST_SHARES, max(8, names // _SHARE, len(candidates) // 4))
     comparison = Comparison(storage, count)
     items: list[Rows] = [*candidates, *map(NamedBy, parts)]
-    found = [pa.table({"location": pa.array([], pa.string()), "size": pa.array([], pa.int64())})]
+    empty = pa.table([[], [], []], schema=pa.schema([_ROWS.field(n) for n in ("location", "size", "kind")]))
+    found = [empty]
     for result in executor.exchange(comparison.split, items, comparison.take, count):
         if result.unclear is not None:
             raise UnsupportedFeature(*result.unclear)
         found.append(result.orphans)
-    whole = pa.concat_tables(found, promote_options="default").combine_chunks()
-    left = _not_linked(storage, whole["location"].to_pylist(), parts, executor)
-    left = unnamed(storage, left, _named_since(before, since, metadata))
-    return whole.filter(pc.is_in(whole["location"], value_set=pa.array(left, pa.string()))).sort_by("location")
+    whole = pa.concat_tables(found).combine_chunks()
+    whole = whole.filter(not_linked(storage, _one(whole), parts, names, executor))
+    whole = whole.filter(unnamed_by_name(storage, _one(whole), _named_since(before, since, metadata)))
+    return whole.sort_by("location")
 
 
-def _names(parts: Sequence[NamedPart]) -> int:
-    """About how many names there are: what workers are to read counts as a share each."""
-    return sum(len(each.chunk) if isinstance(each, Known) else _SHARE for each in parts)
+def _one(files: pa.Table) -> pa.Array:
+    return files["location"].combine_chunks()
 
 
-def remove_by_workers(storage: Storage, files: pa.Table, executor: ExchangingExecutor) -> pa.Table:
+def remove_by_workers(storage: Storage, files: pa.Table, executor: PlanningExecutor) -> pa.Table:
     """Remove files by their `location`, chunk by chunk on workers; return those that were removed.
 
     If it is interrupted, running it again removes the others.
     """
-    chunks = [files["location"].slice(at, _CHUNK).to_pylist() for at in range(0, files.num_rows, _CHUNK)]
+    chunks = chunks_of(files["location"].combine_chunks(), _CHUNK)
     left = [each for some in executor.map(partial(_left, storage), chunks) for each in some]
     if not left:
         return files
@@ -246,21 +279,16 @@ def remove_by_workers(storage: Storage, files: pa.Table, executor: ExchangingExe
     return files.filter(pc.invert(pc.is_in(files["location"], value_set=pa.array(left, pa.string()))))
 
 
-def folders_to_list(storage: Storage, folders: Sequence[str]) -> list[Folder]:
-    """The folders divided for workers: by the folders inside them, level by level, until there are enough."""
-    places = {normal(storage.relocated(each)): each for each in folders}
-    outer = [each for place, each in places.items() if not any(is_in(place, other) for other in places)]
-    flat, deep = list[Folder](), outer
-    for _ in range(_DEPTH):
-        if len(deep) >= _FOLDERS or not deep:
-            break
-        flat += [Folder(each, False) for each in deep]
-        deep = [inner for each in deep for inner in storage.entries(each)[1]]
-    return [*flat, *(Folder(each, True) for each in deep)]
+def exchanging(executor: PlanningExecutor | None, run: Callable[[ExchangingExecutor], pa.Table]) -> pa.Table:
+    """Run something with an executor that exchanges rows: the given one, or one of temporary files in this process."""
+    if isinstance(executor, ExchangingExecutor):
+        return run(executor)
+    with FileExchange(executor) as files:
+        return run(files)
 
 
-def _left(storage: Storage, locations: list[str]) -> list[str]:
-    return list(storage.remove(locations))
+def _left(storage: Storage, locations: pa.Array) -> list[str]:
+    return list(storage.remove(locations.to_pylist()))
 
 
 def _nothing(folder: str) -> Iterator[pa.Array]:
@@ -271,20 +299,3 @@ def _named_since(before: Target, cutoff: datetime, metadata: Sequence[FileEntry]
     """What commits since `before` name: files that they added, and what the metadata file itself names now."""
     yield from before.files_added_since(before.base_state)
     yield from next(iter(before.reopened().parts_in_use(cutoff, metadata))).locations()
-
-
-def _not_linked(
-    storage: Storage, locations: list[str], parts: Sequence[NamedPart], executor: ExchangingExecutor
-) -> list[str]:
-    """The local files that are not also reached through a named location: by a link, a mount, or case folding."""
-    numbers = file_numbers(storage, locations, follow=False)
-    wanted = frozenset(each for each in numbers if each is not None)
-    if not wanted:
-        return locations
-    hits = {each for some in executor.map(partial(_numbers_among, storage, wanted), parts) for each in some}
-    return [each for each, number in zip(locations, numbers, strict=True) if number is None or number not in hits]
-
-
-def _numbers_among(storage: Storage, wanted: frozenset[tuple[int, int]], part: NamedPart) -> set[tuple[int, int]]:
-    found = (file_numbers(storage, chunk.to_pylist(), follow=True) for chunk in part.locations())
-    return {each for some in found for each in some if each is not None and each in wanted}

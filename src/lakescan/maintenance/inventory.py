@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakescan.common.timestamps import from_millis
+from lakescan.common.arrays import as_array
 from lakescan.errors import InvalidOption, nearest
-from lakescan.storage import FileEntry, join
-from lakescan.storage.locations import is_in, normal
+from lakescan.storage.listed import LISTED
+from lakescan.storage.locations import below
 from lakescan.transaction.base import FileRules, Target
 
 _COLUMNS = ("path", "length", "isDir", "modificationTime")  # Delta's, of VACUUM ... USING INVENTORY
-_ABSOLUTE = re.compile(r"/|[a-zA-Z][a-zA-Z0-9+.-]*:/")
+_ABSOLUTE = r"^(?:/|[a-zA-Z][a-zA-Z0-9+.-]*:/)"
+_STEPS_BACK = r"(?:^|/)\.\.(?:/|$)"
 _AT_ONCE = 10_000  # files that are looked up in one call
 
 
-def inventory_entries(inventory: Any, location: str) -> Sequence[FileEntry]:
-    """The files of an inventory that are in the table's folder.
+def inventory_files(inventory: Any, location: str) -> pa.Table:
+    """The files of an inventory that are in the table's folder (`listed.LISTED`).
 
     It is a table (Arrow, or anything with an Arrow stream) with the columns `path` (absolute, or within the table's
     folder), `length` in bytes, `isDir` and `modificationTime` in milliseconds since 1970. Raises `InvalidOption`.
@@ -39,23 +38,26 @@ def inventory_entries(inventory: Any, location: str) -> Sequence[FileEntry]:
     if any(column.null_count for column in files.columns):
         raise InvalidOption("the inventory has files without a path, a length or a modificationTime")
     times = files["modificationTime"]
-    if pa.types.is_timestamp(times.type):
-        times = times.cast(pa.timestamp("ms", times.type.tz), safe=False).cast(pa.int64())
-    rows = zip(files["path"].to_pylist(), files["length"].to_pylist(), times.to_pylist(), strict=True)
-    home, found = normal(location), []
-    for path, size, at in rows:
-        place = path if _ABSOLUTE.match(path) else join(location, path)
-        if is_in(normal(place), home) and ".." not in place.split("/"):
-            found.append(FileEntry(place.rpartition("/")[2], place, int(size), from_millis(int(at))))
-    return found
+    if not pa.types.is_timestamp(times.type):
+        times = times.cast(pa.int64()).cast(pa.timestamp("ms"))
+    paths = as_array(files["path"].cast(pa.string()))
+    inside = pc.binary_join_element_wise(location.rstrip("/"), paths, "/")
+    places = pc.if_else(pc.match_substring_regex(paths, _ABSOLUTE), paths, inside)
+    found = pa.table(
+        [places, files["length"].cast(pa.int64()), times.cast(pa.timestamp("us", "UTC"), safe=False)], schema=LISTED
+    )
+    return found.filter(pc.and_not(below(places, [location]), pc.match_substring_regex(places, _STEPS_BACK)))
 
 
-def removed_entries(target: Target, rules: FileRules) -> Sequence[FileEntry]:
-    """The files that the table's log says were removed, as far as they are still in the table's folder."""
-    locations = list(dict.fromkeys(each for part in target.files_removed() for each in part.to_pylist()))
-    home = normal(rules.location)
-    inside = [each for each in locations if is_in(normal(each), home)]
-    found: list[FileEntry] = []
+def removed_files(target: Target, rules: FileRules) -> pa.Table:
+    """The files that the table's log says were removed (`LISTED`), as far as they are in the table's folder yet."""
+    parts = [each.cast(pa.string()) for each in target.files_removed()]
+    inside = pc.unique(pa.concat_arrays([pa.array([], pa.string()), *parts]))
+    inside = inside.filter(below(inside, [rules.location]))
+    found = [LISTED.empty_table()]
     for start in range(0, len(inside), _AT_ONCE):
-        found += [each for each in target.storage.look_up(inside[start : start + _AT_ONCE]) if each is not None]
-    return found
+        some = target.storage.look_up(inside.slice(start, _AT_ONCE).to_pylist())
+        there = [each for each in some if each is not None]
+        columns = [[each.location for each in there], [each.size for each in there], [each.modified for each in there]]
+        found.append(pa.table(columns, schema=LISTED))
+    return pa.concat_tables(found)

@@ -1,82 +1,87 @@
-"""List a table's folders for orphan file candidates: no hidden files, no files in the folder of another table."""
+"""Listed files of a table's folders, in columns: which may be orphans, which are metadata, which show other tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakescan.storage import FileEntry, Storage
-from lakescan.storage.locations import is_in, normal, normalize
+from lakescan.common.arrays import as_array
+from lakescan.storage import FileEntry
+from lakescan.storage.locations import is_in, normalize
 
 _ICEBERG = re.compile(r"(.*)/metadata/[^/]+\.metadata\.json(?:\.gz)?")
 _DELTA = re.compile(r"(.*)/_delta_log/[^/]+")
+_OF_TABLES = r"/metadata/[^/]+\.metadata\.json(?:\.gz)?$|/_delta_log/[^/]+$"
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The files in some folders of the table at `location` (normalized), compared by normalized location.
+    """What listed files (`listed.LISTED`) are to the table at `location` (normalized); places are compared normalized.
 
-    `entries` are all files, including hidden ones. `partitions` are the names of partition columns: folders named
-    after them are never hidden, and neither are names that start with one of `shown`. `known_tables` are the normalized
-    locations of other tables that are not among the entries.
+    `partitions` are the names of partition columns: folders named after them are never hidden, and neither are names
+    that start with one of `shown`.
     """
 
     location: str
-    entries: Sequence[FileEntry]
     partitions: Collection[str]
     shown: tuple[str, ...] = ()
-    known_tables: frozenset[str] = frozenset()
 
-    @staticmethod
-    def of(
-        storage: Storage,
-        location: str,
-        folders: Sequence[str],
-        partitions: Collection[str],
-        shown: tuple[str, ...] = (),
-    ) -> Listing:
-        """List folders recursively; a folder inside another one is listed once."""
-        places = {normal(storage.relocated(each)): each for each in folders}
-        outer = [each for place, each in places.items() if not any(is_in(place, other) for other in places)]
-        entries = [entry for each in outer for entry in storage.walk(each)]
-        return Listing(normal(storage.relocated(location)), entries, partitions, shown)
+    def candidates(self, files: pa.Table, cutoff: datetime, others: Collection[str], shared: str | None) -> pa.Table:
+        """The files from before a time that are neither hidden, nor in another table's folder, nor in `shared`."""
+        moment = pa.scalar(cutoff, pa.timestamp("us", "UTC"))
+        old = files.filter(pc.fill_null(pc.less(files["modified"], moment), False))
+        places = normalize(old["location"])
+        folders = pc.replace_substring_regex(places, "/[^/]*$", "").dictionary_encode()
+        eligible = [self._may_have_orphans(each, others, shared) for each in folders.dictionary.to_pylist()]
+        names = pc.replace_substring_regex(places, "^.*/", "")
+        mine = pa.array(eligible, pa.bool_()).take(folders.indices)
+        return old.filter(pc.and_not(mine, self._hidden(names)))
 
-    @cached_property
-    def _places(self) -> list[str]:
-        places: list[str] = normalize(pa.array([each.location for each in self.entries], pa.string())).to_pylist()
-        return places
+    def _hidden(self, names: pa.Array) -> pa.Array:
+        """Whether names are hidden for Spark and Hadoop: they start with _ or a dot, and are no partition folder."""
+        marked = pc.match_substring_regex(names, r"^[_.]")
+        for each in self.shown:
+            marked = pc.and_not(marked, pc.starts_with(names, each))
+        if not pc.any(marked).as_py():
+            return marked
+        columns = pc.replace_substring_regex(names, "(?s)=.*$", "")
+        return pc.and_not(marked, pc.is_in(columns, value_set=pa.array(list(self.partitions), pa.string())))
 
-    def candidates(self) -> Iterator[FileEntry]:
-        """The files that are neither hidden nor in another table's folder."""
-        others, eligible = {*self.known_tables, *self.other_tables()}, dict[str, bool]()
-        for entry, place in zip(self.entries, self._places, strict=True):
-            folder, _, name = place.rpartition("/")
-            if folder not in eligible:
-                eligible[folder] = self._may_have_orphans(folder, others)
-            if eligible[folder] and not self._is_hidden(name):
-                yield entry
-
-    def _may_have_orphans(self, folder: str, others: Collection[str]) -> bool:
+    def _may_have_orphans(self, folder: str, others: Collection[str], shared: str | None) -> bool:
         below = folder[len(self.location) :] if is_in(folder, self.location) else ""
         steps = folder.split("/")
-        is_other = any("/".join(steps[:n]) in others for n in range(1, len(steps) + 1))
-        return not is_other and not any(map(self._is_hidden, below.split("/")))
+        is_other = bool(others) and any("/".join(steps[:n]) in others for n in range(1, len(steps) + 1))
+        is_shared = shared is not None and (folder == shared or is_in(folder, shared))
+        return not is_other and not is_shared and not any(map(self._is_hidden, below.split("/")))
 
     def _is_hidden(self, name: str) -> bool:
-        """Whether the name is hidden for Spark and Hadoop: it starts with _ or a dot, and is not a partition folder."""
         is_marked = name.startswith(("_", ".")) and not name.startswith(self.shown)
         return is_marked and name.partition("=")[0] not in self.partitions
 
-    def other_tables(self) -> list[str]:
+    def other_tables(self, files: pa.Table) -> set[str]:
         """The normalized locations of other tables in these folders: those with a Delta log or Iceberg metadata."""
-        hits = (kind.fullmatch(place) for place in self._places for kind in (_ICEBERG, _DELTA))
-        return sorted({hit[1] for hit in hits if hit is not None} - {self.location})
+        places = normalize(_of_tables(files)["location"])
+        folders = {
+            hit[1] for each in places.to_pylist() for kind in (_ICEBERG, _DELTA) if (hit := kind.fullmatch(each))
+        }
+        return folders - {self.location}
 
-    def metadata_files(self) -> list[FileEntry]:
+    def metadata_files(self, files: pa.Table) -> list[FileEntry]:
         """The Iceberg metadata files in the table's own metadata folder."""
-        hits = ((entry, _ICEBERG.fullmatch(place)) for entry, place in zip(self.entries, self._places, strict=True))
-        return [entry for entry, hit in hits if hit is not None and hit[1] == self.location]
+        found = _of_tables(files)
+        hits = [_ICEBERG.fullmatch(each) for each in normalize(found["location"]).to_pylist()]
+        mine = found.filter(pa.array([hit is not None and hit[1] == self.location for hit in hits], pa.bool_()))
+        return [
+            FileEntry(row["location"].rpartition("/")[2], row["location"], row["size"], row["modified"])
+            for row in mine.to_pylist()
+        ]
+
+
+def _of_tables(files: pa.Table) -> pa.Table:
+    """The files that belong to a table's metadata or log by their names: few."""
+    return files.filter(pc.match_substring_regex(as_array(files["location"]), _OF_TABLES))

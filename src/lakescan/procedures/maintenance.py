@@ -46,7 +46,9 @@ def _expire_snapshots(call: Call) -> list[Row]:
             "expire_snapshots with clean_expired_metadata", "Old schemas and partition specs stay: leave it out."
         )
     older_than, retain_last, ids = call["older_than"], call["retain_last"], call["snapshot_ids"] or ()
-    _, removed = call.table.written_by({}, lambda target, _: expire_with_files(target, older_than, retain_last, ids))
+    _, removed = call.table.written_by(
+        {}, lambda target, _: expire_with_files(target, older_than, retain_last, ids, executor=call.executor)
+    )
     return [tuple(removed.get(kind, 0) for kind in _EXPIRED.values())]
 
 
@@ -72,7 +74,9 @@ def _remove_orphan_files(call: Call) -> list[Row]:
             f"remove_orphan_files with prefix_mismatch_mode={mode}",
             "Where it is unclear whether a file belongs to the table, no file is removed (ERROR).",
         )
-    found = call.table.remove_orphans(call["older_than"], dry_run=bool(call["dry_run"]), location=call["location"])
+    found = call.table.remove_orphans(
+        call["older_than"], dry_run=bool(call["dry_run"]), location=call["location"], executor=call.executor
+    )
     return [(each,) for each in found]
 
 

@@ -94,6 +94,11 @@ class Storage:
         """Whether there are settings that plans must not show."""
         return bool(self.options or self.io_properties)
 
+    @property
+    def all_options(self) -> StorageOptions:
+        """The options, and what the catalog's FileIO properties say beside them."""
+        return StorageOptions.of({**self.io_properties, **self.options}, ignore_unknown=True)
+
     def relocated(self, location: str) -> str:
         """Replace the longest matching prefix of `relocate` in a location.
 
@@ -183,8 +188,7 @@ class Storage:
             return [each for each in locations if not self._is_removed(each)]
         from lakescan.storage.bulk_removal import left_by_bulk_requests  # it imports this module
 
-        settings = StorageOptions.of({**self.io_properties, **self.options}, ignore_unknown=True)
-        locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], settings)
+        locations = left_by_bulk_requests(locations, [self.relocated(each) for each in locations], self.all_options)
         if not locations:
             return []
         for location in locations:
@@ -330,6 +334,19 @@ class Storage:
             elif info.type == pafs.FileType.Directory:
                 folders.append(location)
         return files, folders
+
+    def folders(self, folder: str) -> Sequence[str]:
+        """The locations of the folders directly in a folder; nothing if it does not exist."""
+        filesystem, path = self.resolve(folder)
+        if not isinstance(filesystem, pafs.LocalFileSystem):
+            return self.entries(folder)[1]
+        with (
+            storage_boundary("listed", folder),
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(path) as all_,
+        ):
+            return [join(folder, each.name) for each in all_ if each.is_dir()]  # files in between take no memory
+        return []
 
     def _selected(self, folder: str, *, recursive: bool) -> Sequence[pafs.FileInfo]:
         filesystem, path = self.resolve(folder)

@@ -1,7 +1,8 @@
-"""Remove many files of an S3 bucket by its bulk requests, a thousand keys each (DeleteObjects), with obstore."""
+"""Remove many files of an S3 bucket by its bulk requests (DeleteObjects), a thousand keys each, with obstore."""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import re
@@ -9,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from lakescan.storage import Storage
 from lakescan.storage.locations import ALIASES, split_location
 from lakescan.storage.options import StorageOptions
 from lakescan.storage.put_if_absent import object_store
@@ -45,14 +47,33 @@ def left_by_bulk_requests(locations: Sequence[str], relocated: Sequence[str], se
     return left
 
 
+def client_for(storage: Storage, folder: str) -> tuple[Any, str] | None:
+    """Obstore's client of the bucket of a folder in S3, which repeats failed requests, and the folder's path in there.
+
+    None where the folder is not in S3, obstore is not installed, or the two clients may mean different stores.
+    """
+    scheme, bucket, path = split_location(storage.relocated(folder))
+    settings = storage.all_options
+    is_other = settings.endpoint("s3") is None and any(map(os.environ.get, _ENDPOINTS))
+    if ALIASES.get(scheme, scheme) != "s3" or is_other or not _PLAIN.fullmatch(path.strip("/")):
+        return None
+    if importlib.util.find_spec("obstore") is None:
+        return None
+    return object_store(f"s3://{bucket}", _config(settings), repeats=True), path.strip("/")
+
+
+def _config(settings: StorageOptions) -> tuple[tuple[str, Any], ...]:
+    config: dict[str, Any] = settings.delta_rs()
+    config.pop("aws_s3_locking_provider", None)
+    return tuple(sorted(config.items()))
+
+
 def _removed(bucket: str, keys: list[str], settings: StorageOptions) -> bool:
     """Whether all keys are removed."""
     try:
         import obstore
 
-        config: dict[str, Any] = settings.delta_rs()
-        config.pop("aws_s3_locking_provider", None)
-        obstore.delete(object_store(f"s3://{bucket}", tuple(sorted(config.items()))), keys)
+        obstore.delete(object_store(f"s3://{bucket}", _config(settings)), keys)
     except Exception as error:  # whatever a client raises: the files are then removed one by one
         _LOG.info("bulk removal from %s failed, files are removed one by one: %s", bucket, error)
         return False

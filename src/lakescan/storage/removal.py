@@ -58,10 +58,21 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
     """
     if not locations:
         return []
-    mine = _Spelled(storage, pa.array(locations, pa.string()))
+    mine = pa.array(locations, pa.string())
     others = [_Spelled(storage, each) for each in _together(named)]
-    is_named = pa.array([False] * len(locations), pa.bool_())
-    same_path = is_named
+    left: list[str] = mine.filter(_unnamed(_Spelled(storage, mine), others)).to_pylist()
+    return _other_files_than(storage, left, others) if left else []
+
+
+def unnamed_by_name(storage: Storage, locations: pa.Array, named: Named) -> pa.Array:
+    """The mask of locations that `named` does not contain in any spelling; links are not looked at, see `unnamed`."""
+    if not len(locations):
+        return pa.array([], pa.bool_())
+    return _unnamed(_Spelled(storage, locations), (_Spelled(storage, each) for each in _together(named)))
+
+
+def _unnamed(mine: _Spelled, others: Iterable[_Spelled]) -> pa.Array:
+    is_named = same_path = pa.repeat(False, len(mine.locations))
     for each in others:
         is_named = pc.or_(is_named, mine.is_among(each))
         same_path = pc.or_(same_path, pc.is_in(mine.paths, value_set=each.paths))
@@ -73,8 +84,7 @@ def unnamed(storage: Storage, locations: Sequence[str], named: Named) -> list[st
             "The table references these paths under another scheme or host. If both are the same place, open the "
             "table with relocate={one: the other}. Nothing was removed.",
         )
-    left: list[str] = mine.locations.filter(pc.invert(is_named)).to_pylist()
-    return _other_files_than(storage, left, others) if left else []
+    return pc.invert(is_named)
 
 
 def comparison_keys(storage: Storage, locations: pa.Array) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -103,11 +103,26 @@ class NamedPart(Protocol):
         """Their locations, in chunks."""
 
 
+@runtime_checkable
+class ClaimingPart(NamedPart, Protocol):
+    """A `NamedPart` of a log, whose later parts may withdraw what earlier ones say: workers compare them by entry.
+
+    Its `locations` are those that hold unless another part withdraws them.
+    """
+
+    def claims(self) -> Iterator[pa.Table]:
+        """What it says, in chunks.
+
+        Columns: `location`; `entry`, the key of what is said, the same for all that is said of it (null: it holds
+        anyway); `rank` (the highest counts); and `holds`, whether the file is needed by that.
+        """
+
+
 class FilesPart(Protocol):
     """Some of the files of snapshots. Pickled for workers."""
 
     def files(self) -> Iterator[pa.Table]:
-        """The columns `path` and `kind`, as `Target.files_of` has them, in chunks."""
+        """Their `path` and `kind` (data, position deletes, equality deletes, manifest, manifest list or statistics)."""
 
 
 @dataclass(frozen=True)
@@ -322,15 +337,11 @@ class Target(Protocol):
         `CommitConflict`.
         """
 
-    def files_of(self, snapshots: Sequence[int]) -> pa.Table:
-        """The files of these snapshots of the base that no others of it have in their lists.
-
-        The columns are `path` and `kind`: data, position deletes, equality deletes, manifest, manifest list or
-        statistics. Data files may be in the manifests of other snapshots as well.
-        """
-
     def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
-        """What `files_of` returns, in parts that workers read."""
+        """The files of these snapshots of the base that no others of it have in their lists, in parts.
+
+        Data files may be in the manifests of other snapshots as well. Workers read the parts.
+        """
 
     @property
     def metadata_files(self) -> MetadataFiles:
@@ -358,15 +369,11 @@ class Target(Protocol):
         """
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
-        """Return what `files_in_use` yields, of this state of the table, in parts that workers read.
+        """Return the locations of all files that this state of the table needs, or needed after `since`, in parts.
 
-        The first part has the files that the table's metadata file names itself; it is empty without such a file.
-        """
-
-    def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
-        """Reopen the table; return the locations of all files that it needs, or needed after `since`.
-
-        `other_metadata` are Iceberg metadata files in its folder: the files of tables that they belong to count, too.
+        Workers read them. The first part has the files that the table's metadata file names itself; it is empty without
+        such a file. `other_metadata` are Iceberg metadata files in its folder: the files of tables that they belong to
+        count, too.
         """
 
 

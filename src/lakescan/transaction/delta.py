@@ -38,7 +38,7 @@ from lakescan.delta.metadata.new_schema import (
 )
 from lakescan.delta.metadata.protocol import Metadata, Protocol
 from lakescan.delta.metadata.table_properties import DeltaProperties
-from lakescan.delta.scan.named_files import added_since, named_files, removed_files
+from lakescan.delta.scan.named_files import added_since, parts_in_use, removed_files
 from lakescan.delta.scan.scan_files import ScanFiles
 from lakescan.delta.table import DeltaTable, no_refs
 from lakescan.delta.write.data_files import DeltaWrites
@@ -467,10 +467,6 @@ class DeltaTarget:
             "CONVERT TO DELTA makes a table of a folder of Parquet files.",
         )
 
-    def files_of(self, snapshots: Sequence[int]) -> pa.Table:
-        """Raise `UnsupportedFeature`: the log is cleaned up as it is written to."""
-        raise no_refs(self.name)
-
     def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
         """Raise `UnsupportedFeature`, too."""
         raise no_refs(self.name)
@@ -510,18 +506,14 @@ class DeltaTarget:
         return removed_files(self.reopened().location, self.storage)
 
     def parts_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[NamedPart]:
-        """Nothing, then the same files, which the log names: it is read here."""
-        yield Known(pa.array([], pa.string()))
-        yield from map(Known, self.files_in_use(since, other_metadata))
-
-    def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
-        """The files of the newest version, and those removed after `since`; the log names all of them.
+        """Nothing, then the files of the newest version, and those removed after `since`, in parts of the log.
 
         Change data files are in use for the retention at least.
         """
+        yield Known(pa.array([], pa.string()))
         retained = datetime.now(UTC) - self.version.metadata.properties.removed_file_retention
         location = self.reopened().location
-        return named_files(location, self.storage, to_millis(since), to_millis(min(since, retained)))
+        yield from parts_in_use(location, self.storage, to_millis(since), to_millis(min(since, retained)))
 
 
 def _write(

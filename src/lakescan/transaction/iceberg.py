@@ -35,8 +35,8 @@ from lakescan.iceberg.metadata.expired_snapshots import Retention
 from lakescan.iceberg.metadata.locate import InFolder
 from lakescan.iceberg.metadata.table_metadata import TableMetadata
 from lakescan.iceberg.metadata.table_properties import SERIALIZABLE
-from lakescan.iceberg.scan.expired_files import files_of, parts_of
-from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata, named_files
+from lakescan.iceberg.scan.expired_files import parts_of
+from lakescan.iceberg.scan.named_files import added_since, manifest_parts, named_by_metadata
 from lakescan.iceberg.scan.neighbours import named_by_neighbours
 from lakescan.iceberg.table import IcebergTable
 from lakescan.iceberg.write.add_files import add_files
@@ -274,10 +274,6 @@ class IcebergTarget:
                 only=files,
             )
 
-    def files_of(self, snapshots: Sequence[int]) -> pa.Table:
-        """The files that only these snapshots may have."""
-        return files_of(self.opened, snapshots)
-
     def parts_of(self, snapshots: Sequence[int]) -> Sequence[FilesPart]:
         """The same in parts: groups of manifests."""
         return parts_of(self.opened, snapshots)
@@ -476,12 +472,6 @@ class IcebergTarget:
         yield Known(pa.array(named_by_metadata(self.opened), pa.string()))
         yield from manifest_parts(self.opened)
         yield from map(Known, named_by_neighbours(self.opened, other_metadata))
-
-    def files_in_use(self, since: datetime, other_metadata: Sequence[FileEntry]) -> Iterator[pa.Array]:
-        """The files of all snapshots, and those of other tables whose metadata is in the same folder."""
-        table = self.reopened().opened
-        yield from named_files(table)
-        yield from named_by_neighbours(table, other_metadata)
 
     def reopened(self) -> IcebergTarget:
         """Reload the table; raises `CommitConflict` if another table now has its name."""

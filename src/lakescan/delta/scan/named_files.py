@@ -7,8 +7,8 @@ files are kept until their commit is older.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -34,30 +34,113 @@ _ACTIONS = pa.schema(
 )
 
 
-def named_files(location: str, storage: Storage, cutoff: int, changes_cutoff: int) -> Iterator[pa.Array]:
-    """The locations of all files that the newest version references, or that were removed since `cutoff`.
+_LEAVES = [f"{action}.{name}" for action in ("add", "remove") for name in ("path", "deletionVector")]
+_LEAVES.append("remove.deletionTimestamp")
+_ROWS = 100_000  # actions of a checkpoint that are read at once
 
-    The result covers every version that was current since then, as far as the log still tells, with deletion vectors,
-    and the change data files of commits since `changes_cutoff`. Cutoffs are in milliseconds since 1970. Lists the log
-    again; its own files are not part of the result.
+CLAIMS = pa.schema(
+    [
+        pa.field("location", pa.string()),
+        pa.field("entry", pa.string()),
+        pa.field("rank", pa.int64()),
+        pa.field("holds", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """A checkpoint file, or some commits, and the files that they say are in use; workers read it.
+
+    - `cutoff`: files removed since then are in use, in milliseconds since 1970.
+    - `changed`: the versions whose change data files are in use.
+    - `since`: of commits before the checkpoint, the versions whose files are in use; None if later actions count.
+    """
+
+    location: str
+    storage: Storage
+    cutoff: int
+    changed: pa.Array
+    checkpoint: str | None = None
+    commits: tuple[LogFile, ...] = ()
+    since: pa.Array | None = None
+
+    def locations(self) -> Iterator[pa.Array]:
+        """The locations of files that are in use, unless other parts say that they were removed."""
+        for some in self.claims():
+            yield some.filter(some["holds"])["location"].combine_chunks()
+
+    def claims(self) -> Iterator[pa.Table]:
+        """What each action says of its files (`CLAIMS`): one that adds a file, or has removed it since the cutoff.
+
+        The newest action counts, of those on the same file with the same deletion vector.
+        """
+        for part in self._parts():
+            for each in _spellings(part.changes_of(self.changed), self.location):
+                yield _claims(each)
+            if self.since is not None:
+                mine = part.actions.filter(pc.is_in(part.actions["version"], value_set=self.since))
+                for each in _located(mine, self.location):
+                    yield _claims(each)
+            else:
+                yield from self._of_actions(part.actions)
+
+    def _of_actions(self, actions: pa.Table) -> Iterator[pa.Table]:
+        if not actions.num_rows:
+            return
+        entry = identity(actions)
+        rank = pc.add(pc.multiply(actions["version"], 2), actions["is_add"].cast(pa.int64()))
+        recent = pc.fill_null(pc.greater_equal(actions["removed_at"], self.cutoff), True)
+        holds = pc.or_(actions["is_add"], recent)
+        for each in _spellings(actions["path"].combine_chunks(), self.location):
+            yield pa.table([each, entry, rank, holds], schema=CLAIMS)
+        vectors = actions["vector"].combine_chunks()
+        present = pc.is_valid(pc.struct_field(vectors, "storageType"))
+        if not pc.any(present).as_py():
+            return
+        paths = delete_table(vectors.filter(present), self.location)["path"].combine_chunks()
+        own = pc.is_valid(paths)  # inline vectors have no file
+        columns = [paths, *(each.filter(present) for each in (entry, rank, holds))]
+        chosen = pa.table(columns, schema=CLAIMS).filter(own)
+        for each in _spellings(chosen["location"].combine_chunks(), self.location):
+            yield chosen.set_column(0, CLAIMS.field(0), each)
+
+    def _parts(self) -> Iterator[_Part]:
+        if self.checkpoint is not None:
+            yield from _Part.of_checkpoint(self.checkpoint, self.storage)
+        else:
+            yield _Part.of_commits(self.commits, self.storage)
+
+
+def _claims(locations: pa.Array) -> pa.Table:
+    """Locations that are in use whatever else the log says."""
+    count = len(locations)
+    columns = [locations, pa.nulls(count, pa.string()), pa.nulls(count, pa.int64()), pa.repeat(True, count)]
+    return pa.table(columns, schema=CLAIMS)
+
+
+def parts_in_use(location: str, storage: Storage, cutoff: int, changes_cutoff: int) -> Iterator[LogPart]:
+    """Which files the newest version references, or were removed since `cutoff`, in parts of the log.
+
+    They cover every version that was current since then, as far as the log still tells, with deletion vectors, and the
+    change data files of commits since `changes_cutoff`. Cutoffs are in milliseconds since 1970. Lists the log again;
+    its own files are not part of the result.
     """
     listing = list_log(location, storage)
     since, changed = _versions_since(listing, cutoff), _versions_since(listing, changes_cutoff)
     segment = listing.segment()
-    pieces = pieces_of(segment, ActionReader(storage, ()))
-    parts = [_Part.of_checkpoint(each.checkpoint.location, storage) for each in pieces if each.checkpoint is not None]
-    parts += [_Part.of_commits(batch, storage) for batch in batches(segment.commits)]
-    yield from _located(_retained([part.actions for part in parts], cutoff), location)
-    for part in parts:
-        yield from _spellings(part.changes_of(changed), location)
+    part = LogPart(location, storage, cutoff, changed)
+    for piece in pieces_of(segment, ActionReader(storage, ())):
+        if piece.checkpoint is not None:
+            yield replace(part, checkpoint=piece.checkpoint.location)
+    for batch in batches(segment.commits):
+        yield replace(part, commits=batch)
     first = segment.version + 1 - len(segment.commits)
     earlier = tuple(each for each in listing.commits if each.version < first)
+    # Versions before the checkpoint may have been current since the cutoff, and the checkpoint may have dropped
+    # tombstones of their files.
     for batch in batches(earlier):
-        part = _Part.of_commits(batch, storage)
-        yield from _spellings(part.changes_of(changed), location)
-        # Versions before the checkpoint may have been current since the cutoff, and the checkpoint may have dropped
-        # tombstones of their files.
-        yield from _located(part.actions.filter(pc.is_in(part.actions["version"], value_set=since)), location)
+        yield replace(part, commits=batch, since=since)
 
 
 def added_since(location: str, storage: Storage, version: int) -> Iterator[pa.Array]:
@@ -81,7 +164,8 @@ def removed_files(location: str, storage: Storage) -> Iterator[pa.Array]:
     pieces = pieces_of(listing.segment(), ActionReader(storage, ()))
     for each in pieces:
         if each.checkpoint is not None:
-            yield from _removed(_Part.of_checkpoint(each.checkpoint.location, storage), location)
+            for part in _Part.of_checkpoint(each.checkpoint.location, storage):
+                yield from _removed(part, location)
     for batch in batches(listing.commits):
         yield from _removed(_Part.of_commits(batch, storage), location)
 
@@ -130,16 +214,18 @@ class _Part:
         return _Part(_parsed(read_commits(commits, storage)), commits[0].entry.location)
 
     @staticmethod
-    def of_checkpoint(location: str, storage: Storage) -> _Part:
+    def of_checkpoint(location: str, storage: Storage) -> Iterator[_Part]:
+        """The parts of a checkpoint file; statistics and the other members of actions are not read."""
         if location.endswith(".json"):
-            return _Part(_parsed([LogText(location, storage.read(location))]), location)
+            yield _Part(_parsed([LogText(location, storage.read(location))]), location)
+            return
         with storage.open(location) as handle:
             try:
                 file = pq.ParquetFile(handle)
-                rows = file.read(columns=[each for each in ("add", "remove") if each in file.schema_arrow.names])
+                for batch in file.iter_batches(_ROWS, columns=_LEAVES):
+                    yield _Part(_shaped(pa.Table.from_batches([batch])), location)
             except (pa.ArrowException, OSError) as error:
                 raise CorruptMetadata(f"{location}: the checkpoint cannot be read: {error}") from error
-        return _Part(_shaped(rows), location)
 
 
 def _parsed(texts: Sequence[LogText]) -> pa.Table:
@@ -193,20 +279,6 @@ def _paths(actions: pa.StructArray, source: str) -> pa.Array:
     if not source.endswith(".parquet") and pc.any(lacking).as_py():
         raise CorruptMetadata(f"{source}: a file action has no path, so the files of the table are not known")
     return paths.drop_null()
-
-
-def _retained(tables: list[pa.Table], cutoff: int) -> pa.Table:
-    """The actions whose files are kept: the newest per file and vector, if it is an add, or a remove since `cutoff`."""
-    actions = pa.concat_tables(tables).combine_chunks()
-    if not actions.num_rows:
-        return actions
-    codes = identity(actions).dictionary_encode().indices.to_numpy()
-    order = np.lexsort((actions["is_add"].to_numpy(), actions["version"].to_numpy()))
-    newest = np.empty(codes.max() + 1, dtype=np.int64)
-    newest[codes[order]] = order
-    last = actions.take(pa.array(newest))
-    recent = pc.fill_null(pc.greater_equal(last["removed_at"], cutoff), True)
-    return last.filter(pc.or_(last["is_add"], recent))
 
 
 def _located(actions: pa.Table, location: str) -> Iterator[pa.Array]:

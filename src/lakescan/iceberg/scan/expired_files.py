@@ -41,17 +41,12 @@ class ExpiredPart:
                 yield _of(mine.field("file_path").cast(pa.string()), kind)
 
 
-def files_of(table: IcebergTable, snapshots: Collection[int]) -> pa.Table:
+def parts_of(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPart]:
     """The files (`FILES`) of snapshots: manifest lists, manifests that no other snapshot lists, their live files.
 
-    Files may be in other manifests, too. Statistics are those of the whole table: metadata files say which stay.
+    They come in parts, whose manifests workers read; the manifest lists of all snapshots are read here. Files may be in
+    other manifests, too. Statistics are those of the whole table: metadata files say which stay.
     """
-    found = [files for part in parts_of(table, snapshots) for files in part.files()]
-    return pa.concat_tables([FILES.empty_table(), *found])
-
-
-def parts_of(table: IcebergTable, snapshots: Collection[int]) -> list[ExpiredPart]:
-    """The same in parts, whose manifests workers read; reads the manifest lists of all snapshots."""
     metadata, storage, ids = table.metadata, table.storage, frozenset(snapshots)
     known = [metadata.snapshots[each] for each in ids if each in metadata.snapshots]
     lists = _of([each.manifest_list for each in known if each.manifest_list is not None], "manifest list")
