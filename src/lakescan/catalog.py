@@ -517,7 +517,8 @@ class Catalog(CatalogViews):
             name: `namespace.table`.
             missing_ok: Do nothing if it does not exist.
             purge: Remove the files that the table's metadata references, except those that other tables of the catalog
-                reference whose location or `write.data.path` is in the same folders. A REST server does that itself.
+                reference whose location or `write.data.path` is in the same folders, and except those in other folders
+                than the table's own, which `add_files` has taken from there. A REST server purges by its own rules.
                 Without, all files stay.
 
         Raises:

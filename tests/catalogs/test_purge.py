@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lakescan
@@ -87,3 +88,17 @@ def test_a_table_whose_files_cannot_be_told_is_not_dropped(table, local: lakesca
     with pytest.raises(lakescan.NoSuchTable):
         local.drop_table("db.nothing", purge=True)
     local.drop_table("db.nothing", purge=True, missing_ok=True)
+
+
+def test_files_that_were_added_from_other_folders_stay(local: lakescan.Catalog, tmp_path: Path, caplog) -> None:
+    """They may be files of others, such as those of a table of Hive's. The log says that they stay."""
+    theirs = tmp_path / "theirs" / "f.parquet"
+    theirs.parent.mkdir()
+    pq.write_table(ROWS, theirs)
+    made = local.create_table("db.t", "id BIGINT")
+    made.append(ROWS)
+    connection("local").load_table("db.t").add_files([str(theirs)])
+    with caplog.at_level("WARNING", logger="lakescan"):
+        local.drop_table("db.t", purge=True)
+    assert f"1 files in other folders were added from there and are kept, {theirs}" in caplog.text
+    assert (files(tmp_path), theirs.exists()) == (1, True)

@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 from typer.testing import CliRunner
 
 import lakescan
@@ -186,6 +189,32 @@ def test_progress_is_shown_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, 
     with progress.working("counting") as work:
         assert work.executor is not None
         assert list(work.executor.map(abs, [-3, 2])) == [3, 2]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "table"])
+def test_orphans_of_an_inventory_are_removed(table: lakescan.Table, tmp_path: Path, kind: str) -> None:
+    folder = folder_of(table.folder)
+    files = folder / "data" / "listed.parquet", folder / "data" / "not listed.parquet"
+    stray(*files)
+    row = {"path": [str(files[0])], "length": [11], "isDir": [False], "modificationTime": [1_600_000_000_000]}
+    place = tmp_path / f"inventory.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table(row), place)
+    elif kind == "csv":
+        csv.write_csv(pa.table(row), place)
+    else:
+        lakescan.save(pa.table(row), str(place), format="delta")
+    assert run_json("vacuum", NAME, "--inventory", str(place), "--dry-run") == [{"file": str(files[0])}]
+    run("vacuum", NAME, "--inventory", str(place))
+    assert [each.exists() for each in files] == [False, True]
+
+
+def test_a_folder_of_parquet_files_becomes_a_delta_table(tmp_path: Path) -> None:
+    (tmp_path / "day=2026-01-31").mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "day=2026-01-31" / "f.parquet")
+    assert run("convert", str(tmp_path), "--partition-by", "day DATE") == f"{tmp_path}: a Delta table of 1 file"
+    assert run("count", str(tmp_path), "-w", "day = '2026-01-31'") == "2"
+    assert run_json("convert", str(tmp_path)) == [{"table": str(tmp_path), "version": 0, "files": 1}]
 
 
 def test_the_page_of_commands_is_current() -> None:

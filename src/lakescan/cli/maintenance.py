@@ -6,14 +6,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
+from pyarrow import csv
 
 from lakescan.cli.arguments import pairs
 from lakescan.cli.output import console, print_json, print_names, print_result
 from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, command, storage_options, wants_json
 from lakescan.common.timestamps import as_moment
+from lakescan.convert import convert_to_delta
 from lakescan.errors import InvalidOption
+from lakescan.explain.summary import counted
 from lakescan.opening import table
 from lakescan.table import Table
 from lakescan.table_maintenance import maintained
@@ -141,9 +146,13 @@ def expire_snapshots(
 
     Their files stay until remove-orphans, unless --clean-expired-files is given.
     """
-    with working("expiring snapshots"):
+    with working("expiring snapshots") as work:
         result = _open(name).expire_snapshots(
-            _past(older_than), retain_last=retain_last, dry_run=dry_run, clean_expired_files=clean_expired_files
+            _past(older_than),
+            retain_last=retain_last,
+            dry_run=dry_run,
+            clean_expired_files=clean_expired_files,
+            executor=work.executor,
         )
     print_result(result)
 
@@ -157,13 +166,40 @@ def remove_orphans(
     lite: Annotated[
         bool, typer.Option("--lite", help="Take the files that the log says were removed (Delta), without listing.")
     ] = False,
+    inventory: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the files of this inventory of the store, without listing: a Parquet or CSV file, or a table, "
+            "with path, length, isDir and modificationTime (milliseconds since 1970)."
+        ),
+    ] = None,
 ) -> None:
     """Remove unreferenced files, by default older than 3 days (Iceberg), or a week or the table's retention (Delta)."""
-    with working("looking for orphan files"):
-        orphans = _open(name).remove_orphans(older_than, dry_run=dry_run, location=location, lite=lite)
+    with working("looking for orphan files") as work:
+        orphans = _open(name).remove_orphans(
+            older_than,
+            dry_run=dry_run,
+            location=location,
+            lite=lite,
+            inventory=None if inventory is None else _inventory(inventory),
+            executor=work.executor,
+        )
     print_names("file", orphans)
     if not wants_json():
         print_result(orphans)
+
+
+def _inventory(name: str) -> pa.Table:
+    """An inventory: a local Parquet or CSV file, or a table."""
+    kind = Path(name).suffix.lower()
+    if kind not in (".parquet", ".csv"):
+        return _open(name).scan().to_arrow()
+    if not Path(name).is_file():
+        raise InvalidOption(f"--inventory {name}: there is no such file")
+    try:
+        return pq.read_table(name) if kind == ".parquet" else csv.read_csv(name)
+    except pa.ArrowInvalid as error:
+        raise InvalidOption(f"--inventory {name} cannot be read: {error}") from error
 
 
 def _past(text: str | None) -> datetime | None:
@@ -172,6 +208,26 @@ def _past(text: str | None) -> datetime | None:
     if timestamp is not None and timestamp > datetime.now(UTC):
         raise InvalidOption(f"--older-than {text} is in the future")
     return timestamp
+
+
+@command(app, "convert")
+def convert(
+    folder: Annotated[str, typer.Argument(help="A folder of Parquet files.")],
+    partition_by: Annotated[
+        str, typer.Option(help="The columns of folders such as day=2026-01-31, with their types: 'day DATE'.")
+    ] = "",
+    statistics: Annotated[bool, typer.Option(help="Take counts and bounds from the footers.")] = True,
+) -> None:
+    """Make a Delta table of a folder of Parquet files, where they are."""
+    with working("reading footers"):
+        made = convert_to_delta(
+            folder, partition_by=partition_by, statistics=statistics, storage_options=storage_options()
+        )
+        files = made.scan().plan().report.metrics.result_data_files
+    if wants_json():
+        print_json({"table": folder, "version": made.version, "files": files})
+    else:
+        console.print(f"{folder}: a Delta table of {counted(files, 'file')}", soft_wrap=True)
 
 
 @command(app, "rewrite-manifests")

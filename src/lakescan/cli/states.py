@@ -9,6 +9,7 @@ import pyarrow as pa
 import typer
 
 from lakescan.cli.output import print_result, print_rows
+from lakescan.cli.progress import working
 from lakescan.cli.settings import DryRun, Section, TableName, TablePath, Timestamp, Version, command, storage_options
 from lakescan.errors import InvalidOption
 from lakescan.opening import table
@@ -187,4 +188,6 @@ def set_current(
 @command(app, "restore")
 def restore(name: TableName, version: Version = None, timestamp: Timestamp = None) -> None:
     """Make an earlier state the current one again, as a new commit (Delta) or by its snapshot (Iceberg)."""
-    print_result(_open(name).restore(version, timestamp=timestamp))
+    with working("restoring"):
+        result = _open(name).restore(version, timestamp=timestamp)
+    print_result(result)

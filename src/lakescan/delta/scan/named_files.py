@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -178,7 +179,8 @@ def vectors_of_removed(location: str, storage: Storage, cutoff: int) -> pa.Array
     """
     segment = list_log(location, storage).segment()
     pieces = pieces_of(segment, ActionReader(storage, ()))
-    parts = [_Part.of_checkpoint(each.checkpoint.location, storage) for each in pieces if each.checkpoint is not None]
+    files = [each.checkpoint.location for each in pieces if each.checkpoint is not None]
+    parts = [part for each in files for part in _Part.of_checkpoint(each, storage)]
     parts += [_Part.of_commits(batch, storage) for batch in batches(segment.commits)]
     actions = _retained([part.actions for part in parts], cutoff)
     removed = actions.filter(pc.invert(actions["is_add"]))
@@ -279,6 +281,20 @@ def _paths(actions: pa.StructArray, source: str) -> pa.Array:
     if not source.endswith(".parquet") and pc.any(lacking).as_py():
         raise CorruptMetadata(f"{source}: a file action has no path, so the files of the table are not known")
     return paths.drop_null()
+
+
+def _retained(tables: list[pa.Table], cutoff: int) -> pa.Table:
+    """The actions whose files are kept: the newest per file and vector, if it is an add, or a remove since `cutoff`."""
+    actions = pa.concat_tables(tables).combine_chunks()
+    if not actions.num_rows:
+        return actions
+    codes = identity(actions).dictionary_encode().indices.to_numpy()
+    order = np.lexsort((actions["is_add"].to_numpy(), actions["version"].to_numpy()))
+    newest = np.empty(codes.max() + 1, dtype=np.int64)
+    newest[codes[order]] = order
+    last = actions.take(pa.array(newest))
+    recent = pc.fill_null(pc.greater_equal(last["removed_at"], cutoff), True)
+    return last.filter(pc.or_(last["is_add"], recent))
 
 
 def _located(actions: pa.Table, location: str) -> Iterator[pa.Array]:
