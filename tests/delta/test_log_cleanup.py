@@ -193,6 +193,40 @@ def test_protected_commits_are_removed_all_together_or_not_at_all(tmp_path: Path
     assert first(4) is None
 
 
+def test_checkpoints_go_after_the_commits_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(tmp_path, days(9, 8, 7, 6, 1), (1, 3))
+    removed: list[str] = []
+    monkeypatch.setattr(Storage, "remove", lambda _, files: removed.extend(files) or [])
+    clean(tmp_path)
+    kinds = ["checkpoint" in each for each in removed]
+    assert sorted(kinds) == kinds
+    assert True in kinds
+
+
+def test_a_checkpoint_stays_as_long_as_a_commit_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(tmp_path, days(9, 8, 7, 6, 1), (1, 3))
+    real = Storage.remove
+    stays = str(tmp_path / "_delta_log" / f"{0:020d}.json")
+
+    def remove(storage: Storage, files: Any) -> Any:
+        return [*real(storage, [each for each in files if each != stays]), *(each for each in files if each == stays)]
+
+    monkeypatch.setattr(Storage, "remove", remove)
+    clean(tmp_path)
+    assert versions(tmp_path) == [0, 3, 4]
+    assert len(list((tmp_path / "_delta_log").glob(f"{1:020d}.checkpoint*"))) == 1
+
+
+def test_a_checkpoint_of_a_version_is_made_by_what_its_own_protocol_asks_for(tmp_path: Path) -> None:
+    commit(tmp_path, *created({"n": "long"}, (), {}, ("newFeature",)))
+    later = created({"n": "long"}, (), {"delta.requireCheckpointProtectionBeforeVersion": "1"})
+    listed = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}
+    commit(tmp_path, {"protocol": listed}, *later[1:])
+    with pytest.raises(UnsupportedFeature, match="newFeature"):
+        checkpoint_version(str(tmp_path), 0, Storage(), now=NOW)
+    assert checkpoint_version(str(tmp_path), 1, Storage(), now=NOW).version == 1
+
+
 def test_the_log_of_a_table_with_an_unknown_feature_is_left_alone(tmp_path: Path) -> None:
     commit(tmp_path, *created({"n": "long"}, (), KEEP, ("newFeature",)))
     with pytest.raises(UnsupportedFeature, match="newFeature"):

@@ -84,6 +84,26 @@ def test_rows_deleted_by_vectors_are_not_in_the_table_that_comes_first(path: Pat
     assert sorted(rows(path, startingVersion=5, ignoreChanges=True)) == [10, 12]
 
 
+def test_a_stream_begins_behind_the_commit_that_removes_column_mapping(tmp_path: Path) -> None:
+    """Files from before have columns under names that the schema does not know any more: they would read as null."""
+    folder = tmp_path / "mapped"
+    mapped = {"delta.columnMapping.mode": "name"}
+    lakescan.save(pa.table({"id": [1, 2]}), folder, format="delta", properties=mapped)
+    before = lakescan.table(folder).stream(wait=False, startingVersion=1)
+    assert [n for batch in before for n in batch["id"].to_pylist()] == [1, 2]
+    lakescan.table(folder).append(pa.table({"id": [9]}))
+    lakescan.table(folder).alter().drop_feature("columnMapping").commit()
+    lakescan.table(folder).append(pa.table({"id": [3]}))
+    for start in ({"startingVersion": 1}, {"start": before.offset}):
+        with pytest.raises(lakescan.SchemaChanged, match=r"column 'id'"):
+            rows(folder, **start)
+    assert rows(folder, startingVersion=3) == [3]  # version 3 removes the mapping
+    opened = lakescan.table(folder)
+    with pytest.raises(lakescan.SchemaChanged, match="start behind that change"):
+        list(opened.stream(wait=False, startingVersion=1))
+    assert len(list(opened.stream(wait=False, startingVersion=3))) == 1
+
+
 def test_excluded_files_are_left_out(tmp_path: Path) -> None:
     rows_of = pa.table({"id": pa.array([1, 2], pa.int64()), "part": ["a", "b"]})
     write_deltalake(tmp_path / "t", rows_of, partition_by=["part"])

@@ -45,6 +45,7 @@ from lakescan.delta.scan.change_feed import COLUMNS as CHANGE_COLUMNS
 from lakescan.delta.scan.change_feed import (
     check_recorded,
     check_schemas,
+    difference,
     first_since,
     range_after,
     range_from,
@@ -161,8 +162,26 @@ class DeltaTable:
         reader = self._commit_reader(snapshot, request.exclude)
         if self._seen is None or self._seen.reader != reader:
             self._seen = SeenCommits(reader)
-        if start <= self._end.latest:
-            yield from self._seen.commits(self._commits(start, self._end.latest))
+        if start > self._end.latest:
+            return
+        files = self._commits(start, self._end.latest)
+        obstacle = self._seen.at_start(start, lambda: self._unmapped_since(start, snapshot))
+        for commit in self._seen.commits(files):
+            yield commit if obstacle is None or commit.id > start else replace(commit, obstacle=obstacle)
+
+    def _unmapped_since(self, start: int, snapshot: Snapshot) -> str | None:
+        """Why files of a version cannot be read with the schema of a snapshot: they have columns under other names.
+
+        None if they can, as far as the log tells. Whatever changes later versions is told by their own metadata.
+        """
+        try:
+            before = self._readable(start).metadata
+        except NoSuchSnapshot:  # no checkpoint is left before it
+            return None
+        if before.column_mapping_mode == _state_of(snapshot).version.metadata.column_mapping_mode:
+            return None
+        problem = difference(before.schema(), snapshot.schema)
+        return problem and f"its schema has {problem}, before column mapping changed: start behind that change"
 
     def changes_between(
         self, start: int | str | datetime | None, end: int | str | datetime | None, identity: Sequence[str]

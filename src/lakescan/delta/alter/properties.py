@@ -21,6 +21,7 @@ _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _ROW_TRACKING, _SUSPENDED = DeltaProperties.row_tracking.name, DeltaProperties.suspends_row_tracking.name
 _ROW_IDS, _ROW_VERSIONS = DeltaProperties.row_id_column.name, DeltaProperties.row_version_column.name
 _READER, _WRITER = DeltaProperties.reader_version.name, DeltaProperties.writer_version.name
+_UNMAP = "ALTER TABLE ... DROP FEATURE columnMapping writes them anew"
 _COMMENT = "comment"  # Spark's property for the description of a table
 # Spark's own properties, which say what and where a table is.
 _NOT_SET = {
@@ -101,7 +102,7 @@ def _with_mapping(state: TableState, old: str, new: str) -> TableState:
     if (old, new) != ("none", "name"):
         raise UnsupportedFeature(
             f"changing '{_MAPPING}' of {state.location} from {old!r} to {new!r}",
-            "Files of the table have its columns under other names than their own: write it to a new table.",
+            f"Files of the table have its columns under other names than their own: {_UNMAP}.",
         )
     schema, last = state.schema, state.metadata.properties.max_column_id
     fields = list(all_fields(schema))
@@ -141,7 +142,7 @@ def _check_removable(state: TableState, name: str) -> None:
     if name == _MAPPING and state.is_mapped:
         raise UnsupportedFeature(
             f"removing '{_MAPPING}' of {state.location}",
-            "Files of the table have its columns under other names than their own: write it to a new table.",
+            f"Files of the table have its columns under other names than their own: {_UNMAP}.",
         )
     if declared is not None and declared.is_internal:
         raise UnsupportedFeature(f"removing the property {name!r} of {state.location}", "Delta's writers need it.")

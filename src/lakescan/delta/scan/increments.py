@@ -120,6 +120,13 @@ class SeenCommits:
     def __init__(self, reader: CommitReader) -> None:
         self.reader = reader
         self._seen: dict[int, Commit] = {}
+        self._start: tuple[int, str | None] | None = None
+
+    def at_start(self, version: int, look: Callable[[], str | None]) -> str | None:
+        """The obstacle of a stream's first version; that of a later one is known from the commits since."""
+        if self._start is None or version < self._start[0] or self._start[1] is not None:
+            self._start = version, look()
+        return self._start[1] if version == self._start[0] else None
 
     def commits(self, files: tuple[LogFile, ...]) -> Iterator[Commit]:
         """The commits of consecutive versions, oldest first."""
