@@ -6,6 +6,7 @@ does not know; one whose answer alone was lost has not failed; and none is appli
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from lakescan.alter import AlterBuilder
 from lakescan.delta.commit import put
 from lakescan.errors import CommitStateUnknown, LakescanError
 from tests.support import own_catalog
-from tests.transaction.support import maker, now, rows
+from tests.transaction.support import NAME, maker, now, rows
 from tests.transaction.test_kills import watched
 from tests.transaction.test_statement_faults import Fault
 
@@ -34,8 +35,8 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "not null": ("both", lambda t: t.change_column("id", required=True)),
     "properties": ("both", lambda t: t.set_properties({"owner": "me"}).unset_properties("mark")),
     "several": ("both", lambda t: t.add_column("n", "INT").rename_column("part", "p").set_properties({"owner": "me"})),
-    "partition": ("iceberg", lambda t: t.add_partition("bucket(4, id)")),
-    "order": ("iceberg", lambda t: t.write_ordered_by("id")),
+    "partition": ("iceberg", lambda t: t.add_partition_field("bucket(4, id)")),
+    "order": ("iceberg", lambda t: t.set_sort_order("id")),
     "version": ("iceberg", lambda t: t.set_properties({"format-version": "3"})),
     "constraint": ("delta", lambda t: t.add_constraint("c", "id > 0")),
     "cluster": ("delta", lambda t: t.cluster_by("id")),
@@ -56,15 +57,13 @@ def table_in(folder: Path, format: str) -> None:
 
 
 def described() -> tuple[Any, ...]:
-    """All that a statement may change of a table, but ids that are random."""
+    """All that a statement may change of a table, but names and times that differ each time."""
     table = now()
+    [text] = lakescan.sql(f"SHOW CREATE TABLE {NAME}").to_arrow()[0].to_pylist()
+    text = re.sub(r"LOCATION '[^']*'|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "", text)
     properties = {name: value for name, value in table.properties.items() if "olumnName" not in name}
-    layout = (
-        (str(table.partitioning), str(table.inspect("detail")["clusteringColumns"].to_pylist()))
-        if (table.format == "delta")
-        else (str(table.partitioning),)
-    )
-    return str(table.schema), properties, layout, table.to_arrow().sort_by("id").to_pylist()
+    features = table.inspect("detail")["tableFeatures"].to_pylist() if table.format == "delta" else []
+    return str(table.schema), text, properties, str(features), table.to_arrow().sort_by("id").to_pylist()
 
 
 def commits() -> int:
