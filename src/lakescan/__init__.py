@@ -59,8 +59,9 @@ from lakescan.formats.table_format import Snapshot
 from lakescan.health import Finding, MaintainResult, MaintenanceStep, TableHealth
 from lakescan.opening import table
 from lakescan.planning.delete_file import DeleteFile, DeleteKind
-from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup, TaskGroups
+from lakescan.planning.plan import ScanPlan
 from lakescan.planning.report import ScanMetrics, ScanReport
+from lakescan.planning.task_groups import FileScanTask, TaskGroup, TaskGroups
 from lakescan.query.lazy import Query
 from lakescan.save import save
 from lakescan.scan import Scan

@@ -65,9 +65,12 @@ def bounds(low: str, high: str) -> dict[str, Any]:
 
 def matched(data: list[dict[str, Any]], deletes: list[dict[str, Any]]) -> dict[str, list[str]]:
     index = DeleteIndex.build(pa.Table.from_pylist(deletes, schema=SCHEMA), frozenset({0}), {})
-    found = index.match(pa.Table.from_pylist(data, schema=SCHEMA)).to_pylist()
-    names = [d["file_path"] for d in deletes]
-    return {d["file_path"]: [names[i] for i in f] for d, f in zip(data, found, strict=True)}
+    pairs = index.match(pa.Table.from_pylist(data, schema=SCHEMA)).expanded()
+    names = index.table["path"].to_pylist() if deletes else []
+    found: dict[str, list[str]] = {d["file_path"]: [] for d in data}
+    for file, delete in zip(*(each.tolist() for each in pairs), strict=True):
+        found[data[file]["file_path"]].append(names[delete])
+    return found
 
 
 def test_position_deletes_apply_to_their_partition_up_to_their_own_commit() -> None:
@@ -141,5 +144,7 @@ def test_matching_all_at_once_gives_what_the_rules_give_pair_by_pair(data: list[
             return inside and file["sequence_number"] <= delete["sequence_number"]
         return (inside or delete["spec_id"] == 0) and file["sequence_number"] < delete["sequence_number"]
 
-    expected = {f["file_path"]: [d["file_path"] for d in index if applies(f, d)] for f in files}
-    assert matched(files, index) == expected
+    expected = {f["file_path"]: {d["file_path"] for d in index if applies(f, d)} for f in files}
+    found = matched(files, index)
+    assert {path: set(each) for path, each in found.items()} == expected
+    assert all(len(set(each)) == len(each) for each in found.values())

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakescan.common import types as t
-from lakescan.iceberg.scan.equality_ranges import may_share_keys
+from lakescan.iceberg.scan import equality_ranges
+from lakescan.iceberg.scan.equality_ranges import ComparedColumns, sharing_keys
 
 FIELDS = {1: t.Field(1, "id", t.INT), 2: t.Field(2, "x", t.DOUBLE)}
 COUNTS = pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))
@@ -58,10 +59,10 @@ def files(*stats: dict[str, Any], rows: int, ids: list[int]) -> pa.Table:
 
 
 def may_share(data: list[Row], deletes: list[Row], ids: list[int], **how: bool) -> bool:
-    one = np.zeros(1, dtype=np.int64)
+    one = (np.array([0]), np.array([0]), np.array([1]))
     ours = files(recorded(data, **how), rows=len(data), ids=[])
     theirs = files(recorded(deletes, **how), rows=len(deletes), ids=ids)
-    return bool(may_share_keys(ours, theirs, one, one, FIELDS)[0])
+    return len(sharing_keys(ours, ComparedColumns(theirs, FIELDS), one)[0]) > 0
 
 
 NAN = float("nan")
@@ -107,3 +108,31 @@ def test_a_delete_that_matches_a_row_is_never_ruled_out(
 
     shared = {key(r) for r in data} & {key(r) for r in deletes}
     assert may_share(data, deletes, ids, counts=counts, ranges=ranges) or not shared
+
+
+@settings(max_examples=60)
+@given(
+    data=st.lists(ROWS, min_size=1, max_size=6),
+    deletes=st.lists(ROWS, min_size=1, max_size=40),
+    ids=st.sampled_from([[1], [2], [1, 2]]),
+    most=st.sampled_from([1, 8, 1 << 20]),
+    at_once=st.sampled_from([3, 1 << 18]),
+    seed=st.randoms(use_true_random=False),
+)
+def test_blocks_of_deletes_rule_out_what_rules_out_each_of_them(
+    data: list[list[Row]], deletes: list[list[Row]], ids: list[int], most: int, at_once: int, seed: Any
+) -> None:
+    ours = pa.concat_tables([files(recorded(rows), rows=len(rows), ids=[]) for rows in data])
+    theirs = pa.concat_tables([files(recorded(rows), rows=len(rows), ids=ids) for rows in deletes])
+    given = [(n, *sorted(seed.sample(range(len(deletes) + 1), 2))) for n in range(len(data))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(equality_ranges, "_MOST", most)
+        patch.setattr(equality_ranges, "_AT_ONCE", at_once)
+        ranges = tuple(np.array(each) for each in zip(*given, strict=True))
+        found = sharing_keys(ours, ComparedColumns(theirs, FIELDS), ranges)
+    pairs = [(f, d) for f, low, high in zip(*(each.tolist() for each in found), strict=True) for d in range(low, high)]
+    inside = {(f, d) for f, low, high in given for d in range(low, high)}
+    needed = {(f, d) for f, d in inside if may_share(data[f], deletes[d], ids)}
+    assert len(set(pairs)) == len(pairs)
+    assert needed <= set(pairs) <= inside
+    assert most < 1 << 20 or set(pairs) == needed

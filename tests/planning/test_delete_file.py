@@ -44,18 +44,10 @@ def test_contents_and_keys_are_not_in_messages() -> None:
 
 def test_deletes_of_a_group_are_made_when_a_task_asks_for_them_and_shared() -> None:
     group = DeleteFiles(ROWS)
-    first = group.at(pa.array([2, 0], pa.int32()))
+    first = group.at([2, 0])
     assert first == (RECORDS[2], RECORDS[0])
-    assert group.at(pa.array([0], pa.int32()))[0] is first[1]
-    assert group.at(pa.array([], pa.int32())) == ()
-    assert group.by_position_at(pa.array([2, 1, 0], pa.int32())) == (RECORDS[1], RECORDS[0])
-
-
-def test_deletes_of_the_position_kinds_leave_the_others_unmade(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[pa.Table] = []
-    monkeypatch.setattr("lakescan.planning.delete_file.delete_files", lambda table: made.append(table) or ())
-    DeleteFiles(ROWS).by_position_at(pa.array([2], pa.int32()))
-    assert made == []
+    assert group.at([0])[0] is first[1]
+    assert group.at([]) == ()
 
 
 def test_members_by_name_are_as_of_earlier_releases_with_a_warning() -> None:

@@ -32,7 +32,8 @@ def table(
             "size": size,
             "record_count": 10,
             "spec_id": 0,
-            "deletes": deletes[n] if deletes else [],
+            "deletes": deletes[n] if deletes and kind != "equality-deletes" else [],
+            "equality_deletes": ranges(deletes[n]) if deletes and kind == "equality-deletes" else [],
         }
         for n in range(len(bounds))
     ]
@@ -45,6 +46,10 @@ def table(
     zeros = pa.array([0] * len(rows), pa.int64())
     stats = ColumnStats(pa.array([b[0] for b in bounds]), pa.array([b[1] for b in bounds]), zeros, None, None)
     return FileTable(files, vectors, {1: stats}, {0: ()})
+
+
+def ranges(rows: list[int]) -> list[dict[str, int]]:
+    return [{"first": rows[0], "stop": rows[-1] + 1}] if rows else []
 
 
 def plan(files: FileTable, condition: str | None = None, limit: int | None = None, **packing: int) -> ScanPlan:

@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 from lakescan.errors import CorruptMetadata
 from lakescan.executors import PlanningExecutor
 from lakescan.planning.delete_file import DeleteKind
+from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import DELETES, FileTable
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.parquet.file import ParquetData
@@ -115,8 +116,8 @@ def without_rows(files: FileTable, positions: Sequence[BitMap64]) -> FileTable:
         for each in DELETES
     }
     deletes = pa.concat_tables([files.deletes, pa.table(columns, schema=DELETES)])
-    lists = [[*(own or ()), count + n] for n, own in enumerate(files.files["deletes"].to_pylist())]
-    return files.with_deletes(pa.array(lists, pa.list_(pa.int32())), deletes)
+    every = np.arange(len(files))
+    return files.with_deletes(files.references.joined(DeleteReferences(len(files), every, count + every)), deletes)
 
 
 def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: Storage) -> np.ndarray:
@@ -127,10 +128,12 @@ def has_no_rows_left(files: FileTable, positions: Sequence[BitMap64], storage: S
     rows = files.files["record_count"].to_pylist()
     counts, kinds = files.deletes["record_count"].to_pylist(), files.deletes["kind"].to_pylist()
     whole = np.zeros(len(files), dtype=bool)
+    by_key = files.references.has_equality
     for n, (own, changed) in enumerate(zip(files.files["deletes"].to_pylist(), positions, strict=True)):
         deletes = own or ()
         if (
             rows[n] is None
+            or by_key[n]
             or len(deletes) > 1
             or any(kinds[i] != DeleteKind.VECTOR or counts[i] is None for i in deletes)
         ):

@@ -163,16 +163,9 @@ def _count(files: FileTable, scan: ScanSpec) -> int:
 def _live_rows(files: FileTable) -> np.ndarray:
     """How many rows each file still has, by metadata; -1 where that does not say it."""
     counts = pc.fill_null(files.files["record_count"], -1).to_numpy().astype(np.int64)
-    lists = files.files["deletes"].combine_chunks()
-    if not pc.any(pc.greater(pc.fill_null(pc.list_value_length(lists), 0), 0)).as_py():
-        return counts
     known = pc.and_(
         pc.equal(files.deletes["kind"], DeleteKind.VECTOR.value), pc.is_valid(files.deletes["record_count"])
     )
     number = pc.if_else(known, files.deletes["record_count"], -1).to_numpy().astype(np.int64)
-    parents = pc.list_parent_indices(lists).to_numpy()
-    values = lists.flatten().to_numpy()
-    lost = np.bincount(parents, number[values], len(counts)).astype(np.int64)
-    unknown = np.zeros(len(counts), dtype=bool)
-    unknown[parents[number[values] < 0]] = True
-    return np.where(unknown | (counts < 0), -1, counts - lost)
+    unknown = files.references.has_equality | files.references.has(number < 0)
+    return np.where(unknown | (counts < 0), -1, counts - files.references.sums(number))

@@ -167,17 +167,13 @@ def _deletes_per_file(plan: ScanPlan) -> tuple[Bin, ...]:
 
 
 def _costly(plan: ScanPlan) -> tuple[CostlyFile, ...]:
-    files = plan.files.select(["path", "record_count", "size", "deletes"])
-    numbers = pa.chunked_array([files["deletes"].combine_chunks().flatten()])
-    parents = pc.list_parent_indices(files["deletes"].combine_chunks())
-    sizes = pa.table({"file": parents, "bytes": plan.deletes["size"].take(numbers)})
-    totals = sizes.group_by("file").aggregate([("bytes", "sum")])
-    place = pc.index_in(pa.array(range(files.num_rows), parents.type), value_set=totals["file"].combine_chunks())
-    delete_bytes = pc.fill_null(totals["bytes_sum"].combine_chunks().take(place), 0)
-    files = files.append_column("delete_bytes", delete_bytes).append_column("delete_count", delete_counts(files))
+    files, references = plan.files.select(["path", "record_count", "size"]), plan.table.references
+    delete_bytes = pa.array(references.sums(pc.fill_null(plan.deletes["size"], 0).to_numpy()))
+    files = files.append_column("delete_bytes", delete_bytes)
+    files = files.append_column("delete_count", pa.array(references.counts))
     cost = pc.add(pc.fill_null(files["size"], 0), delete_bytes)
     top = files.take(pc.select_k_unstable(pa.table({"cost": cost}), k=_TOP, sort_keys=[("cost", "descending")]))
-    rows = top.drop_columns(["deletes"]).to_pylist()
+    rows = top.to_pylist()
     return tuple(
         CostlyFile(r["path"], r["record_count"], r["size"] or 0, r["delete_count"], r["delete_bytes"]) for r in rows
     )

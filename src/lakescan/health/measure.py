@@ -87,7 +87,7 @@ class _Measured:
         kinds = {
             each["values"]: each["counts"] for each in pc.value_counts(deletes["kind"].combine_chunks()).to_pylist()
         }
-        used = pc.count_distinct(self.files.files["deletes"].combine_chunks().flatten()).as_py()
+        used = int(self.files.references.used(deletes.num_rows).sum())
         return {
             "position_delete_files": kinds.get(DeleteKind.POSITION, 0),
             "equality_delete_files": kinds.get(DeleteKind.EQUALITY, 0),

@@ -16,9 +16,8 @@ from pyroaring import BitMap64
 
 from lakescan.executors import LOCAL, PlanningExecutor
 from lakescan.expressions.evaluate import columns_of
-from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import FileTable
-from lakescan.planning.plan import FileScanTask, ScanPlan, TaskGroup
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes, compared_columns
 from lakescan.reading.deletes.roaring import bitmap_of
@@ -59,7 +58,7 @@ def convert_equality_deletes(target: Target, executor: PlanningExecutor | None =
         return ConvertResult()
     writer, scan = target.delete_writer(new_write_id()), target.scan
     plan = scan.plan()
-    some = scan.plan_of(plan, pa.array(_with_equality(plan.table)))
+    some = scan.plan_of(plan, pa.array(plan.table.references.has_equality))
     found = _found(some, scan.read_context(some), executor)
     paths = pa.array(list(found), pa.string())
     files = some.table.take(pc.index_in(paths, value_set=some.table.files["path"].combine_chunks())).used_deletes()
@@ -83,13 +82,3 @@ def _found(plan: ScanPlan, context: ReadContext, executor: PlanningExecutor | No
 def _tasks(plan: ScanPlan) -> Iterator[FileScanTask]:
     for group in plan.groups:
         yield from group.tasks()
-
-
-def _with_equality(table: FileTable) -> np.ndarray:
-    """Whether equality deletes apply to each data file."""
-    numbers = pc.indices_nonzero(pc.equal(table.deletes["kind"], DeleteKind.EQUALITY.value))
-    lists = table.files["deletes"].combine_chunks()
-    owners = pc.list_parent_indices(lists).filter(pc.is_in(pc.list_flatten(lists), value_set=numbers.cast(pa.int32())))
-    mask = np.zeros(len(table), dtype=bool)
-    mask[np.asarray(owners)] = True
-    return mask

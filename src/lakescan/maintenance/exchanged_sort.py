@@ -18,7 +18,8 @@ from lakescan.executors import ExchangingExecutor
 from lakescan.maintenance.arrangement import Arrangement
 from lakescan.maintenance.external_sort import MEMORY, bounds_of, collected, numbered, places_of, sorted_rows
 from lakescan.planning.partition_groups import shared_out
-from lakescan.planning.plan import ScanPlan, TaskGroup, TaskGroups
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.write.partitioned_writer import write_rows

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from lakescan.errors import InvalidOption
 from lakescan.options.compact import CompactOptions
 from lakescan.options.write import WriteOptions
-from lakescan.planning.delete_file import DeleteKind
 from lakescan.planning.file_table import FileTable, delete_counts
 from lakescan.planning.pack import pack_in_order
 from lakescan.planning.partition_groups import partition_numbers
@@ -97,14 +96,10 @@ class Thresholds:
 
 def deleted_rows(table: FileTable) -> np.ndarray:
     """The rows of each file that are deleted by position, by deletes that apply to no other of the files."""
-    lists = table.files["deletes"].combine_chunks()
-    owner = np.repeat(np.arange(len(table)), delete_counts(table.files).to_numpy())
-    places = lists.flatten().to_numpy(zero_copy_only=False)
+    uses = table.references
     rows = pc.fill_null(table.deletes["record_count"], 0).to_numpy()
-    by_position = pc.not_equal(table.deletes["kind"], DeleteKind.EQUALITY).to_numpy(zero_copy_only=False)
-    is_own = by_position & (np.bincount(places, minlength=len(rows)) == 1)
-    result: np.ndarray = np.bincount(owner, weights=np.where(is_own, rows, 0)[places], minlength=len(table))
-    return result
+    is_own = np.bincount(uses.number, minlength=len(rows)) == 1
+    return uses.sums(np.where(is_own, rows, 0))
 
 
 def _packed(partition: np.ndarray, sizes: np.ndarray, most: int) -> np.ndarray:

@@ -12,7 +12,8 @@ from lakescan.executors import ExchangingExecutor, PlanningExecutor
 from lakescan.maintenance.arrangement import Arrangement
 from lakescan.maintenance.exchanged_sort import exchange_sorted
 from lakescan.maintenance.external_sort import sorted_rows
-from lakescan.planning.plan import ScanPlan, TaskGroup, TaskGroups
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroup, TaskGroups
 from lakescan.reading.context import ReadContext
 from lakescan.reading.reader import read_group
 from lakescan.scan_spec import ScanSpec

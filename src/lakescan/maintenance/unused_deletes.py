@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.file_table import FileTable
 
 
 def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = False) -> list[tuple[str, int | None]]:
@@ -18,12 +18,8 @@ def unused_deletes(table: FileTable, gone: np.ndarray, *, everything: bool = Fal
     Vectors are left out, since they go with their data file. With `everything`, deletes are included that apply to no
     file even now.
     """
-    lists = table.files["deletes"].combine_chunks()
-    places = lists.flatten().to_numpy(zero_copy_only=False)
-    is_gone = np.repeat(gone, delete_counts(table.files).to_numpy())
-    count = table.deletes.num_rows
-    needed = np.bincount(places[~is_gone], minlength=count) > 0
-    used = np.bincount(places, minlength=count) > 0
+    count, uses = table.deletes.num_rows, table.references
+    needed, used = uses.where(~gone).used(count), uses.used(count)
     is_vector = pc.equal(table.deletes["kind"], DeleteKind.VECTOR).to_numpy(zero_copy_only=False)
     unused = used & ~needed & ~is_vector
     if everything:

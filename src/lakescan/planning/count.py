@@ -23,13 +23,12 @@ def rows_by_metadata(plan: ScanPlan) -> tuple[int, pa.Array]:
     is_true = np.array([residual == TRUE for residual in plan.residuals], dtype=bool)
     splits = plan.splits
     unknown[splits["file"].to_numpy()[~is_true[splits["residual"].to_numpy()]]] = True
-    lists = files["deletes"].combine_chunks()
-    owner = pc.list_parent_indices(lists).to_numpy()
-    referenced = lists.flatten()
-    cardinality = pc.fill_null(deletes["record_count"].take(referenced), -1).to_numpy()
-    is_vector = pc.equal(deletes["kind"].take(referenced), DeleteKind.VECTOR).to_numpy()
-    unknown[owner[~is_vector | (cardinality <= 0)]] = True  # 0 is not plausible: writers write no empty vectors
-    deleted = np.bincount(owner, weights=cardinality, minlength=len(counts)).astype(np.int64)
+    references = plan.table.references
+    cardinality = pc.fill_null(deletes["record_count"], -1).to_numpy()
+    is_vector = pc.equal(deletes["kind"], DeleteKind.VECTOR).to_numpy(zero_copy_only=False)
+    # A cardinality of 0 is not plausible: writers write no empty vectors.
+    unknown |= references.has_equality | references.has(~is_vector | (cardinality <= 0))
+    deleted = references.sums(cardinality)
     # More deleted rows than rows: one of the counts is wrong, so read the files.
     unknown |= deleted > counts
     return int((counts - deleted)[~unknown].sum()), pa.array(unknown)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 class DeleteKind(StrEnum):
@@ -106,16 +106,10 @@ class DeleteFiles:
         self.table = table
         self._known: dict[int, DeleteFile] = {}
 
-    def at(self, rows: pa.Array) -> tuple[DeleteFile, ...]:
+    def at(self, rows: Sequence[int]) -> tuple[DeleteFile, ...]:
         """Return the deletes in these rows of the table."""
-        numbers = rows.to_pylist()
-        new = [number for number in dict.fromkeys(numbers) if number not in self._known]
+        new = [number for number in dict.fromkeys(rows) if number not in self._known]
         if new:
             made = delete_files(self.table.take(pa.array(new, pa.int32())))
             self._known.update(zip(new, made, strict=True))
-        return tuple(self._known[number] for number in numbers)
-
-    def by_position_at(self, rows: pa.Array) -> tuple[DeleteFile, ...]:
-        """Return the position deletes and deletion vectors in these rows, without making others."""
-        kinds = self.table["kind"].take(rows)
-        return self.at(rows.filter(pc.not_equal(kinds, DeleteKind.EQUALITY)))
+        return tuple(self._known[number] for number in rows)

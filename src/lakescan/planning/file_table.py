@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.planning.column_stats import ColumnStats, joined_stats
+from lakescan.planning.delete_references import NUMBERS, RANGES, DeleteReferences
 
 FILES = pa.schema(
     [
@@ -26,7 +28,8 @@ FILES = pa.schema(
         pa.field("split_offsets", pa.list_(pa.int64())),  # byte offsets of row groups, ascending
         pa.field("key_metadata", pa.binary()),  # of an encrypted file
         pa.field("same_place", pa.list_(pa.string())),  # paths of other live files at the same location
-        pa.field("deletes", pa.list_(pa.int32())),  # row numbers in the delete table
+        pa.field("deletes", NUMBERS),  # deletes by position: row numbers in the delete table
+        pa.field("equality_deletes", RANGES),  # ranges of rows of the delete table, of one scope and columns each
     ]
 )
 
@@ -78,8 +81,10 @@ class FileTable:
         """
         names = ("path", "offset", "inline", "sequence_number", "kept")
         deletes = list(zip(*(self.deletes[name].to_pylist() for name in names), strict=True))
-        lists = zip(self.files["path"].to_pylist(), self.files["deletes"].to_pylist(), strict=True)
-        return {path: frozenset(deletes[row] for row in rows or ()) for path, rows in lists}
+        found: list[set[tuple[object, ...]]] = [set() for _ in range(len(self))]
+        for file, number in zip(*(each.tolist() for each in self.references.expanded()), strict=True):
+            found[file].add(deletes[number])
+        return dict(zip(self.files["path"].to_pylist(), map(frozenset, found), strict=True))
 
     def filter(self, mask: pa.Array) -> FileTable:
         """Return the files for which `mask` is true, with their statistics; the delete table is not filtered."""
@@ -95,10 +100,17 @@ class FileTable:
         """Return the first `count` files."""
         return self if count >= len(self) else self.filter(pa.array(np.arange(len(self)) < count))
 
-    def with_deletes(self, references: pa.ListArray, deletes: pa.Table) -> FileTable:
-        """Return the same files with other deletes; `references` are row numbers of `deletes` for each file."""
-        index = self.files.schema.get_field_index("deletes")
-        return replace(self, files=self.files.set_column(index, FILES.field("deletes"), references), deletes=deletes)
+    @cached_property
+    def references(self) -> DeleteReferences:
+        """Which rows of the delete table apply to each file."""
+        return DeleteReferences.of(self.files)
+
+    def with_deletes(self, references: DeleteReferences, deletes: pa.Table) -> FileTable:
+        """Return the same files with other deletes; `references` are to rows of `deletes`."""
+        files = self.files
+        for name, column in references.columns().items():
+            files = files.set_column(files.schema.get_field_index(name), FILES.field(name), column)
+        return replace(self, files=files, deletes=deletes)
 
     def with_same_place(self, names: pa.Array) -> FileTable:
         """Return the same files with the column `same_place` replaced."""
@@ -107,19 +119,13 @@ class FileTable:
 
     def used_deletes(self) -> FileTable:
         """Return the same files with the delete table reduced to the rows that the files refer to."""
-        lists = self.files["deletes"].combine_chunks()
-        used = pc.unique(lists.flatten()).sort()
-        values = pc.index_in(lists.flatten(), value_set=used)
-        renumbered = pa.ListArray.from_arrays(_offsets(lists), values.cast(pa.int32()))
-        return self.with_deletes(renumbered, self.deletes.take(used))
+        used = self.references.used(self.deletes.num_rows)
+        if used.all():
+            return self
+        return self.with_deletes(self.references.without(~used), self.deletes.filter(pa.array(used)))
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
-
-
-def no_deletes(rows: int) -> pa.ListArray:
-    """Return the `deletes` column of `rows` files without deletes."""
-    return pa.ListArray.from_arrays(pa.array(np.zeros(rows + 1), pa.int32()), pa.array([], pa.int32()))
 
 
 def joined_tables(tables: Sequence[FileTable]) -> FileTable:
@@ -129,7 +135,7 @@ def joined_tables(tables: Sequence[FileTable]) -> FileTable:
         files, deletes = [each.files for each in tables], first.deletes
     else:
         starts = np.cumsum([0, *(each.deletes.num_rows for each in tables)]).tolist()
-        files = [_renumbered(each.files, start) for each, start in zip(tables, starts[:-1], strict=True)]
+        files = [_renumbered(each, start) for each, start in zip(tables, starts[:-1], strict=True)]
         deletes = pa.concat_tables([each.deletes for each in tables])
     lengths = [len(each) for each in tables]
     stats = {i: joined_stats([each.stats.get(i, ColumnStats()) for each in tables], lengths) for i in first.stats}
@@ -137,11 +143,9 @@ def joined_tables(tables: Sequence[FileTable]) -> FileTable:
     return FileTable(pa.concat_tables(files, promote_options="permissive").combine_chunks(), deletes, stats, fields)
 
 
-def _renumbered(files: pa.Table, start: int) -> pa.Table:
-    """Shift the files' references to deletes by `start` rows."""
-    lists = files["deletes"].combine_chunks()
-    moved = pa.ListArray.from_arrays(_offsets(lists), pc.add(lists.flatten(), pa.scalar(start, pa.int32())))
-    return files.set_column(files.schema.get_field_index("deletes"), FILES.field("deletes"), moved)
+def _renumbered(table: FileTable, start: int) -> pa.Table:
+    """The files with their references to deletes shifted by `start` rows."""
+    return table.with_deletes(table.references.shifted(start), table.deletes).files
 
 
 def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
@@ -151,9 +155,9 @@ def struct_of(members: Mapping[str, pa.Array], rows: int) -> pa.StructArray:
     return pa.StructArray.from_arrays(list(members.values()), names=list(members))
 
 
-def delete_counts(files: pa.Table) -> pa.ChunkedArray:
+def delete_counts(files: pa.Table) -> pa.Array:
     """Return the number of deletes of each file."""
-    return pc.fill_null(pc.list_value_length(files["deletes"]), 0)
+    return pa.array(DeleteReferences.of(files).counts)
 
 
 def key_texts(deletes: pa.Table) -> pa.Array:
@@ -161,8 +165,3 @@ def key_texts(deletes: pa.Table) -> pa.Array:
     lists = deletes["equality_ids"].combine_chunks()
     mask = lists.is_null() if lists.null_count else None
     return pc.binary_join(pa.ListArray.from_arrays(lists.offsets, lists.values.cast(pa.string()), mask=mask), ",")
-
-
-def _offsets(lists: pa.ListArray) -> pa.Array:
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())
-    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.expressions.predicate import TRUE
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 
 # Types with a supported order, besides decimals and timestamps.
@@ -81,7 +80,7 @@ def _is_constant(plan: ScanPlan, field: t.Field) -> np.ndarray:
 
 def _every_row_counts(plan: ScanPlan) -> np.ndarray:
     """Return a mask of the files without deletes and without a residual."""
-    counts = pc.equal(delete_counts(plan.files), 0).to_numpy()
+    counts: np.ndarray = plan.table.references.counts == 0
     filtered = np.array([residual != TRUE for residual in plan.residuals], dtype=bool)
     splits = plan.splits
     counts[splits["file"].to_numpy()[filtered[splits["residual"].to_numpy()]]] = False

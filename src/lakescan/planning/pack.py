@@ -20,12 +20,9 @@ OPEN_COST = 4 * 2**20
 
 def weights(splits: pa.Table, table: FileTable, open_cost: int) -> np.ndarray:
     """Return the weight of each split: max(bytes + delete bytes, open cost x files opened)."""
-    lists = table.files["deletes"].combine_chunks()
-    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    sizes = pc.fill_null(table.deletes["size"], 0).to_numpy()
-    owner = np.repeat(np.arange(len(counts)), counts)
-    referenced = lists.flatten().to_numpy(zero_copy_only=False)
-    delete_bytes = np.bincount(owner, weights=sizes[referenced], minlength=len(counts)).astype(np.int64)
+    references = table.references
+    counts = references.counts
+    delete_bytes = references.sums(pc.fill_null(table.deletes["size"], 0).to_numpy())
     file = splits["file"].to_numpy()
     result: np.ndarray = np.maximum(
         splits["length"].to_numpy() + delete_bytes[file], (1 + counts[file]) * min(open_cost, limits.FILE_SIZE)

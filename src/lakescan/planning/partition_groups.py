@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from lakescan.common.arrays import float_bits
 from lakescan.common.row_numbers import row_numbers
-from lakescan.planning.plan import ScanPlan, TaskGroups
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroups
 
 
 def groups_by_partition(plan: ScanPlan, size: int) -> TaskGroups:

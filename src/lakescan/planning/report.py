@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lakescan.common.html import facts_table, section
 from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.file_table import FileTable
 
 OWN_METRICS = ("respelled_delete_files", "dangling_delete_files")  # not in Iceberg's ScanMetrics
 
@@ -65,10 +65,10 @@ class ScanMetrics:
         """
         self.result_data_files = len(table)
         self.total_file_size_in_bytes = pc.sum(table.files["size"]).as_py() or 0
-        self.result_delete_files = pc.sum(delete_counts(table.files)).as_py() or 0
-        referenced = table.files["deletes"].combine_chunks().flatten()
-        sizes = table.deletes["size"].take(referenced)
-        self.total_delete_file_size_in_bytes = pc.sum(sizes).as_py() or 0
+        references = table.references
+        self.result_delete_files = int(references.counts.sum())
+        sizes = pc.fill_null(table.deletes["size"], 0).to_numpy()
+        self.total_delete_file_size_in_bytes = int(references.sums(sizes).sum())
 
     def __add__(self, other: ScanMetrics) -> ScanMetrics:
         return ScanMetrics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

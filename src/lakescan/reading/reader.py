@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakescan.common.metadata_columns import DELETED
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import FALSE, TRUE
-from lakescan.planning.plan import FileScanTask, TaskGroup
+from lakescan.planning.task_groups import FileScanTask, TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.deletes.positions import DeleteLoader, RowSelection

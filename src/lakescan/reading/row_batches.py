@@ -10,7 +10,7 @@ from lakescan.common.metadata_columns import RESERVED_IDS
 from lakescan.common.schema import Schema
 from lakescan.errors import CorruptData
 from lakescan.expressions.predicate import TRUE, Predicate
-from lakescan.planning.plan import FileScanTask
+from lakescan.planning.task_groups import FileScanTask
 from lakescan.reading.batches import batch_of
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from lakescan.common import metadata_columns as m
 from lakescan.common import types as t
-from lakescan.planning.plan import FileScanTask
+from lakescan.planning.task_groups import FileScanTask
 
 
 def metadata_values(field: t.Field, stored: pa.Array, task: FileScanTask, first: int) -> pa.Array:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from lakescan.changes import Changes, compared, has_both
 from lakescan.common.metadata_columns import CHANGE
 from lakescan.common.selection import Selection
-from lakescan.planning.plan import TaskGroup
+from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext, selected_columns
 from lakescan.reading.net_changes import without_carry_overs
 from lakescan.reading.reader import read_group

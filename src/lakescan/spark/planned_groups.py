@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from pyspark.sql import types as s
 
 from lakescan.common.metadata_columns import FILE
-from lakescan.planning.plan import ScanPlan, TaskGroup
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.reader import read_group
 from lakescan.spark.session import parallelism
 from lakescan.spark.types import as_spark_batch, schema_of

@@ -14,7 +14,8 @@ from lakescan.executors import LOCAL, PlanningExecutor
 from lakescan.expressions.evaluate import columns_of, keep
 from lakescan.expressions.predicate import Predicate
 from lakescan.planning.partition_groups import groups_by_partition
-from lakescan.planning.plan import ScanPlan, TaskGroup
+from lakescan.planning.plan import ScanPlan
+from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.context import ReadContext
 from lakescan.reading.deletes.equality import EqualityDeletes
 from lakescan.reading.reader import read_group

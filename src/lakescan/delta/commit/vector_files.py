@@ -16,7 +16,6 @@ from functools import partial
 from hashlib import sha256
 
 import numpy as np
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakescan.delta.scan.deletion_vectors import encode_z85
@@ -130,7 +129,7 @@ class VectorWriter:
     def _existing(self, files: FileTable) -> dict[int, tuple[VectorKey, BitMap64]]:
         """The vectors that files have, by the number of the file."""
         lengths = delete_counts(files.files).to_numpy()
-        deletes = DeleteFiles(files.deletes).at(pc.list_flatten(files.files["deletes"]))
+        deletes = DeleteFiles(files.deletes).at(files.references.number.tolist())
         other = [each for each in deletes if each.kind != DeleteKind.VECTOR or each.kept]
         if other or (lengths > 1).any():
             raise ValueError(f"files of {self.location} have deletes that are not one deletion vector each")

@@ -21,6 +21,7 @@ from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.formats.increments import by_lower_bound
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
+from lakescan.planning.delete_references import RANGES
 from lakescan.planning.file_table import FILES, FileTable, struct_of
 from lakescan.planning.prune import might_match
 
@@ -122,5 +123,6 @@ def _file_table(actions: pa.Table, record_counts: pa.Array, references: pa.ListA
         "key_metadata": pa.nulls(rows, pa.binary()),
         "same_place": pa.nulls(rows, pa.list_(pa.string())),
         "deletes": references,
+        "equality_deletes": pa.nulls(rows, RANGES),
     }
     return pa.table(columns, schema=FILES)

@@ -146,8 +146,8 @@ class Validation:
         unpartitioned = frozenset(each.id for each in since.metadata.specs.values() if each.is_unpartitioned)
         index = DeleteIndex.build(deletes, unpartitioned, since.metadata.all_fields, places)
         names = FileNames(pc.unique(removed["file_path"]), places)
-        applied = pc.unique(index.match(removed, names).flatten())
-        hits = deletes.take(applied)
+        applied = index.match(removed, names).used(index.entries.num_rows)
+        hits = index.entries.filter(pa.array(applied))
         is_equality = pc.equal(hits["content"], EQUALITY_DELETES)
         others = hits.filter(pc.invert(is_equality)) if self.same_rows else hits
         self._refuse(since, others, "added", "which may delete rows of data files that this commit replaces")

@@ -101,7 +101,7 @@ def _widened(bounds: pa.Array, *, upper: bool) -> pa.Array:
     if upper:
         wide = np.where(whole, np.minimum(numbers, _MOST - 999) + 999, numbers)
     else:
-        wide = np.where(whole & (numbers <= 0), np.maximum(numbers, 999 - _MOST) - 999, numbers)
+        wide = np.where(whole & (numbers <= 0), np.maximum(numbers, 998 - _MOST) - 999, numbers)
     return pa.array(wide, mask=mask).cast(bounds.type)
 
 

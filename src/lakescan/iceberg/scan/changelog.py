@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +18,7 @@ from lakescan.errors import NoSuchSnapshot
 from lakescan.formats.increments import Part, rows_of
 from lakescan.iceberg.metadata.table_metadata import IcebergSnapshot, TableMetadata
 from lakescan.iceberg.scan.delete_index import DeleteIndex
-from lakescan.iceberg.scan.scan_files import ScanFiles, named_apart, with_deletes
+from lakescan.iceberg.scan.scan_files import ScanFiles, matched, named_apart, with_deletes
 from lakescan.planning.file_table import FileTable, struct_of
 from lakescan.reading.net_changes import DELETE, INSERT
 
@@ -63,8 +62,10 @@ class Changelog:
         data, deletes = self._scan.manifests(parent)
         old = self._scan.index_of(deletes)
         removed_paths: list[pa.ChunkedArray] = []
-        for scanned in self._scan.scanned(removed_from, old, changed_by=(snapshot.id,), removed=True):
-            table = with_deletes(scanned, old).table
+        for candidates in with_deletes(
+            self._scan.scanned(removed_from, old, changed_by=(snapshot.id,), removed=True), old
+        ):
+            table = candidates.table
             removed_paths.append(table.files["path"])
             yield table
         if new.table.num_rows:
@@ -80,24 +81,13 @@ class Changelog:
         """
         marked = new.table.set_column(new.table.schema.get_field_index("kept"), "kept", pa.repeat(True, len(new.table)))
         both = pa.concat_tables([old.table, marked])
-        for scanned in self._scan.scanned(data, old, new):
-            assert scanned.matching is not None
-            before, hits = (index.match(scanned.matching, scanned.names) for index in (old, new))
+        for scanned, (before, hits) in matched(self._scan.scanned(data, old, new), old, new):
+            assert before is not None
+            assert hits is not None
             files = named_apart(scanned)
             stays = pc.invert(pc.is_in(files.files["path"].combine_chunks(), value_set=removed))
-            mask = pc.and_(pc.greater(pc.list_value_length(hits), 0), stays)
-            lists = _joined(before, hits, old.table.num_rows)
-            yield files.with_deletes(lists, both).filter(mask)
-
-
-def _joined(first: pa.ListArray, second: pa.ListArray, offset: int) -> pa.ListArray:
-    """Concatenate two list arrays row by row, adding `offset` to the numbers of the second."""
-    counts = [pc.list_value_length(each).to_numpy(zero_copy_only=False) for each in (first, second)]
-    rows = [np.repeat(np.arange(len(each)), count) for each, count in zip((first, second), counts, strict=True)]
-    values = np.concatenate([first.flatten().to_numpy(), second.flatten().to_numpy() + offset])
-    order = np.argsort(np.concatenate(rows), kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(counts[0] + counts[1])])
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values[order], pa.int32()))
+            mask = pc.and_(pa.array(hits.counts > 0), stays)
+            yield files.with_deletes(before.joined(hits.shifted(old.table.num_rows)), both).filter(mask)
 
 
 def _marked(table: FileTable, change: str, ordinal: int, snapshot: int) -> FileTable:

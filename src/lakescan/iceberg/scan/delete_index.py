@@ -7,6 +7,8 @@
   older (data sequence number < delete sequence number), unless statistics show that the file has none of its keys.
 
 Matching is columnar: a join on partition yields the candidate pairs of all files at once, which are then filtered.
+Equality deletes are not paired: those of one place (a partition, or the table, and the columns they compare) are
+neighbours, oldest first, so that a data file has those from the first that is newer on.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
+from lakescan.common.arrays import as_array
 from lakescan.errors import CorruptMetadata
 from lakescan.iceberg.manifests.bounds import column_stats
 from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
-from lakescan.iceberg.scan.equality_ranges import may_share_keys
+from lakescan.iceberg.scan.equality_ranges import ComparedColumns, sharing_keys
 from lakescan.iceberg.scan.file_names import FileNames
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import DELETES, no_deletes
+from lakescan.planning.delete_references import DeleteReferences
+from lakescan.planning.file_table import DELETES, key_texts
 from lakescan.reading.deletes.positions import DELETED_PATH
 from lakescan.storage.locations import Places
 
@@ -40,6 +44,39 @@ class _Pairs:
 
     def where(self, mask: np.ndarray) -> _Pairs:
         return _Pairs(self.data[mask], self.delete[mask])
+
+
+@dataclass(frozen=True)
+class _EqualityPlaces:
+    """The equality deletes of each place: rows of the index from `first` to `stop`, by ascending sequence number.
+
+    `key` has a number for each row: by place, then by sequence number as its number in `sequences`.
+    """
+
+    first: np.ndarray
+    stop: np.ndarray
+    is_global: np.ndarray
+    sequences: np.ndarray
+    key: np.ndarray
+
+    @staticmethod
+    def none() -> _EqualityPlaces:
+        nothing = np.empty(0, dtype=np.int64)
+        return _EqualityPlaces(nothing, nothing, np.empty(0, dtype=bool), nothing, nothing)
+
+    @staticmethod
+    def of(rows: np.ndarray, first: np.ndarray, is_global: np.ndarray, sequence: np.ndarray) -> _EqualityPlaces:
+        """The places of neighbouring rows, given each place's first row and each row's sequence number."""
+        stop = np.append(first[1:], rows[-1] + 1)
+        sequences, number = np.unique(sequence, return_inverse=True)
+        place = np.repeat(np.arange(len(first)), stop - first)
+        return _EqualityPlaces(first, stop, is_global, sequences, place * (len(sequences) + 1) + number.reshape(-1))
+
+    def newer_than(self, sequence: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """The first row of each place whose sequence number is greater; where there is none, the place's `stop`."""
+        number = np.searchsorted(self.sequences, sequence, side="right")
+        found: np.ndarray = self.first[0] + np.searchsorted(self.key, place * (len(self.sequences) + 1) + number)
+        return found
 
 
 @dataclass(frozen=True)
@@ -81,9 +118,12 @@ class DeleteIndex:
         is_equality = pc.equal(entries["content"], EQUALITY_DELETES)
         by_position = pc.if_else(is_vector, DeleteKind.VECTOR, DeleteKind.POSITION)
         kind = pc.if_else(is_equality, DeleteKind.EQUALITY, by_position)
+        places_of = _scopes(entries, unpartitioned_specs)
+        order = _by_place(entries, is_equality, places_of)
+        entries = entries.take(order)
         table = pa.table(
             {
-                "kind": kind,
+                "kind": kind.take(order),
                 "path": entries["file_path"],
                 "file_format": entries["file_format"],
                 "offset": entries["content_offset"],
@@ -94,7 +134,7 @@ class DeleteIndex:
                 "sequence_number": entries["sequence_number"],
                 "equality_ids": entries["equality_ids"],
                 "key_metadata": entries["key_metadata"],
-                "scope": _scopes(entries, unpartitioned_specs),
+                "scope": places_of.take(order),
                 "kept": pa.nulls(entries.num_rows, pa.bool_()),
             },
             schema=DELETES,
@@ -104,7 +144,7 @@ class DeleteIndex:
     @property
     def compares_keys(self) -> bool:
         """Whether there are equality deletes, which column statistics of data files can rule out."""
-        return len(self._rows(DeleteKind.EQUALITY)) > 0
+        return len(self._equality_places.first) > 0
 
     @property
     def by_position(self) -> bool:
@@ -116,22 +156,20 @@ class DeleteIndex:
         """The number of delete files, other than equality deletes, that name none of the data files matched so far."""
         return int((~self.named & pc.not_equal(self.table["kind"], DeleteKind.EQUALITY).to_numpy()).sum())
 
-    def match(self, data: pa.Table, names: FileNames | None = None) -> pa.Array:
-        """For each data file, the row numbers of its deletes: a list array.
+    def match(self, data: pa.Table, names: FileNames | None = None) -> DeleteReferences:
+        """The deletes of each data file.
 
         `names` are those of all data files that are planned together, if `data` is only a part of them. Raises
         `UnsupportedFeature` for a delete whose data file is ambiguous.
         """
         if not self.table.num_rows:
-            return no_deletes(data.num_rows)
+            return DeleteReferences(data.num_rows)
         names = names or FileNames(pc.unique(data["file_path"]), self.places)
         vectors = self._vectors(data, names)
         positions = self._positions(data, names)
         positions = positions.where(~np.isin(positions.data, vectors.data))
-        pairs = [vectors, positions, self._equality(data)]
-        return _as_lists(
-            np.concatenate([p.data for p in pairs]), np.concatenate([p.delete for p in pairs]), data.num_rows
-        )
+        pairs = [np.concatenate([getattr(each, n) for each in (vectors, positions)]) for n in ("data", "delete")]
+        return DeleteReferences.sorted(data.num_rows, (pairs[0], pairs[1]), self._equality(data))
 
     def _rows(self, kind: str) -> np.ndarray:
         result: np.ndarray = np.flatnonzero(pc.equal(self.table["kind"], kind).to_numpy())
@@ -190,21 +228,37 @@ class DeleteIndex:
         self.respelled[delete[matches.respelled]] = True
         return _Pairs(matches.data, delete)
 
-    def _equality(self, data: pa.Table) -> _Pairs:
+    def _equality(self, data: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Ranges of the equality deletes that may apply: data file, first delete and last delete (exclusive)."""
+        places = self._equality_places
+        if not len(places.first):
+            return places.first, places.first, places.first
+        is_global = np.flatnonzero(places.is_global)
+        inside = self._by_partition(data, places.first[~places.is_global])
+        file = np.concatenate([np.tile(np.arange(data.num_rows), len(is_global)), inside.data])
+        of_partition = np.searchsorted(places.first, inside.delete)
+        place = np.concatenate([np.repeat(is_global, data.num_rows), of_partition])
+        first, stop = places.newer_than(_sequence(data, file), place), places.stop[place]
+        some = first < stop
+        return sharing_keys(data, self._compared, (file[some], first[some], stop[some]))
+
+    @cached_property
+    def _compared(self) -> ComparedColumns:
+        return ComparedColumns(self.entries, self.fields)
+
+    @cached_property
+    def _equality_places(self) -> _EqualityPlaces:
         rows = self._rows(DeleteKind.EQUALITY)
         if not len(rows):
-            return _Pairs(rows, rows)
-        specs = self.entries["spec_id"].take(pa.array(rows)).to_numpy()
+            return _EqualityPlaces.none()
+        wanted = pa.array(rows)
+        texts = pa.table([self.table["scope"].take(wanted), key_texts(self.table).take(wanted)], ["scope", "ids"])
+        codes = [_codes(texts[name].combine_chunks()) for name in texts.column_names]
+        starts = np.any([np.diff(each, prepend=-2) != 0 for each in codes], axis=0)
+        first = rows[starts]
+        specs = self.entries["spec_id"].take(pa.array(first)).to_numpy()
         is_global = np.isin(specs, list(self.unpartitioned_specs))
-        everywhere = _Pairs(
-            np.tile(np.arange(data.num_rows), int(is_global.sum())), np.repeat(rows[is_global], data.num_rows)
-        )
-        inside = self._by_partition(data, rows[~is_global])
-        pairs = _Pairs(
-            np.concatenate([everywhere.data, inside.data]), np.concatenate([everywhere.delete, inside.delete])
-        )
-        pairs = pairs.where(_sequence(self.entries, pairs.delete) > _sequence(data, pairs.data))
-        return pairs.where(may_share_keys(data, self.entries, pairs.data, pairs.delete, self.fields))
+        return _EqualityPlaces.of(rows, first, is_global, _sequence(self.entries, rows))
 
     @cached_property
     def _path_bounds(self) -> tuple[pa.Array, pa.Array]:
@@ -236,6 +290,20 @@ def _scopes(entries: pa.Table, unpartitioned_specs: frozenset[int]) -> pa.Array:
     return pc.if_else(everywhere, "", partition)
 
 
+def _by_place(entries: pa.Table, is_equality: pa.ChunkedArray, scopes: pa.Array) -> pa.Array:
+    """The order of the index: deletes by position as they are, then equality deletes by place and sequence number."""
+    by_key = np.asarray(is_equality)
+    codes = [_codes(each) for each in (as_array(scopes), key_texts(entries))]
+    sequence = pc.fill_null(entries["sequence_number"], 0).to_numpy()
+    return pa.array(np.lexsort([np.where(by_key, each, 0) for each in (sequence, *codes)] + [by_key]))
+
+
+def _codes(texts: pa.Array) -> np.ndarray:
+    """A number for each distinct text; -1 for null."""
+    result: np.ndarray = texts.dictionary_encode().indices.fill_null(-1).to_numpy()
+    return result
+
+
 def _sequence(files: pa.Table, rows: np.ndarray) -> np.ndarray:
     result: np.ndarray = files["sequence_number"].to_numpy()[rows]
     return result
@@ -249,9 +317,3 @@ def _partition_keys(data: pa.Table, deletes: pa.Table) -> tuple[np.ndarray, np.n
     codes = partitions.dictionary_encode().indices.to_numpy().astype(np.int64)
     keys = specs.to_numpy().astype(np.int64) * (codes.max(initial=0) + 1) + codes
     return keys[: data.num_rows], keys[data.num_rows :]
-
-
-def _as_lists(data: np.ndarray, delete: np.ndarray, rows: int) -> pa.Array:
-    order = np.lexsort((delete, data))
-    offsets = np.searchsorted(data[order], np.arange(rows + 1))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(delete[order], pa.int32()))

@@ -2,12 +2,18 @@
 
 Statistics are per column, and a row is deleted only if all its key columns match: one column that cannot match rules
 the pair out. Missing statistics rule nothing out.
+
+Pairs are not enumerated where there are too many: neighbouring deletes are compared as blocks, by statistics that hold
+for all of them, and blocks that remain are divided as long as that leaves few enough. Readers compare sequence numbers
+and keys, so a delete that is not ruled out costs time, but no row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +22,10 @@ import pyarrow.compute as pc
 from lakescan.common import types as t
 from lakescan.iceberg.manifests.bounds import column_stats
 from lakescan.planning.column_stats import ColumnStats
+
+_MOST = 1 << 22  # pairs of a data file and a block of deletes that are compared
+_AT_ONCE = 1 << 18
+_LARGEST = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -35,29 +45,132 @@ class _Side:
         no_nan = _known(stats.nan_count, rows) == 0 if kind in t.FLOATING else np.ones(rows, dtype=bool)
         return _Side(stats.lower, stats.upper, nulls == 0, (nulls == values) & (nulls > 0), no_nan)
 
+    def merged(self, size: int) -> _Side:
+        """Statistics that hold for all of each `size` neighbouring files."""
+        starts = np.arange(0, len(self.no_null), size)
+        masks = [np.logical_and.reduceat(each, starts) for each in (self.no_null, self.only_null, self.no_nan)]
+        return _Side(_merged(self.lower, size, "min"), _merged(self.upper, size, "max"), *masks)
 
-def may_share_keys(
-    data: pa.Table, deletes: pa.Table, data_rows: np.ndarray, delete_rows: np.ndarray, fields: Mapping[int, t.Field]
-) -> np.ndarray:
-    """Whether the delete may apply, for each pair of a data file and an equality delete file (row numbers in both).
 
-    `fields` are all fields that the table has or had, by id. Both tables have `stats` and `record_count`, the deletes
-    also `equality_ids`. Evaluates all pairs at once, column by column.
+@dataclass(frozen=True)
+class ComparedColumns:
+    """What delete files record of the columns that equality deletes among them compare.
+
+    `deletes` has `stats`, `record_count` and `equality_ids`; `fields` are all fields that the table has or had, by id.
     """
-    keep = np.ones(len(data_rows), dtype=bool)
-    if "stats" not in data.column_names or not len(data_rows):
-        return keep
-    compared = deletes["equality_ids"].combine_chunks()
-    parents, ids = pc.list_parent_indices(compared).to_numpy(), compared.flatten().to_numpy()
-    for field_id in np.unique(ids).tolist():
-        field = fields.get(field_id)
-        if field is None or t.children(field.type):
-            continue
-        affected = np.isin(delete_rows, parents[ids == field_id])
-        ours, theirs = (_side(table, field) for table in (data, deletes))
-        pairs = data_rows[affected], delete_rows[affected]
-        keep[affected] &= ~_disjoint(ours, theirs, *pairs)
-    return keep
+
+    deletes: pa.Table
+    fields: Mapping[int, t.Field]
+    _merged: dict[tuple[int, int], tuple[_Side, np.ndarray]] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def _compared(self) -> dict[int, np.ndarray]:
+        """For each column that can rule deletes out, a mask of those that compare it."""
+        compared = self.deletes["equality_ids"].combine_chunks()
+        parents, ids = pc.list_parent_indices(compared).to_numpy(), compared.flatten().to_numpy()
+        masks = {}
+        for field_id in np.unique(ids).tolist():
+            known = self.fields.get(field_id)
+            if known is None or t.children(known.type):
+                continue
+            masks[field_id] = mask = np.zeros(self.deletes.num_rows, dtype=bool)
+            mask[parents[ids == field_id]] = True
+        return masks
+
+    def beside(self, data: pa.Table) -> list[_Column]:
+        """The columns, with what data files record of them."""
+        if "stats" not in data.column_names:
+            return []
+        return [_Column(self, each, _side(data, self.fields[each])) for each in self._compared]
+
+    def merged(self, field_id: int, size: int) -> tuple[_Side, np.ndarray]:
+        """Statistics that hold for all of each `size` neighbouring deletes, and whether all of them compare it."""
+        key = (field_id, size)
+        if key not in self._merged:
+            if size == 1:
+                self._merged[key] = _side(self.deletes, self.fields[field_id]), self._compared[field_id]
+            else:
+                side, mask = self.merged(field_id, 1)
+                starts = np.arange(0, len(mask), size)
+                self._merged[key] = side.merged(size), np.logical_and.reduceat(mask, starts)
+        return self._merged[key]
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column that some of the deletes compare, with its statistics in data files."""
+
+    columns: ComparedColumns
+    field_id: int
+    data: _Side
+
+    def rules_out(self, data: np.ndarray, block: np.ndarray, size: int) -> np.ndarray:
+        """Whether the data file and the block of `size` deletes of each pair share no key."""
+        deletes, is_compared = self.columns.merged(self.field_id, size)
+        result: np.ndarray = is_compared[block] & _disjoint(self.data, deletes, data, block)
+        return result
+
+
+Ranges = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def sharing_keys(data: pa.Table, deletes: ComparedColumns, ranges: Ranges) -> Ranges:
+    """The parts of ranges of equality deletes that may delete rows of their data files.
+
+    Ranges are a data file, the first and the last delete (exclusive), as row numbers in both tables. The data files
+    have `stats` and `record_count`.
+    """
+    columns = deletes.beside(data)
+    if not columns:
+        return ranges
+    size = _block(ranges)
+    while True:
+        ranges = _remaining(columns, ranges, size)
+        smaller = _block(ranges)
+        if size == 1 or smaller >= size:
+            return ranges
+        size = smaller
+
+
+def _block(ranges: Ranges) -> int:
+    """How many neighbouring deletes are compared at once, a power of two, so that there are at most `_MOST` pairs."""
+    _, first, stop = ranges
+    size = 1
+    while np.sum((stop - 1) // size - first // size + 1) > _MOST and size < _LARGEST:
+        size *= 2
+    return size
+
+
+def _remaining(columns: list[_Column], ranges: Ranges, size: int) -> Ranges:
+    """The parts of ranges that are not ruled out, comparing blocks of `size` deletes."""
+    file, first, stop = ranges
+    if not len(file):
+        return ranges
+    counts = (stop - 1) // size - first // size + 1
+    before = np.cumsum(counts) - counts
+    parts: list[Ranges] = []
+    cuts = np.unique(np.searchsorted(before, np.arange(0, max(int(counts.sum()), 1), _AT_ONCE)))
+    for low, high in pairwise([*cuts[cuts < len(file)].tolist(), len(file)]):
+        some = slice(low, high)
+        owner = np.repeat(np.arange(low, high), counts[some])
+        block = np.arange(len(owner)) - np.repeat(before[some] - before[low], counts[some]) + (first // size)[owner]
+        keep = np.ones(len(owner), dtype=bool)
+        for column in columns:
+            keep[keep] = ~column.rules_out(file[owner[keep]], block[keep], size)
+        owner, block = owner[keep], block[keep]
+        begins = np.ones(len(owner), dtype=bool)
+        begins[1:] = (owner[1:] != owner[:-1]) | (block[1:] != block[:-1] + 1)
+        ends = np.append(begins[1:], True) if len(begins) else begins
+        run = owner[begins]
+        parts.append(
+            (
+                file[run],
+                np.maximum(first[run], block[begins] * size),
+                np.minimum(stop[run], (block[ends] + 1) * size),
+            )
+        )
+    files, firsts, stops = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return files, firsts, stops
 
 
 def _side(files: pa.Table, field: t.Field) -> _Side:
@@ -82,6 +195,20 @@ def _below(upper: pa.Array | None, lower: pa.Array | None, rows: np.ndarray, oth
     below = pc.less(upper.take(pa.array(rows)), lower.take(pa.array(others)))
     result: np.ndarray = pc.fill_null(below, False).to_numpy(zero_copy_only=False)
     return result
+
+
+def _merged(bounds: pa.Array | None, size: int, how: str) -> pa.Array | None:
+    """The least or greatest bound of each `size` neighbours; unknown where any of them is."""
+    if bounds is None or pa.types.is_null(bounds.type):
+        return None
+    if pa.types.is_floating(bounds.type):
+        bounds = pc.if_else(pc.is_nan(bounds), pa.scalar(None, bounds.type), bounds)
+    block = np.arange(len(bounds)) // size
+    unknown = np.zeros(int(block.max(initial=-1)) + 1, dtype=bool)
+    unknown[block[bounds.is_null().to_numpy(zero_copy_only=False)]] = True
+    groups = pa.table({"block": block, "bound": bounds}).group_by("block", use_threads=False)
+    found = groups.aggregate([("bound", how)]).sort_by("block")[f"bound_{how}"].combine_chunks()
+    return pc.if_else(pa.array(unknown), pa.scalar(None, found.type), found)
 
 
 def _known(counts: pa.Array | None, rows: int) -> np.ndarray:

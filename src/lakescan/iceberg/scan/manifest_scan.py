@@ -32,7 +32,8 @@ from lakescan.iceberg.scan.partition_bounds import (
 from lakescan.iceberg.scan.partition_key import with_partition_key
 from lakescan.planning.candidates import Candidates
 from lakescan.planning.column_stats import ColumnStats
-from lakescan.planning.file_table import FILES, FileTable, no_deletes, struct_of
+from lakescan.planning.delete_references import no_references
+from lakescan.planning.file_table import FILES, FileTable, struct_of
 from lakescan.planning.prune import might_match
 from lakescan.planning.residual import needed_conjuncts
 from lakescan.storage import Storage
@@ -192,7 +193,7 @@ class ManifestScan:
             "split_offsets": files["split_offsets"],
             "key_metadata": files["key_metadata"],
             "same_place": pa.nulls(files.num_rows, pa.list_(pa.string())),
-            "deletes": no_deletes(files.num_rows),
+            **no_references(files.num_rows),
         }
         partition = files["partition"].combine_chunks()
         constants = self._constants(partition, spec)

@@ -29,6 +29,7 @@ from lakescan.iceberg.scan.delete_index import DeleteIndex
 from lakescan.iceberg.scan.file_names import FileNames
 from lakescan.iceberg.scan.manifest_scan import ManifestScan, ScannedFiles
 from lakescan.planning.candidates import Candidates
+from lakescan.planning.delete_references import DeleteReferences
 from lakescan.planning.file_table import FileTable
 from lakescan.storage import Storage
 
@@ -59,10 +60,10 @@ class ScanFiles:
         data, deletes = self.manifests(snapshot)
         index = self.index_of(deletes)
         missing = self._request.limit if self._request.predicate == TRUE and not index.table.num_rows else None
-        for scanned in self.scanned(data, index):
-            yield with_deletes(scanned, index)
+        for candidates in with_deletes(self.scanned(data, index), index):
+            yield candidates
             if missing is not None:
-                missing -= pc.sum(scanned.candidates.table.files["record_count"]).as_py() or 0
+                missing -= pc.sum(candidates.table.files["record_count"]).as_py() or 0
                 if missing <= 0:
                     return
         self._request.metrics.respelled_delete_files += int(index.respelled.sum())
@@ -79,8 +80,7 @@ class ScanFiles:
                 data, deletes = (_once(pa.concat_tables([each[1][i] for each in part])) for i in (0, 1))
                 index = self.index_of(deletes)
                 ids = tuple(snapshot.id for snapshot, _ in part)
-                for scanned in self.scanned(data, index, changed_by=ids):
-                    yield with_deletes(scanned, index)
+                yield from with_deletes(self.scanned(data, index, changed_by=ids), index)
 
     def manifests(self, snapshot: IcebergSnapshot, *, only_its_own: bool = False) -> tuple[pa.Table, pa.Table]:
         """The snapshot's data manifests and delete manifests; `only_its_own`: those it added, or may have added."""
@@ -185,13 +185,39 @@ def _once(manifests: pa.Table) -> pa.Table:
     return manifests.take(pa.array(np.sort(rows)))
 
 
-def with_deletes(scanned: ScannedFiles, index: DeleteIndex) -> Candidates:
+def with_deletes(scanned: Iterable[ScannedFiles], index: DeleteIndex) -> Iterator[Candidates]:
     """The candidates with their deletes from the index."""
-    table = scanned.candidates.table
-    if scanned.matching is None:
-        return replace(scanned.candidates, table=replace(table, deletes=index.table))
-    table = named_apart(scanned).with_deletes(index.match(scanned.matching, scanned.names), index.table)
-    return replace(scanned.candidates, table=table)
+    for each, (references,) in matched(scanned, index):
+        table = replace(each.candidates.table, deletes=index.table)
+        if references is not None:
+            table = named_apart(each).with_deletes(references, index.table)
+        yield replace(each.candidates, table=table)
+
+
+def matched(
+    scanned: Iterable[ScannedFiles], *indexes: DeleteIndex
+) -> Iterator[tuple[ScannedFiles, list[DeleteReferences | None]]]:
+    """The files with their deletes from each index, None if there are no deletes at all.
+
+    Many files are matched at once: each time costs as much as there are deletes.
+    """
+    if not any(index.table.num_rows for index in indexes):
+        for each in scanned:
+            yield each, [None for _ in indexes]
+        return
+    for _, same in groupby(scanned, key=lambda each: id(each.names)):
+        for group in _by_files(same):
+            files = pa.concat_tables([_matching(each) for each in group])
+            found = [index.match(files, group[0].names) for index in indexes]
+            ends = np.cumsum([len(each.candidates.table) for each in group]).tolist()
+            for each, end in zip(group, ends, strict=True):
+                rows = len(each.candidates.table)
+                yield each, [references.slice(end - rows, rows) for references in found]
+
+
+def _matching(scanned: ScannedFiles) -> pa.Table:
+    assert scanned.matching is not None
+    return scanned.matching
 
 
 def named_apart(scanned: ScannedFiles) -> FileTable:

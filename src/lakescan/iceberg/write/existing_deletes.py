@@ -32,7 +32,7 @@ class ExistingDeletes:
         """The deletes of the file in a row of the table; they are read."""
         row = files.files.slice(place, 1)
         numbers = row["deletes"].combine_chunks().flatten()
-        deletes = [each for each in delete_files(files.deletes.take(numbers)) if each.kind != DeleteKind.EQUALITY]
+        deletes = delete_files(files.deletes.take(numbers))
         if not deletes:
             return ExistingDeletes(BitMap64())
         path, same_place, rows = (row[name][0].as_py() for name in ("path", "same_place", "record_count"))

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.planning.delete_file import DeleteKind
-from lakescan.planning.file_table import FileTable, delete_counts
+from lakescan.planning.delete_references import DeleteReferences
+from lakescan.planning.file_table import FileTable
 from lakescan.write.row_deletes import DeleteLimits
 
 _SMALL, _LARGE = 0.75, 1.8  # of the target size of a delete file
@@ -70,7 +71,7 @@ def to_few(table: FileTable, within: pa.Array, limits: DeleteLimits, target: int
 
 @dataclass(frozen=True)
 class _Uses:
-    """Which deletes apply to which files: pairs of row numbers; and which of the deletes are files of positions."""
+    """Which deletes by position apply to which files: pairs of row numbers; and which are files of positions."""
 
     table: FileTable
     file: np.ndarray
@@ -79,10 +80,9 @@ class _Uses:
 
     @staticmethod
     def of(table: FileTable) -> _Uses:
-        file = np.repeat(np.arange(len(table)), delete_counts(table.files).to_numpy())
-        delete = table.files["deletes"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
         kinds = pc.equal(table.deletes["kind"], DeleteKind.POSITION)
-        return _Uses(table, file, delete, kinds.to_numpy(zero_copy_only=False))
+        uses = table.references
+        return _Uses(table, uses.file, uses.number, kinds.to_numpy(zero_copy_only=False))
 
     @property
     def unused(self) -> np.ndarray:
@@ -93,9 +93,8 @@ class _Uses:
         """The files with the deletes that are `written` again."""
         wanted = written[self.delete] & inside[self.file]
         counts = np.bincount(self.file[wanted], minlength=len(self.table))
-        offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
-        lists = pa.ListArray.from_arrays(offsets, pa.array(self.delete[wanted], pa.int32()))
-        files = self.table.with_deletes(lists, self.table.deletes).filter(pa.array(counts > 0))
+        again_used = DeleteReferences(len(self.table), self.file[wanted], self.delete[wanted])
+        files = self.table.with_deletes(again_used, self.table.deletes).filter(pa.array(counts > 0))
         gone = self.table.deletes.filter(pa.array(removed))
         again = self.table.deletes.filter(pa.array(written))
         return DeletesToRewrite(

@@ -28,8 +28,8 @@ from lakescan.errors import UnsupportedFeature
 from lakescan.expressions.evaluate import Columns, columns_of
 from lakescan.planning.delete_file import DeleteFile, delete_files
 from lakescan.planning.file_table import key_texts
-from lakescan.planning.plan import FileScanTask, Place
 from lakescan.planning.split import NO_END
+from lakescan.planning.task_groups import FileScanTask, Place
 from lakescan.reading.context import ReadContext
 from lakescan.reading.data_file import open_data_file
 from lakescan.reading.decoding import decoding

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -45,14 +46,12 @@ class DeletedKeys:
 
     def scopes(self, plan: ScanPlan, ids: tuple[int, ...]) -> pa.Array:
         """For each file of the plan, the partition scope of its deletes by these columns; null if it has none."""
-        lists = plan.files["deletes"].combine_chunks()
-        owner, referenced = pc.list_parent_indices(lists), lists.flatten()
         mine = pc.and_(_by(plan.deletes, ids), pc.not_equal(plan.deletes["scope"].combine_chunks(), ""))
-        chosen = pc.fill_null(mine, False).take(referenced)
-        pairs = pa.table({"file": owner.filter(chosen), "scope": plan.deletes["scope"].take(referenced.filter(chosen))})
-        first = pairs.group_by("file").aggregate([("scope", "min")])
-        place = pc.index_in(pa.array(range(len(plan.table)), owner.type), value_set=first["file"].combine_chunks())
-        return first["scope_min"].combine_chunks().take(place)
+        references = plan.table.references
+        chosen = pc.fill_null(mine, False).to_numpy(zero_copy_only=False)[references.first]
+        delete = np.full(len(plan.table), -1, dtype=np.int64)
+        delete[references.range_file[chosen]] = references.first[chosen]
+        return plan.deletes["scope"].combine_chunks().take(pa.array(delete, mask=delete < 0))
 
     def without_deleted(
         self, frame: DataFrame, ids: tuple[int, ...], columns: dict[int, Column], scope: Column, sequence: Column

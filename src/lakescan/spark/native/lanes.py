@@ -185,19 +185,17 @@ class _Why:
 
 def _deletes(scan: ScanSpec, plan: ScanPlan, why: _Why) -> None:
     """Add the reasons of files whose deletes the native lane cannot apply."""
-    lists = plan.files["deletes"].combine_chunks()
-    owner, referenced = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
-    kinds = plan.deletes["kind"].take(referenced)
-    kept = _mask(plan.deletes["kept"].take(referenced))
-    why.where(_any(owner[kept], len(why.native)), "only some of its rows are selected")
-    by_position = _any(owner[_mask(pc.not_equal(kinds, DeleteKind.EQUALITY))], len(why.native)) & why.native
+    references, every = plan.table.references, np.ones(plan.deletes.num_rows, dtype=bool)
+    kept = _mask(plan.deletes["kept"])
+    why.where(references.sums(kept) > 0, "only some of its rows are selected")
+    by_position = references.has(every) & why.native
     rows = pc.fill_null(plan.files["record_count"], 0).to_numpy()[by_position].sum()
     if rows > _MOST_ROWS:
         why.where(
             by_position, f"files with deletes have {rows:,} rows: their bitmaps are too large to send to every task"
         )
     equality = plan.deletes.filter(pc.equal(plan.deletes["kind"], DeleteKind.EQUALITY))
-    by_keys = _any(owner[_mask(pc.equal(kinds, DeleteKind.EQUALITY))], len(why.native))
+    by_keys = references.has_equality
     for ids in {tuple(ids) for ids in equality["equality_ids"].to_pylist()}:
         if (reason := _why_keys(scan, ids)) is not None:
             why.where(by_keys, reason)

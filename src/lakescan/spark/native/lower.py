@@ -18,7 +18,7 @@ from lakescan.common.metadata_columns import FILE, POS, ROW_ID
 from lakescan.errors import MissingFile, StorageError
 from lakescan.executors import LOCAL
 from lakescan.expressions.predicate import TRUE
-from lakescan.planning.delete_file import DeleteFile, DeleteKind, delete_files
+from lakescan.planning.delete_file import DeleteFile, delete_files
 from lakescan.planning.file_table import delete_counts
 from lakescan.planning.plan import ScanPlan
 from lakescan.reading.context import ReadContext
@@ -178,14 +178,11 @@ class _NativeFiles:
         loader = DeleteLoader(
             self._context.storage, paths, places=self._context.places, verify=self._context.verify, executor=executor
         )
-        lists = plan.files["deletes"].combine_chunks()
-        owner, referenced = pc.list_parent_indices(lists), lists.flatten()
-        by_position = pc.not_equal(plan.deletes["kind"].combine_chunks(), DeleteKind.EQUALITY).take(referenced)
-        rows = delete_files(plan.deletes)
+        references = plan.table.references
+        wanted, place = np.unique(references.number, return_inverse=True)
+        rows = delete_files(plan.deletes.take(pa.array(wanted)))
         deletes: dict[int, list[DeleteFile]] = {}
-        for file, delete in zip(
-            owner.filter(by_position).to_pylist(), referenced.filter(by_position).to_pylist(), strict=True
-        ):
+        for file, delete in zip(references.file.tolist(), place.tolist(), strict=True):
             deletes.setdefault(file, []).append(rows[delete])
         others, counts = (plan.files[name].to_pylist() for name in ("same_place", "record_count"))
 

@@ -1,0 +1,170 @@
+"""Which deletes apply to each data file: row numbers, and ranges of rows, of the delete table.
+
+A delete by position applies to few data files, so a file has a list of their numbers. An equality delete applies to
+every older file of its scope: N commits of upserts make N(N-1)/2 pairs. So the equality deletes of a scope that compare
+the same columns are neighbours in the delete table, oldest first, and a file has a range of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NUMBERS = pa.list_(pa.int32())
+RANGES = pa.list_(pa.struct([pa.field("first", pa.int32()), pa.field("stop", pa.int32())]))
+
+
+def _none() -> np.ndarray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class DeleteReferences:
+    """The deletes of `rows` data files: pairs of a file and a delete, and ranges of deletes from `first` to `stop`.
+
+    `file` and `range_file` are row numbers of files, ascending; `stop` is exclusive, and no range is empty.
+    """
+
+    rows: int
+    file: np.ndarray = field(default_factory=_none)
+    number: np.ndarray = field(default_factory=_none)
+    range_file: np.ndarray = field(default_factory=_none)
+    first: np.ndarray = field(default_factory=_none)
+    stop: np.ndarray = field(default_factory=_none)
+
+    @staticmethod
+    def of(files: pa.Table) -> DeleteReferences:
+        """The references of a file table."""
+        numbers, ranges = (files[name].combine_chunks() for name in ("deletes", "equality_deletes"))
+        bounds = ranges.flatten()
+        return DeleteReferences(
+            files.num_rows,
+            pc.list_parent_indices(numbers).to_numpy().astype(np.int64),
+            _plain(numbers.flatten()),
+            pc.list_parent_indices(ranges).to_numpy().astype(np.int64),
+            _plain(bounds.field(0)),
+            _plain(bounds.field(1)),
+        )
+
+    @staticmethod
+    def sorted(
+        rows: int, pairs: tuple[np.ndarray, np.ndarray], ranges: tuple[np.ndarray, np.ndarray, np.ndarray]
+    ) -> DeleteReferences:
+        """The references of pairs and ranges in any order; of a file, they are sorted by delete."""
+        by_pair, by_range = np.lexsort(pairs[::-1]), np.lexsort((ranges[1], ranges[0]))
+        return DeleteReferences(rows, *(each[by_pair] for each in pairs), *(each[by_range] for each in ranges))
+
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns `deletes` and `equality_deletes` of a file table."""
+        numbers = pa.ListArray.from_arrays(self._offsets(self.file), pa.array(self.number, pa.int32()))
+        bounds = [pa.array(each, pa.int32()) for each in (self.first, self.stop)]
+        struct = pa.StructArray.from_arrays(bounds, fields=list(RANGES.value_type))
+        ranges = pa.ListArray.from_arrays(self._offsets(self.range_file), struct)
+        return {"deletes": numbers, "equality_deletes": ranges}
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many deletes each file has."""
+        return self.sums(None)
+
+    def sums(self, values: np.ndarray | None) -> np.ndarray:
+        """The sum of values of each file's deletes, given a value for each row of the delete table; None for ones."""
+        if values is None:
+            by_number, by_range = None, self.stop - self.first
+        else:
+            totals = np.concatenate([[0], np.cumsum(values, dtype=np.float64)])  # sizes can be wrong: no overflow
+            by_number, by_range = values[self.number], totals[self.stop] - totals[self.first]
+        found = np.bincount(self.file, by_number, self.rows) + np.bincount(self.range_file, by_range, self.rows)
+        return found.astype(np.int64)
+
+    @property
+    def has_equality(self) -> np.ndarray:
+        """Whether each file has equality deletes."""
+        return self._mask(self.range_file)
+
+    def has(self, some: np.ndarray) -> np.ndarray:
+        """Whether each file has any of the deletes by position that a mask of the delete table selects."""
+        return self._mask(self.file[some[self.number]])
+
+    def used(self, deletes: int) -> np.ndarray:
+        """A mask of the rows of a delete table of so many rows: those that any file refers to."""
+        steps = np.bincount(self.first, minlength=deletes + 1) - np.bincount(self.stop, minlength=deletes + 1)
+        used: np.ndarray = np.cumsum(steps)[:deletes] > 0
+        used[self.number] = True
+        return used
+
+    def where(self, files: np.ndarray) -> DeleteReferences:
+        """The same files, of which only those that a mask selects keep their deletes."""
+        pairs, ranges = files[self.file], files[self.range_file]
+        return DeleteReferences(
+            self.rows,
+            self.file[pairs],
+            self.number[pairs],
+            self.range_file[ranges],
+            self.first[ranges],
+            self.stop[ranges],
+        )
+
+    def slice(self, start: int, rows: int) -> DeleteReferences:
+        """The references of `rows` files from `start` on."""
+        low, high = np.searchsorted(self.file, [start, start + rows])
+        first, last = np.searchsorted(self.range_file, [start, start + rows])
+        return DeleteReferences(
+            rows,
+            self.file[low:high] - start,
+            self.number[low:high],
+            self.range_file[first:last] - start,
+            self.first[first:last],
+            self.stop[first:last],
+        )
+
+    def shifted(self, by: int) -> DeleteReferences:
+        """The references after so many rows were put before the delete table."""
+        return replace(self, number=self.number + by, first=self.first + by, stop=self.stop + by)
+
+    def without(self, unused: np.ndarray) -> DeleteReferences:
+        """The references after rows that no file refers to were removed from the delete table."""
+        new = np.concatenate([[0], np.cumsum(~unused)])
+        return replace(self, number=new[self.number], first=new[self.first], stop=new[self.stop])
+
+    def joined(self, other: DeleteReferences) -> DeleteReferences:
+        """The deletes of both, file by file."""
+        pairs = [np.concatenate(each) for each in ((self.file, other.file), (self.number, other.number))]
+        names = ("range_file", "first", "stop")
+        file, first, stop = (np.concatenate([getattr(self, n), getattr(other, n)]) for n in names)
+        return DeleteReferences.sorted(self.rows, (pairs[0], pairs[1]), (file, first, stop))
+
+    def expanded(self) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs of a file and a delete; there may be very many."""
+        lengths = self.stop - self.first
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        file = np.concatenate([self.file, np.repeat(self.range_file, lengths)])
+        number = np.concatenate([self.number, np.repeat(self.first, lengths) + within])
+        order = np.lexsort((number, file))
+        return file[order], number[order]
+
+    @cached_property
+    def _every(self) -> np.ndarray:
+        return np.arange(self.rows + 1)
+
+    def _offsets(self, owner: np.ndarray) -> pa.Array:
+        return pa.array(np.searchsorted(owner, self._every), pa.int32())
+
+    def _mask(self, owner: np.ndarray) -> np.ndarray:
+        mask = np.zeros(self.rows, dtype=bool)
+        mask[owner] = True
+        return mask
+
+
+def no_references(rows: int) -> dict[str, pa.Array]:
+    """The columns `deletes` and `equality_deletes` of `rows` files without deletes."""
+    return DeleteReferences(rows).columns()
+
+
+def _plain(values: pa.Array) -> np.ndarray:
+    result: np.ndarray = values.to_numpy(zero_copy_only=False).astype(np.int64)
+    return result

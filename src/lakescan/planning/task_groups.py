@@ -1,0 +1,246 @@
+"""Task groups: what one reader reads, in Arrow tables, which are compact to pickle and to hand over to engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.planning.delete_file import DeleteFile, DeleteFiles
+from lakescan.planning.delete_references import DeleteReferences
+from lakescan.planning.file_table import FileTable, key_texts
+from lakescan.planning.group_deletes import GroupDeletes
+from lakescan.planning.shared_deletes import sharing
+
+_FILE_COLUMNS = (
+    "path",
+    "same_place",
+    "file_format",
+    "record_count",
+    "spec_id",
+    "sequence_number",
+    "first_row_id",
+    "key_metadata",
+)
+_SPLIT_COLUMNS = ("start", "stop", "residual")
+_REFERENCES = ("deletes", "equality_deletes")
+_AT_ONCE = 1 << 14  # splits whose rows are made at once
+
+
+class Place(NamedTuple):
+    """The scope of equality deletes (a partition; empty for the whole table) and the ids of the fields they compare.
+
+    Matching rows are deleted; with `kept` it is inverted, and only matching rows are returned.
+    """
+
+    scope: str
+    ids: tuple[int, ...]
+    kept: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class FileScanTask:
+    """A split of one data file to read, with the file's metadata, its deletes and the number of its residual.
+
+    `record_count` is that of the whole file before deletes, as recorded in the metadata; None if not recorded.
+    """
+
+    path: str
+    same_place: list[str] | None
+    file_format: str
+    record_count: int | None
+    start: int
+    stop: int
+    spec_id: int
+    sequence_number: int | None
+    first_row_id: int | None
+    key_metadata: bytes | None
+    residual: int
+    partition: pa.Scalar
+    constants: dict[int, pa.Scalar]
+    group_deletes: DeleteFiles
+    delete_rows: list[int]
+    equality_rows: tuple[range, ...]
+    equality_places: frozenset[Place]
+
+    @cached_property
+    def deletes(self) -> tuple[DeleteFile, ...]:
+        """The deletes that apply to the file."""
+        return self.group_deletes.at([*self.delete_rows, *(row for rows in self.equality_rows for row in rows)])
+
+    @cached_property
+    def by_position(self) -> tuple[DeleteFile, ...]:
+        """The deletes by row position: position deletes and deletion vectors."""
+        return self.group_deletes.at(self.delete_rows)
+
+
+@dataclass(frozen=True, repr=False)
+class TaskGroup:
+    """Splits that one reader reads, in order; kept as Arrow tables, which are compact to pickle.
+
+    `splits` has one row per split: the file's columns, the byte range, and the number of the residual. The columns
+    `deletes` and `equality_deletes` refer to rows of the table `deletes`.
+    """
+
+    index: int
+    splits: pa.Table
+    deletes: pa.Table
+    constant_fields: dict[int, tuple[int, ...]]
+
+    def __repr__(self) -> str:
+        return f"TaskGroup({self.index}: {len(self)} splits, {self.deletes.num_rows} deletes)"
+
+    def __getstate__(self) -> tuple[int, bytes, bytes, dict[int, tuple[int, ...]]]:
+        # Arrow pickles the whole buffers that a slice is a part of; as a stream it writes the slice alone.
+        return self.index, _as_stream(self.splits), _as_stream(self.deletes), self.constant_fields
+
+    def __setstate__(self, state: tuple[int, bytes, bytes, dict[int, tuple[int, ...]]]) -> None:
+        index, splits, deletes, fields = state
+        values = {"index": index, "splits": _of_stream(splits), "deletes": _of_stream(deletes)}
+        self.__dict__.update(values, constant_fields=fields)
+
+    def tasks(self) -> Iterator[FileScanTask]:
+        """Yield the group's tasks."""
+        rows = [self.splits[name].to_pylist() for name in (*_FILE_COLUMNS, *_SPLIT_COLUMNS)]
+        constants, partitions = (self.splits[name].combine_chunks() for name in ("constants", "partition"))
+        lists = self.splits["deletes"].to_pylist()
+        references = DeleteReferences.of(self.splits)
+        ranges = list(map(range, references.first.tolist(), references.stop.tolist()))
+        bounds = np.searchsorted(references.range_file, np.arange(len(self) + 1)).tolist()
+        places = self._places(references.first)
+        deletes = DeleteFiles(self.deletes)
+        for row, values in enumerate(zip(*rows, strict=True)):
+            named = dict(zip((*_FILE_COLUMNS, *_SPLIT_COLUMNS), values, strict=True))
+            own = slice(bounds[row], bounds[row + 1])
+            yield FileScanTask(
+                **named,
+                partition=partitions[row],
+                constants={i: constants.field(str(i))[row] for i in self.constant_fields[named["spec_id"]]},
+                group_deletes=deletes,
+                delete_rows=lists[row] or [],
+                equality_rows=tuple(ranges[own]),
+                equality_places=frozenset(places[own]),
+            )
+
+    def _places(self, rows: np.ndarray) -> list[Place]:
+        """The place of each of these equality deletes."""
+        wanted, index = np.unique(rows, return_inverse=True)
+        some = self.deletes.take(pa.array(wanted))
+        keys = [tuple(map(int, text.split(","))) for text in key_texts(some).to_pylist()]
+        known = list(map(Place, some["scope"].to_pylist(), keys, pc.fill_null(some["kept"], False).to_pylist()))
+        return [known[i] for i in index.reshape(-1).tolist()]
+
+    def __len__(self) -> int:
+        return int(self.splits.num_rows)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of neighbouring groups, from group `start` on: their splits, and their deletes, numbered by group."""
+
+    start: int
+    bounds: np.ndarray
+    splits: pa.Table
+    deletes: GroupDeletes
+
+    def group(self, index: int) -> tuple[pa.Table, pa.Table]:
+        """The splits and the deletes of a group."""
+        number = index - self.start
+        low, high = int(self.bounds[number]), int(self.bounds[number + 1])
+        return self.splits.slice(low, high - low), self.deletes.of_group(number)
+
+
+class TaskGroups(Sequence[TaskGroup]):
+    """The task groups of a plan. Their rows are made in columns, for many groups at once, when one is accessed."""
+
+    def __init__(self, table: FileTable, splits: pa.Table, group: np.ndarray) -> None:
+        self._table = table
+        order = np.argsort(group, kind="stable")
+        self._splits = splits.take(pa.array(order))
+        self._bounds = np.searchsorted(group[order], np.arange(int(group.max(initial=-1)) + 2))
+        self._latest: _Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> TaskGroup: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[TaskGroup]: ...
+    def __getitem__(self, index: int | slice) -> TaskGroup | Sequence[TaskGroup]:
+        """Return a group, or a list of groups for a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        latest = self._latest
+        if latest is None or not latest.start <= index < latest.start + len(latest.bounds) - 1:
+            self._latest = latest = self._rows(index)
+        splits, deletes = latest.group(index)
+        return TaskGroup(index, splits, deletes, self._table.constant_fields)
+
+    def tasks(self) -> Iterator[FileScanTask]:
+        """Yield the tasks of all groups."""
+        return (task for group in self for task in group.tasks())
+
+    def sharing_deletes(self, parallelism: int) -> TaskGroups:
+        """Merge neighbouring groups that share equality deletes, up to the (adaptive) split size.
+
+        Each group decodes its own deletes. After N commits of upserts, the oldest files have N equality deletes each,
+        and packing, which weighs each split with all of its deletes, gives every such file its own group.
+        """
+        references = self._table.references
+        if not len(references.first):
+            return self
+        numbers = sharing(self._references, self._bounds, self._table.deletes, self.sizes["bytes"], parallelism)
+        return TaskGroups(self._table, self._splits, np.repeat(numbers, np.diff(self._bounds)))
+
+    @cached_property
+    def sizes(self) -> pa.Table:
+        """One row per group: number of splits, bytes of data, bytes of deletes.
+
+        A delete file shared by splits of a group is read once and counted once. (Packing instead weighs each split
+        with all of its deletes, to form the same groups as Iceberg.)
+        """
+        totals = np.concatenate([[0], np.cumsum(self._splits["length"].to_numpy())])
+        data = totals[self._bounds[1:]] - totals[self._bounds[:-1]]
+        deletes = GroupDeletes.of(self._references, self._bounds, self._table.deletes).bytes()
+        return pa.table({"splits": np.diff(self._bounds), "bytes": data, "delete_bytes": deletes})
+
+    @property
+    def _references(self) -> DeleteReferences:
+        """The deletes of each split."""
+        columns = self._table.files.select(_REFERENCES).take(self._splits["file"])
+        return DeleteReferences.of(columns)
+
+    def _rows(self, start: int) -> _Rows:
+        """The rows of groups from `start` on, of some `_AT_ONCE` splits."""
+        low = int(self._bounds[start])
+        stop = max(start + 1, int(np.searchsorted(self._bounds, low + _AT_ONCE, side="right")) - 1)
+        splits = self._splits.slice(low, int(self._bounds[stop]) - low)
+        bounds = self._bounds[start : stop + 1] - low
+        files = self._table.files.select([*_FILE_COLUMNS, "partition", "constants", *_REFERENCES]).take(splits["file"])
+        deletes = GroupDeletes.of(DeleteReferences.of(files), bounds, self._table.deletes)
+        rows = files.drop_columns(_REFERENCES)
+        for name, column in deletes.columns().items():
+            rows = rows.append_column(name, column)
+        for name in (*_SPLIT_COLUMNS, "length"):
+            rows = rows.append_column(name, splits[name])
+        return _Rows(start, bounds, rows.combine_chunks(), deletes)
+
+
+def _as_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _of_stream(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
