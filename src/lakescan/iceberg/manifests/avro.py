@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakescan.errors import CorruptMetadata, LakescanError, NotEnoughMemory, UnsupportedFeature
-from lakescan.iceberg.manifests.avro_container import Container
+from lakescan.iceberg.manifests.avro_container import Container, as_one_file
 from lakescan.reading.avro.records import arrow_field, column, field_of_type, only_type
 from lakescan.storage.faults import shown, told
 
@@ -93,7 +93,7 @@ def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapp
     header = json.dumps(inlined).encode()
     wanted = [name for members in columns.values() for name, _ in members]
     try:
-        decoded = _decoded([io.BytesIO(file.as_file(header)) for file in files], wanted)
+        decoded = _decoded(io.BytesIO(as_one_file(files, header)), wanted)
         assembled = [_assembled(decoded, f, columns[f["name"]], names) for f in _pruned(schema, names)["fields"]]
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
         raise
@@ -102,8 +102,8 @@ def _by_columns(files: Sequence[Container], full: Mapping[str, Any], names: Mapp
     return pa.Table.from_arrays([array for array, _ in assembled], schema=pa.schema([field for _, field in assembled]))
 
 
-def _decoded(files: list[io.BytesIO], columns: list[str]) -> pa.Table:
-    """Top-level columns of files of one schema, directly from the decoder's own batches.
+def _decoded(file: io.BytesIO, columns: list[str]) -> pa.Table:
+    """Top-level columns of a file, directly from the decoder's own batches.
 
     The batches are not public API. The public function builds a Polars frame from them, which takes half as long again;
     it is the fallback for versions of polars-avro without these internals.
@@ -112,8 +112,8 @@ def _decoded(files: list[io.BytesIO], columns: list[str]) -> pa.Table:
         from polars_avro._avro_rs import AvroSource
         from polars_avro._source import seekable_factory
     except ImportError:
-        return columnar_decoder().read_avro(files, columns=columns, rechunk=False).to_arrow()
-    source = AvroSource([seekable_factory(file) for file in files], strict=False, utf8_view=False)
+        return columnar_decoder().read_avro([file], columns=columns, rechunk=False).to_arrow()
+    source = AvroSource([seekable_factory(file)], strict=False, utf8_view=False)
     batches = [pa.record_batch(batch) for batch in source.batch_iter(_BATCH_ROWS, columns)]
     return pa.Table.from_batches(batches).select(columns)
 

@@ -19,7 +19,7 @@ from lakescan.iceberg.manifests.manifest_file import ManifestFile, manifest_file
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
 from lakescan.storage import Storage
 
-_BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 16
+_BATCH_BYTES, _BATCH_MANIFESTS = 1 << 22, 64
 
 
 def read_batch(
