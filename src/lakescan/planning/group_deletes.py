@@ -91,6 +91,17 @@ class GroupDeletes:
             parts.append(self.table.slice(start, int(self.intervals.stop[n]) - start))
         return pa.concat_tables(parts) if len(parts) > 1 else parts[0]
 
+    def tables(self) -> tuple[pa.Table, np.ndarray]:
+        """The delete tables of all groups in one, and where that of each group begins in it."""
+        lengths = self.intervals.stop - self.intervals.first
+        before = np.cumsum(lengths) - lengths
+        inside = np.repeat(self.intervals.first - before, lengths) + np.arange(lengths.sum())
+        by_position = np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+        owner = np.concatenate([by_position, np.repeat(self.intervals.owner, lengths)])
+        order = np.argsort(owner, kind="stable")
+        rows = np.concatenate([self.numbers, inside])[order]
+        return self.table.take(pa.array(rows)), np.searchsorted(owner[order], np.arange(len(self.bounds)))
+
     def bytes(self) -> np.ndarray:
         """The bytes of each group's deletes."""
         sizes = pc.fill_null(self.table["size"], 0).to_numpy()

@@ -182,7 +182,23 @@ class TaskGroups(Sequence[TaskGroup]):
         if latest is None or not latest.start <= index < latest.start + len(latest.bounds) - 1:
             self._latest = latest = self._rows(index)
         splits, deletes = latest.group(index)
-        return TaskGroup(index, splits, deletes, self._table.constant_fields)
+        return TaskGroup(index, splits, deletes, self.constant_fields)
+
+    @property
+    def constant_fields(self) -> dict[int, tuple[int, ...]]:
+        """The ids of the fields that `constants` has values of, by partition spec."""
+        return self._table.constant_fields
+
+    def columns(self) -> Iterator[tuple[int, pa.Table, np.ndarray, pa.Table, np.ndarray]]:
+        """Yield the rows of neighbouring groups: the first group's index, splits, bounds, deletes and their bounds.
+
+        Group `index + n` has the splits, and the deletes, from the bound n to the next.
+        """
+        start = 0
+        while start < len(self):
+            rows = self._rows(start)
+            yield start, rows.splits, rows.bounds, *rows.deletes.tables()
+            start += len(rows.bounds) - 1
 
     def tasks(self) -> Iterator[FileScanTask]:
         """Yield the tasks of all groups."""

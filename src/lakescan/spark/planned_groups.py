@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as s
 
 from lakescan.common.metadata_columns import FILE
+from lakescan.planning.group_rows import PLACE, GroupRows
 from lakescan.planning.plan import ScanPlan
-from lakescan.planning.task_groups import TaskGroup
 from lakescan.reading.reader import read_group
 from lakescan.spark.session import parallelism
 from lakescan.spark.types import as_spark_batch, schema_of
@@ -34,23 +33,20 @@ def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: 
     if not len(shared):
         return spark.createDataFrame([], returned)
 
+    table, rows_of = GroupRows.of(shared, numbered if numbers else None)
+
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for data, places in zip(batch.column(0), batch.column(1), strict=True):
-                group = pickle.loads(data.as_py())
+            for group in rows_of.groups(batch):
                 for rows in read_group(group, context):
                     found = as_spark_batch(rows, context.output.fields, schema)
                     for n in numbers:
-                        number = places.values.take(pc.index_in(rows.column(n), value_set=_paths_of(group)))
+                        place = pc.index_in(rows.column(n), value_set=group.splits["path"])
+                        number = group.splits[PLACE].combine_chunks().take(place)
                         found = found.set_column(n, found.schema.field(n).name, number)
                     yield found
 
-    packed = pa.array((pickle.dumps(group, protocol=5) for group in shared), pa.binary())
-    at: list[Any] = [pc.index_in(_paths_of(group), value_set=numbered) if numbers else None for group in shared]
-    rows = pa.table([packed, pa.array(at, pa.list_(pa.int32()))], ["group", "places"])
-    frame = spark.createDataFrame(rows).repartition(len(shared)).mapInArrow(read, returned)
+    # From one partition, rows go round the others in turn: each gets one group.
+    sent = spark.createDataFrame(table).coalesce(1).repartition(len(shared))
+    frame = sent.mapInArrow(read, returned)
     return frame if plan.limit is None else frame.limit(plan.limit)
-
-
-def _paths_of(group: TaskGroup) -> pa.Array:
-    return group.splits["path"].combine_chunks().unique()

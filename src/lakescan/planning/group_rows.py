@@ -1,0 +1,140 @@
+"""Task groups as rows of an Arrow table of plain types, which engines can send to workers as rows of their own.
+
+A row has the group's index, its splits and its deletes, as lists of structs. Plain are numbers, texts, bytes, lists and
+structs with members: times are numbers, and structs without members are nulls. Members are named by their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakescan.planning.task_groups import TaskGroup, TaskGroups
+
+_PLAIN = (
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.binary(),
+)
+
+PLACE = "place"  # column of splits: where a given array of paths has the file
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """What restores task groups from their rows: the schemas of splits and deletes, and the constants by spec."""
+
+    splits: pa.Schema
+    deletes: pa.Schema
+    constant_fields: dict[int, tuple[int, ...]]
+
+    @staticmethod
+    def of(groups: TaskGroups, numbered: pa.Array | None = None) -> tuple[pa.Table, GroupRows]:
+        """The rows of groups, and what restores the groups from them; with the column `PLACE`, given `numbered`."""
+        parts, rows = [], None
+        for start, splits, bounds, deletes, owned in groups.columns():
+            if numbered is not None:
+                splits = splits.append_column(PLACE, pc.index_in(splits["path"], value_set=numbered))
+            rows = GroupRows(splits.schema, deletes.schema, groups.constant_fields)
+            lists = [_lists(splits, bounds), _lists(deletes, owned)]
+            index = pa.array(np.arange(start, start + len(bounds) - 1), pa.int32())
+            parts.append(pa.table([index, *lists], names=["index", "splits", "deletes"]))
+        assert rows is not None, "there are no groups"
+        return pa.concat_tables(parts), rows
+
+    def groups(self, rows: pa.RecordBatch) -> Iterator[TaskGroup]:
+        """The groups in some of the rows."""
+        splits, deletes = (_restored_table(rows.column(n), s) for n, s in ((1, self.splits), (2, self.deletes)))
+        bounds, owned = (_bounds(rows.column(n)) for n in (1, 2))
+        for n, index in enumerate(rows.column(0).to_pylist()):
+            yield TaskGroup(
+                index,
+                splits.slice(bounds[n], bounds[n + 1] - bounds[n]),
+                deletes.slice(owned[n], owned[n + 1] - owned[n]),
+                self.constant_fields,
+            )
+
+
+def _lists(table: pa.Table, bounds: np.ndarray) -> pa.ListArray:
+    """The rows of a table as structs, in lists from each bound to the next."""
+    columns = [plain(column.combine_chunks()) for column in table.columns]
+    fields = [pa.field(f"m{n}", column.type) for n, column in enumerate(columns)]
+    return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.StructArray.from_arrays(columns, fields=fields))
+
+
+def _restored_table(lists: pa.ListArray, schema: pa.Schema) -> pa.Table:
+    rows = lists.flatten()
+    return pa.table([restored(rows.field(n), each.type) for n, each in enumerate(schema)], schema=schema)
+
+
+def _bounds(lists: pa.ListArray) -> list[int]:
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    return np.concatenate([[0], np.cumsum(lengths)]).tolist()
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Values as a plain type, from which `restored` makes the same values again."""
+    kind = values.type
+    if kind in _PLAIN:
+        return values
+    if isinstance(values, pa.ExtensionArray):
+        return plain(values.storage)
+    if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            return pa.nulls(len(values), pa.int8())
+        members = [plain(values.field(n)) for n in range(kind.num_fields)]
+        fields = [pa.field(f"m{n}", member.type) for n, member in enumerate(members)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=values.is_null() if values.null_count else None)
+    if pa.types.is_list(kind):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        mask = values.is_null() if values.null_count else None
+        return pa.ListArray.from_arrays(offsets, plain(values.flatten()), mask=mask)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values), pa.int8())
+    if pa.types.is_dictionary(kind):
+        return plain(values.dictionary_decode())
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return values.view(pa.int32())
+    if pa.types.is_temporal(kind):
+        return values.view(pa.int64())
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind):
+        return values.cast(pa.binary())
+    return values.cast(pa.string())  # decimals and large texts
+
+
+def restored(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values of which these are the plain ones."""
+    if values.type == kind:
+        return values
+    if isinstance(kind, pa.ExtensionType):
+        return pa.ExtensionArray.from_storage(kind, restored(values, kind.storage_type))
+    if pa.types.is_struct(kind):
+        if not kind.num_fields:
+            return pa.array([{}] * len(values), kind)
+        members = [restored(values.field(n), kind.field(n).type) for n in range(kind.num_fields)]
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+    if pa.types.is_list(kind):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        mask = values.is_null() if values.null_count else None
+        inner = restored(values.flatten(), kind.value_type)
+        return pa.ListArray.from_arrays(offsets, inner, mask=mask).cast(kind)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    if pa.types.is_dictionary(kind):
+        return restored(values, kind.value_type).dictionary_encode().cast(kind)
+    if pa.types.is_temporal(kind):
+        return values.view(kind)
+    return values.cast(kind)
