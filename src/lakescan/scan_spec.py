@@ -49,6 +49,7 @@ class ScanSpec:
     Immutable: every refinement returns a new spec. The snapshot, the output columns and the bound filter are resolved
     once, cached, and pickled with the spec. `keeps_deleted`: deleted rows are read, whatever columns are; see
     `reads_deleted`. `pruning`: files without a row for which this is true are not read either, but rows are not tested.
+    `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `for_reading`.
     """
 
     table: TableFormat
@@ -65,6 +66,7 @@ class ScanSpec:
     ignores_residuals: bool = False
     keeps_deleted: bool = False
     pruning: Predicate = TRUE
+    prunes_deletes: bool = False
     state: Snapshot | None = None
 
     def __repr__(self) -> str:
@@ -275,6 +277,13 @@ class ScanSpec:
         """Plan these files instead of the snapshot's; they have its columns, and may not be committed yet."""
         return self._plan(Candidates.pruned(table, self._pruned_by, {}), ScanMetrics(), parallelism)
 
+    def for_reading(self) -> ScanSpec:
+        """The spec for a plan that serves nothing but reading the rows that match the filter.
+
+        Deletes of other rows are left out of it. Who changes rows, or reads files whole, needs them.
+        """
+        return replace(self, prunes_deletes=not (self.ignores_residuals or self.reads_deleted))
+
     def file_table(self) -> FileTable:
         """Return the files that may match with all deletes that the format has found, whether they apply or not."""
         return concatenated(list(self._candidates(ScanMetrics()))).table
@@ -289,6 +298,7 @@ class ScanSpec:
             executor=self.executor,
             data_mode=self.planning_mode("data"),
             delete_mode=self.planning_mode("delete"),
+            tested=self.filter if self.prunes_deletes else TRUE,
         )
         return self.table.plan_files(self.snapshot, request)
 

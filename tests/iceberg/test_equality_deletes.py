@@ -256,3 +256,68 @@ def test_keys_deleted_again_take_no_more_room(table: Any, monkeypatch: pytest.Mo
     assert lakescan.table(location).scan().to_arrow()["id"].to_pylist() == [3]
     assert len(made) == 1
     assert made[0] <= 4
+
+
+def test_deletes_of_rows_that_the_filter_drops_are_left_out_of_reading_alone(table: Any) -> None:
+    table.append(rows([1, 2, 8, 9, None], ["a", "b", "y", "z", "n"]))
+
+    def bounded(path: str) -> DeleteFile:
+        ends = (number.to_bytes(4, "little") for number in (2, 2))
+        return write_equality_deletes(
+            path, pa.table({"id": pa.array([2], pa.int32())}), {"id": 1}, bounds={1: (*ends,)}
+        )
+
+    of_all_else = by(pa.table({"id": pa.array([8], pa.int32()), "name": ["y"]}), id=1, name=2)
+    location = committed(table, bounded, of_all_else).metadata_location
+    scan = lakescan.table(location).scan()
+
+    def counts(scan: lakescan.Scan) -> list[int]:
+        return [spec.plan().deletes.num_rows for spec in (scan.spec, scan.spec.for_reading())]
+
+    assert counts(scan) == [2, 2]
+    assert counts(scan.where("id > 5")) == [2, 1]
+    assert counts(scan.where("id < 5")) == [2, 2]
+    assert counts(scan.where("name = 'a'")) == [2, 2]
+    assert counts(scan.where("id IS NULL")) == [2, 2]  # the file does not count its null keys
+    assert counts(scan.where("id > 5").ignore_residuals()) == [2, 2]
+    assert counts(scan.where("id > 5").select("id", "_deleted")) == [2, 2]
+    assert scan.where("id > 5").to_arrow()["id"].to_pylist() == [9]
+    assert scan.where("id < 5").to_arrow()["id"].to_pylist() == [1]
+    assert scan.where("id > 5").count() == 1
+
+
+@settings(max_examples=12)
+@given(
+    files=st.lists(
+        st.lists(st.tuples(st.none() | st.integers(0, 9), st.integers(0, 3)), max_size=4), min_size=1, max_size=3
+    ),
+    deletes=st.lists(
+        st.tuples(st.lists(st.none() | st.integers(0, 9), min_size=1, max_size=3), st.booleans()), max_size=3
+    ),
+    condition=st.sampled_from(
+        ["id > 4", "id = 3", "id IS NULL", "id IS NOT NULL", "n < 2", "id > 4 AND n = 1", "id IN (1, 7)", "NOT id = 3"]
+    ),
+)
+def test_a_filter_gives_what_it_gives_after_a_full_scan(
+    files: list[Any], deletes: list[Any], condition: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    import duckdb
+
+    catalog = local_catalog(tmp_path_factory.mktemp("law"))
+    table = catalog.create_table("n.t", pa.schema([("id", pa.int32()), ("n", pa.int32())]))
+    for some in files:
+        columns = [pa.array([row[n] for row in some], pa.int32()) for n in (0, 1)]
+        table.append(pa.table(columns, names=["id", "n"]))
+    location = table.metadata_location
+    for number, (keys, recorded) in enumerate(deletes):
+        known = [key for key in keys if key is not None]
+        more: dict[str, Any] = {}
+        if recorded and known:
+            more["bounds"] = {1: tuple(end.to_bytes(4, "little") for end in (min(known), max(known)))}
+        path = f"{table.location()}/data/eq-{number}.parquet"
+        found = write_equality_deletes(path, pa.table({"id": pa.array(keys, pa.int32())}), {"id": 1}, **more)
+        location = commit_deletes(location, [found])
+    scan = lakescan.table(location).scan()
+    expected = duckdb.from_arrow(scan.to_arrow()).filter(condition).to_arrow_table()
+    found, wanted = (sorted(map(str, each.to_pylist())) for each in (scan.where(condition).to_arrow(), expected))
+    assert found == wanted

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakescan.common.schema import FieldMatching, Schema
 from lakescan.common.types import Field
 from lakescan.executors import PlanningExecutor
-from lakescan.expressions.predicate import Predicate, leaves
+from lakescan.expressions.predicate import TRUE, Predicate, leaves
 from lakescan.formats.increments import Commit, Increment, Limits, Offset, OffsetNames
 from lakescan.formats.metadata_facts import MetadataFacts
 from lakescan.formats.metadata_table import MetadataTable
@@ -146,7 +146,8 @@ class FileRequest:
 
     The files come with statistics of the filter's columns and of those in `stats` (field ids). Where the format knows
     that every row of the files matches, files with `limit` rows are enough. `executor` reads metadata, subject to the
-    planning modes (see `lakescan.executors`).
+    planning modes (see `lakescan.executors`). `tested` is the filter that all rows are tested by: deletes of other rows
+    need not be planned.
     """
 
     predicate: Predicate
@@ -156,6 +157,7 @@ class FileRequest:
     executor: PlanningExecutor | None = None
     data_mode: str = "auto"
     delete_mode: str = "auto"
+    tested: Predicate = TRUE
 
     def with_stats_of(self, field_id: int | None) -> FileRequest:
         """Return the request with the statistics of one more column; unchanged if `field_id` is None."""

@@ -33,6 +33,10 @@ class ColumnStats:
         """Return the containers with these indices, in this order."""
         return self._each(lambda array: array.take(rows))
 
+    def known_where(self, mask: pa.Array) -> ColumnStats:
+        """Return the statistics as known only where `mask` is true."""
+        return self._each(lambda array: pc.if_else(mask, array, pa.scalar(None, array.type)))
+
     def _each(self, change: Callable[[pa.Array], pa.Array]) -> ColumnStats:
         arrays = (getattr(self, each.name) for each in fields(self))
         return ColumnStats(*(None if array is None else change(array) for array in arrays))

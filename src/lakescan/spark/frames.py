@@ -45,7 +45,7 @@ def frame_of(spark: SparkSession, scan: ScanSpec) -> DataFrame:
     if reason is not None:
         _refuse(scan, {reason: 1})
         return _read_planned(spark, scan) if _is_planned_here(scan) else _source(spark, scan)
-    return frame_of_plan(spark, scan, _plan(spark, scan))
+    return frame_of_plan(spark, scan, _plan(spark, scan.for_reading()))
 
 
 def planned_frame(spark: SparkSession, scan: ScanSpec, *, numbers_files: bool) -> tuple[DataFrame, ScanPlan]:
@@ -124,7 +124,7 @@ def _parallelism(spark: SparkSession, scan: ScanSpec) -> int:
 
 
 def _read_planned(spark: SparkSession, scan: ScanSpec) -> DataFrame:
-    return read_planned(spark, scan, _plan(spark, scan))
+    return read_planned(spark, scan, _plan(spark, scan.for_reading()))
 
 
 def _source(spark: SparkSession, scan: ScanSpec) -> DataFrame:

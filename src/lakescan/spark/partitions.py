@@ -56,7 +56,7 @@ def group_partitions(scan: ScanSpec, parallelism: int, changes: Changes | None =
 
     A scan with a limit, and a commit whose deletes and inserts may cancel out (`changes`), become one partition.
     """
-    plan = scan.plan(parallelism)
+    plan = (scan if changes is not None else scan.for_reading()).plan(parallelism)
     context = scan.read_context(plan)
     groups = plan.groups.sharing_deletes(parallelism)
     if plan.limit is not None:

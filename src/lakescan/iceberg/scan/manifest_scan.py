@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakescan.common import types as t
 from lakescan.common.schema import Schema
 from lakescan.errors import UnsupportedFeature
-from lakescan.expressions.predicate import Predicate, conjuncts, understood
+from lakescan.expressions.predicate import TRUE, Predicate, conjuncts, understood
 from lakescan.iceberg.manifests.batches import read_batch
 from lakescan.iceberg.manifests.bounds import column_stats, has_exact_bounds
+from lakescan.iceberg.manifests.codes import EQUALITY_DELETES
 from lakescan.iceberg.manifests.manifest_checks import known_ages
 from lakescan.iceberg.manifests.manifest_file import ManifestFile
 from lakescan.iceberg.metadata.partition_spec import PartitionSpec
@@ -68,6 +70,7 @@ class ManifestScan:
     `partition_names` maps partition field ids to their names in the table's newest spec. `with_deletes`: the snapshot
     has deletes that may apply; `with_keys`: equality deletes are among them. With `changed_by`, the scan yields only
     files that these snapshots added or, with `removed`, removed. `is_encrypted`: the table has an encryption key.
+    `tested`: the filter that all rows are tested by, so that equality deletes of other rows are left out.
     """
 
     specs: Mapping[int, PartitionSpec]
@@ -81,6 +84,7 @@ class ManifestScan:
     changed_by: tuple[int, ...] | None = None
     removed: bool = False
     is_encrypted: bool = False
+    tested: Predicate = TRUE
 
     def data_files(self, manifests: Sequence[ManifestFile]) -> ScannedFiles:
         """The data files of manifests that share one partition spec."""
@@ -107,9 +111,27 @@ class ManifestScan:
         files = read_batch(manifests, spec, self.storage, with_stats=True)
         files = _with_ages(files, manifests, needed=True)
         stats = stats_of_partitions(files["partition"].combine_chunks(), spec, self.columns)
-        kept = files.filter(might_match(self.predicate, stats, files.num_rows))
+        mask = might_match(self.predicate, stats, files.num_rows)
+        if self.tested != TRUE:
+            mask = pc.and_(mask, self._may_delete(files))
+        kept = files.filter(mask)
         self._check_keys(kept)
         return ScannedDeletes(with_partition_key(kept).drop_columns(["partition"]), files.num_rows - kept.num_rows)
+
+    def _may_delete(self, files: pa.Table) -> pa.Array:
+        """Whether each delete file may delete rows that the tested filter keeps, by what it records of its keys.
+
+        The columns that an equality delete compares have, in the rows that it deletes, the values of its keys.
+        """
+        compared = files["equality_ids"].combine_chunks()
+        owner, ids = pc.list_parent_indices(compared).to_numpy(), compared.flatten().to_numpy()
+        stats = {}
+        for field_id, field in self.columns.items():
+            mask = np.zeros(files.num_rows, dtype=bool)
+            mask[owner[ids == field_id]] = True
+            stats[field_id] = self._recorded(files, field).known_where(pa.array(mask))
+        is_other = pc.not_equal(files["content"], EQUALITY_DELETES)
+        return pc.or_(is_other, might_match(self.tested, stats, files.num_rows))
 
     def changed_files(self, manifests: Sequence[ManifestFile]) -> pa.Table:
         """The entries of data files that `changed_by` added (or `removed`), of manifests that share one spec.

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakescan.common.schema import Schema
 from lakescan.executors import PlanningExecutor, executor_for
-from lakescan.expressions.predicate import TRUE
+from lakescan.expressions.predicate import TRUE, Predicate
 from lakescan.formats.table_format import FileRequest
 from lakescan.iceberg.manifests.batches import batches_of
 from lakescan.iceberg.manifests.list_checks import check_specs
@@ -58,7 +58,7 @@ class ScanFiles:
         Without filter and deletes every row counts towards the limit, so planning stops when enough are found.
         """
         data, deletes = self.manifests(snapshot)
-        index = self.index_of(deletes)
+        index = self.index_of(deletes, tested=self._request.tested)
         missing = self._request.limit if self._request.predicate == TRUE and not index.table.num_rows else None
         for candidates in with_deletes(self.scanned(data, index), index):
             yield candidates
@@ -131,15 +131,15 @@ class ScanFiles:
             earlier.append(names)
             yield from (replace(each, names=names) for each in group)
 
-    def index_of(self, manifests: pa.Table) -> DeleteIndex:
-        """The delete index of delete manifests."""
+    def index_of(self, manifests: pa.Table, tested: Predicate = TRUE) -> DeleteIndex:
+        """The delete index of delete manifests, without equality deletes of rows that are not `tested` true."""
         metrics = self._request.metrics
         kept = self._pruned(manifests)
         metrics.total_delete_manifests += manifests.num_rows
         metrics.scanned_delete_manifests += kept.num_rows
         metrics.skipped_delete_manifests += manifests.num_rows - kept.num_rows
         executor = self._executor(self._request.delete_mode, kept)
-        batches = list(executor.map(self._scan.delete_files, batches_of(kept)))
+        batches = list(executor.map(replace(self._scan, tested=tested).delete_files, batches_of(kept)))
         metrics.skipped_delete_files += sum(each.skipped for each in batches)
         unpartitioned = frozenset(s.id for s in self._metadata.specs.values() if s.is_unpartitioned)
         entries = _stacked([each.entries for each in batches])
