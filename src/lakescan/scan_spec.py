@@ -50,6 +50,7 @@ class ScanSpec:
     once, cached, and pickled with the spec. `keeps_deleted`: deleted rows are read, whatever columns are; see
     `reads_deleted`. `pruning`: files without a row for which this is true are not read either, but rows are not tested.
     `prunes_deletes`: the plan need not have deletes whose rows the filter rules out; see `for_reading`.
+    `weighs_opening`: the cost of opening files makes no more task groups than there are readers.
     """
 
     table: TableFormat
@@ -67,6 +68,7 @@ class ScanSpec:
     keeps_deleted: bool = False
     pruning: Predicate = TRUE
     prunes_deletes: bool = False
+    weighs_opening: bool = False
     state: Snapshot | None = None
 
     def __repr__(self) -> str:
@@ -344,7 +346,7 @@ class ScanSpec:
             open_cost=self.options.file_open_cost or properties.open_cost,
             adaptive=properties.is_adaptive,
             parallelism=parallelism,
-            weighs_opening=self.state is not None,
+            weighs_opening=self.weighs_opening or self.state is not None,
             in_order=self.snapshot.state.is_ordered,
         )
 

@@ -15,6 +15,8 @@ from lakescan.planning.column_stats import ColumnStats
 from lakescan.planning.file_table import DELETES, FILES, FileTable
 from lakescan.planning.plan import PackingOptions, ScanPlan, make_plan
 from lakescan.planning.report import ScanMetrics
+from lakescan.planning.split import NO_END
+from lakescan.planning.task_groups import TaskGroups
 
 SCHEMA = Schema((t.Field(1, "i", t.LONG),))
 
@@ -144,6 +146,17 @@ def test_groups_that_share_equality_deletes_stay_as_large_as_a_split() -> None:
     size = 50 * 2**20
     found = plan(table([(0, 9)] * 4, [[0, 1]] * 4, size=size, kind="equality-deletes"))
     assert len(found.groups.sharing_deletes(1)) == 2
+
+
+def test_neighbouring_splits_of_a_file_in_a_group_are_joined_for_a_reader() -> None:
+    groups = plan(table([(0, 9)] * 2, size=2**20), split_size=2**19, open_cost=1).groups
+    whole = plan(table([(0, 9)] * 2, size=2**20), split_size=2**18, open_cost=1)
+    packed = PackingOptions(split_size=2**21, open_cost=1).groups_of(whole.splits["length"].to_numpy(), 2**21)
+    joined = TaskGroups(whole.table, whole.splits, packed).joining_splits()
+    assert len(whole.splits) == 8
+    assert [(t.path, t.start, t.stop) for t in joined.tasks()] == [("f0", 0, NO_END), ("f1", 0, NO_END)]
+    assert joined.sizes["bytes"].to_pylist() == [2**21]
+    assert [(t.path, t.start) for t in groups.joining_splits().tasks()] == [(t.path, t.start) for t in groups.tasks()]
 
 
 def test_a_plan_of_no_files_has_no_groups() -> None:

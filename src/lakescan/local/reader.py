@@ -48,7 +48,7 @@ def read_batches(
 def _sources(plans: Iterable[tuple[ScanPlan, ReadContext]], readers: int) -> Iterator[Iterator[pa.RecordBatch]]:
     """Yield an iterator of batches for each task group, unread."""
     for plan, context in plans:
-        groups = plan.groups.sharing_deletes(readers)
+        groups = plan.groups.sharing_deletes(readers).joining_splits()
         equality = EqualityDeletes(context, plan.deletes, groups.tasks)
         for group in groups:
             yield read_group(group, context, equality)

@@ -216,6 +216,30 @@ class TaskGroups(Sequence[TaskGroup]):
         numbers = sharing(self._references, self._bounds, self._table.deletes, self.sizes["bytes"], parallelism)
         return TaskGroups(self._table, self._splits, np.repeat(numbers, np.diff(self._bounds)))
 
+    def joining_splits(self) -> TaskGroups:
+        """Join neighbouring splits of a file that are in one group: a reader opens the file, and its footer, once."""
+        file, residual, start, stop = (self._splits[name].to_numpy() for name in ("file", "residual", "start", "stop"))
+        group = np.repeat(np.arange(len(self)), np.diff(self._bounds))
+        follows = np.zeros(len(file), dtype=bool)
+        follows[1:] = (start[1:] == stop[:-1]) & np.all(
+            [each[1:] == each[:-1] for each in (file, residual, group)], axis=0
+        )
+        if not follows.any():
+            return self
+        firsts = np.flatnonzero(~follows)
+        lasts = np.append(firsts[1:], len(file)) - 1
+        joined = {
+            "file": file[firsts],
+            "start": start[firsts],
+            "stop": stop[lasts],
+            "length": np.add.reduceat(self._splits["length"].to_numpy(), firsts),
+            "residual": residual[firsts],
+        }
+        schema = self._splits.schema
+        return TaskGroups(
+            self._table, pa.table({name: joined[name] for name in schema.names}, schema=schema), group[firsts]
+        )
+
     @cached_property
     def sizes(self) -> pa.Table:
         """One row per group: number of splits, bytes of data, bytes of deletes.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def read_planned(spark: SparkSession, scan: ScanSpec, plan: ScanPlan, numbered: pa.Array | None = None) -> DataFrame:
     """The rows of a plan, read through Arrow; the column `_file` is a place in `numbered`, if these paths are given."""
     context, schema = scan.read_context(plan), schema_of(scan)
-    shared = plan.groups.sharing_deletes(parallelism(spark))
+    shared = plan.groups.sharing_deletes(parallelism(spark)).joining_splits()
     numbers = [] if numbered is None else [n for n, each in enumerate(context.output.fields) if each.id == FILE.id]
     returned = s.StructType(
         [s.StructField(each.name, s.IntegerType()) if n in numbers else each for n, each in enumerate(schema.fields)]
